@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Asked against got, as pure arithmetic.
+//!
+//! A run is cut into *windows*: for each CPU, an interval of the run with the
+//! load that was asked for and the CPU time that the burner took. Everything
+//! that sandbag claims about a run is computed here from windows and from
+//! nothing else, so it can be tested without a kernel and re-computed from
+//! `achieved.csv` by anyone.
+//!
+//! Units: times are nanoseconds (`_ns`), loads are percent of one CPU
+//! (`_pct`), errors are percentage points of one CPU (`_points`).
+
+pub mod accuracy;
+pub mod paired;
+pub mod verdict;
+pub mod window;
+
+pub use accuracy::{Accuracy, ErrorStats};
+pub use paired::{PairedRatio, paired_ratio};
+pub use verdict::{Tolerance, Verdict, VerdictCounter};
+pub use window::Window;

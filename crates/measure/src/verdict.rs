@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Was the load kept? One rule, for runs and benchmarks alike.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Accuracy, Window};
+
+/// Steal above this share of a window makes the window noisy, percent.
+pub const NOISY_STEAL_PCT: f64 = 3.0;
+/// Unplanned foreign load above this makes a window noisy, percent.
+pub const NOISY_FOREIGN_PCT: f64 = 2.0;
+/// More than this share of noisy windows makes a miss undecided.
+pub const NOISY_SHARE: f64 = 0.1;
+/// This share of the windows must lie within [`Tolerance::window_points`].
+pub const WINDOW_SHARE: f64 = 0.99;
+
+/// What counts as kept; `--tolerance MEAN[,WINDOW]`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Tolerance {
+    /// Largest mean absolute error, points.
+    pub mean_points: f64,
+    /// 99 % of the windows must be within this, points.
+    pub window_points: f64,
+}
+
+impl Default for Tolerance {
+    fn default() -> Self {
+        Self {
+            mean_points: 1.0,
+            window_points: 3.0,
+        }
+    }
+}
+
+/// The outcome of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The asked load was there.
+    Kept,
+    /// It was not, and the machine was quiet enough to say so.
+    Missed,
+    /// It was not, but so many windows were disturbed from outside that the
+    /// miss cannot be laid at the method's door.
+    Undecided,
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Kept => "kept",
+            Self::Missed => "missed",
+            Self::Undecided => "undecided",
+        })
+    }
+}
+
+/// Collects windows and gives the verdict.
+#[derive(Debug, Clone, Default)]
+pub struct VerdictCounter {
+    accuracy: Accuracy,
+    windows: u64,
+    noisy: u64,
+    holes: u64,
+}
+
+impl VerdictCounter {
+    /// Adds one window. `foreign_planned` says that load which is neither
+    /// ours nor the command's was expected (there is no command, so the
+    /// machine's other work is the point of the exercise).
+    pub fn add(&mut self, window: &Window, foreign_planned: bool) {
+        self.windows += 1;
+        if window.hole {
+            self.holes += 1;
+            return;
+        }
+        self.accuracy.add(window.error_points());
+        let foreign = window.foreign_pct().unwrap_or(0.0);
+        if window.steal_pct() > NOISY_STEAL_PCT
+            || (!foreign_planned && foreign > NOISY_FOREIGN_PCT)
+        {
+            self.noisy += 1;
+        }
+    }
+
+    /// The errors of the windows that are not holes.
+    #[must_use]
+    pub fn accuracy(&self) -> &Accuracy {
+        &self.accuracy
+    }
+
+    /// Windows in which the load was absent for a reason outside the method.
+    #[must_use]
+    pub fn holes(&self) -> u64 {
+        self.holes
+    }
+
+    /// Share of the windows that were disturbed from outside, 0 to 1.
+    #[must_use]
+    pub fn noisy_share(&self) -> f64 {
+        if self.windows == 0 {
+            0.0
+        } else {
+            self.noisy as f64 / self.windows as f64
+        }
+    }
+
+    /// Holes are a miss whatever the rest looks like; no windows at all (no
+    /// load was asked) are kept.
+    #[must_use]
+    pub fn verdict(&self, tolerance: Tolerance) -> Verdict {
+        if self.holes > 0 {
+            return Verdict::Missed;
+        }
+        let Some(stats) = self.accuracy.stats() else {
+            return Verdict::Kept;
+        };
+        let kept = stats.mean_abs_points <= tolerance.mean_points
+            && self.accuracy.share_within(tolerance.window_points) >= WINDOW_SHARE;
+        match (kept, self.noisy_share() > NOISY_SHARE) {
+            (true, _) => Verdict::Kept,
+            (false, true) => Verdict::Undecided,
+            (false, false) => Verdict::Missed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(asked_pct: f64, got_pct: f64, steal_pct: f64) -> Window {
+        let length_ns = 1_000_000_000;
+        let steal_ns = (steal_pct * 1e7) as u64;
+        Window {
+            cpu: 0,
+            start_ns: 0,
+            length_ns,
+            asked_pct,
+            burner_ns: ((length_ns - steal_ns) as f64 * got_pct / 100.0) as u64,
+            steal_ns,
+            busy_ns: None,
+            command_ns: None,
+            hole: false,
+        }
+    }
+
+    fn verdict(windows: &[Window]) -> Verdict {
+        let mut c = VerdictCounter::default();
+        windows.iter().for_each(|w| c.add(w, true));
+        c.verdict(Tolerance::default())
+    }
+
+    #[test]
+    fn a_load_within_a_point_is_kept_even_on_a_noisy_machine() {
+        assert_eq!(verdict(&vec![window(50.0, 50.9, 10.0); 10]), Verdict::Kept);
+    }
+
+    #[test]
+    fn the_published_formula_on_two_cpus_is_missed() {
+        assert_eq!(verdict(&vec![window(50.0, 66.7, 0.0); 10]), Verdict::Missed);
+    }
+
+    #[test]
+    fn a_miss_under_steal_is_undecided() {
+        let mut all = vec![window(50.0, 54.0, 0.0); 8];
+        all.extend(vec![window(50.0, 54.0, 5.0); 2]);
+        assert_eq!(verdict(&all), Verdict::Undecided);
+    }
+
+    #[test]
+    fn one_window_in_ten_is_not_enough_to_be_undecided() {
+        let mut all = vec![window(50.0, 54.0, 0.0); 9];
+        all.push(window(50.0, 54.0, 5.0));
+        assert_eq!(verdict(&all), Verdict::Missed);
+    }
+
+    #[test]
+    fn a_hole_is_a_miss() {
+        let mut hole = window(50.0, 0.0, 0.0);
+        hole.hole = true;
+        assert_eq!(verdict(&[window(50.0, 50.0, 0.0), hole]), Verdict::Missed);
+    }
+}

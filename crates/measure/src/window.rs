@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One interval of one CPU: what was asked, what was got.
+
+use serde::{Deserialize, Serialize};
+
+/// What one CPU was asked and what it got between `start_ns` and
+/// `start_ns + length_ns` of the run.
+///
+/// The load is a share of the *delivered* time: the time the hypervisor gave
+/// to others (steal) is taken out of the denominator, because nobody on this
+/// machine could have used it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// Kernel number of the CPU.
+    pub cpu: u32,
+    /// Start of the window on the run's own clock, which stands still while a
+    /// run is paused.
+    pub start_ns: u64,
+    /// Wall-clock length of the window.
+    pub length_ns: u64,
+    /// Time-weighted mean of the asked load over the window, 0 to 100.
+    pub asked_pct: f64,
+    /// CPU time of the burner (all burners of this CPU), from its CPU clock.
+    pub burner_ns: u64,
+    /// Time the hypervisor withheld; 0 where the machine does not say.
+    pub steal_ns: u64,
+    /// Busy time of the CPU by `/proc/stat`, everything included except
+    /// steal; absent where it was not sampled.
+    pub busy_ns: Option<u64>,
+    /// CPU time of the wrapped command on this CPU; absent where there is no
+    /// command or no per-CPU clock of it.
+    pub command_ns: Option<u64>,
+    /// The CPU was offline, the burner was being restarted, or the run was
+    /// paused: the window says nothing about the method, but the asked load
+    /// was not there.
+    pub hole: bool,
+}
+
+impl Window {
+    /// Delivered time: wall minus steal, never below zero.
+    #[must_use]
+    pub fn delivered_ns(&self) -> u64 {
+        self.length_ns.saturating_sub(self.steal_ns)
+    }
+
+    /// The load that the burner took, percent of the delivered time of one CPU.
+    #[must_use]
+    pub fn got_pct(&self) -> f64 {
+        share_pct(self.burner_ns, self.delivered_ns())
+    }
+
+    /// Got minus asked, in points.
+    #[must_use]
+    pub fn error_points(&self) -> f64 {
+        self.got_pct() - self.asked_pct
+    }
+
+    /// Steal as percent of the wall time.
+    #[must_use]
+    pub fn steal_pct(&self) -> f64 {
+        share_pct(self.steal_ns, self.length_ns)
+    }
+
+    /// What neither the burner nor the command took of the busy time, percent
+    /// of the delivered time; `None` where busy time was not sampled.
+    #[must_use]
+    pub fn foreign_pct(&self) -> Option<f64> {
+        let ours = self.burner_ns + self.command_ns.unwrap_or(0);
+        self.busy_ns
+            .map(|busy| share_pct(busy.saturating_sub(ours), self.delivered_ns()))
+    }
+
+    /// The command's share of the delivered time, percent of one CPU.
+    #[must_use]
+    pub fn command_pct(&self) -> Option<f64> {
+        self.command_ns
+            .map(|ns| share_pct(ns, self.delivered_ns()))
+    }
+}
+
+/// `part` of `whole` in percent; 0 of 0 is 0.
+#[must_use]
+pub fn share_pct(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64 * 100.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(length_ns: u64, burner_ns: u64, steal_ns: u64) -> Window {
+        Window {
+            cpu: 0,
+            start_ns: 0,
+            length_ns,
+            asked_pct: 50.0,
+            burner_ns,
+            steal_ns,
+            busy_ns: None,
+            command_ns: None,
+            hole: false,
+        }
+    }
+
+    #[test]
+    fn steal_is_not_part_of_the_time_that_is_shared() {
+        let w = window(1_000_000_000, 450_000_000, 100_000_000);
+        assert!((w.got_pct() - 50.0).abs() < 1e-9);
+        assert!((w.steal_pct() - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_window_without_delivered_time_has_no_load() {
+        let w = window(10, 0, 20);
+        assert_eq!(w.delivered_ns(), 0);
+        assert!(w.got_pct().abs() < 1e-12);
+    }
+
+    #[test]
+    fn foreign_load_is_what_nobody_of_ours_took() {
+        let mut w = window(1000, 500, 0);
+        assert_eq!(w.foreign_pct(), None);
+        w.busy_ns = Some(900);
+        w.command_ns = Some(300);
+        assert!((w.foreign_pct().unwrap() - 10.0).abs() < 1e-9);
+    }
+}

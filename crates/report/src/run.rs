@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `run.json`: everything that is known about one run.
+//!
+//! The file is versioned by [`FORMAT`]; readers refuse a newer major format
+//! and ignore fields they do not know.
+
+use std::collections::BTreeMap;
+
+use sandbag_measure::{ErrorStats, Tolerance, Verdict};
+use serde::{Deserialize, Serialize};
+
+/// Version of the format of `run.json`.
+pub const FORMAT: u32 = 1;
+
+/// One run of `load` or `replay`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Run {
+    /// [`FORMAT`] of the writer.
+    pub format: u32,
+    /// Version of sandbag.
+    pub sandbag: String,
+    /// When the run began, RFC 3339, UTC.
+    pub started_at: String,
+    /// The arguments as given.
+    pub arguments: Vec<String>,
+    /// The machine and what could make the run unrepeatable.
+    pub machine: Machine,
+    /// How the load was produced.
+    pub method: MethodUsed,
+    /// Where the profile came from: a file, or `constant`.
+    pub profile: String,
+    /// Length of the run on its own clock, seconds.
+    pub length_s: f64,
+    /// Time the run stood still (stopped, suspended), seconds.
+    pub paused_s: f64,
+    /// What was held, per CPU, ascending.
+    pub cpus: Vec<CpuResult>,
+    /// Over all CPUs, windows of 1 s.
+    pub error_1s: Option<ErrorStats>,
+    /// Over all CPUs, windows of 100 ms, where the method serves them.
+    pub error_100ms: Option<ErrorStats>,
+    /// Distribution of the 1 s errors: (points, windows).
+    pub error_distribution: Vec<(f64, u64)>,
+    /// Share of the windows disturbed from outside, 0 to 1.
+    pub noisy_share: f64,
+    /// What `kept` means here.
+    pub tolerance: Tolerance,
+    /// The outcome.
+    pub verdict: Verdict,
+    /// Why the verdict is what it is, one sentence.
+    pub reason: String,
+    /// Everything the user should know, most important first.
+    pub warnings: Vec<String>,
+    /// What our own processes cost.
+    pub supervisor: SupervisorCost,
+    /// The wrapped command, if there was one.
+    pub command: Option<CommandResult>,
+    /// Seed of every random choice, where one was made.
+    pub seed: Option<u64>,
+}
+
+/// The machine a run was made on.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// Host name.
+    pub host: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// Model name of the CPU.
+    pub cpu_model: String,
+    /// CPUs online.
+    pub cpus_online: u32,
+    /// Group layout in use: `v1`, `v2`, `v2-systemd`, `delegated`.
+    pub layout: String,
+    /// Hypervisor, container and other facts, free-form key to value
+    /// (governor, turbo, smt, virtualisation, cpu_limit, clocksource ...).
+    pub facts: BTreeMap<String, String>,
+}
+
+/// The method and its constants.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct MethodUsed {
+    /// `pace`, `quota`, `shares`.
+    pub name: String,
+    /// Period of the method, milliseconds; 0 where it has none.
+    pub period_ms: f64,
+    /// Other constants by name.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// One CPU over the whole run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CpuResult {
+    /// Kernel number.
+    pub cpu: u32,
+    /// Time-weighted mean of the asked load, percent.
+    pub asked_pct: f64,
+    /// The load the burner took, percent of the delivered time.
+    pub got_pct: f64,
+    /// Errors of the 1 s windows.
+    pub error_1s: Option<ErrorStats>,
+    /// Errors of the 100 ms windows.
+    pub error_100ms: Option<ErrorStats>,
+    /// Steal, percent of the wall time.
+    pub steal_pct: f64,
+    /// Windows in which the load was absent.
+    pub holes: u64,
+    /// Share of the CPU the burner would have had if it never slept, least
+    /// value seen, percent; it must lie above the asked load.
+    pub headroom_pct: Option<f64>,
+    /// Times the group's weight was changed.
+    pub weight_changes: u64,
+    /// CPU time of the burner by its own clock, seconds.
+    pub burner_s: f64,
+    /// CPU time of the command on this CPU, seconds.
+    pub command_s: Option<f64>,
+    /// Busy time of the CPU by /proc/stat, seconds.
+    pub busy_s: Option<f64>,
+}
+
+/// What our own processes cost.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct SupervisorCost {
+    /// CPU time of supervisor and guardian, seconds.
+    pub cpu_s: f64,
+    /// The same as percent of one core, per loaded CPU.
+    pub pct_per_cpu: f64,
+    /// Times the supervisor woke up.
+    pub wakeups: u64,
+    /// Writes to the group tree.
+    pub writes: u64,
+    /// Largest resident set, KiB.
+    pub resident_kib: u64,
+    /// Largest private memory of a burner, KiB.
+    pub burner_private_kib: u64,
+    /// Largest delay between a level's due time and its being in force,
+    /// milliseconds.
+    pub worst_switch_delay_ms: f64,
+}
+
+/// What the wrapped command did and was granted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CommandResult {
+    /// Program and arguments.
+    pub arguments: Vec<String>,
+    /// Exit code, if it exited.
+    pub exit_code: Option<i32>,
+    /// Signal that ended it, if one did.
+    pub signal: Option<i32>,
+    /// Wall time, seconds.
+    pub wall_s: f64,
+    /// User time, seconds.
+    pub user_s: f64,
+    /// System time, seconds.
+    pub system_s: f64,
+    /// CPU time that was available to it: delivered minus burner, over the
+    /// loaded CPUs and its run time, seconds.
+    pub available_s: Option<f64>,
+    /// CPU time used per CPU time available, 0 to 1.
+    pub efficiency: Option<f64>,
+    /// Voluntary and involuntary context switches.
+    pub switches: (i64, i64),
+    /// Migrations between CPUs, where the kernel says.
+    pub migrations: Option<u64>,
+}
+
+/// Columns of `achieved.csv`, in order. One row per CPU and window.
+///
+/// `time_s` start of the window on the run's clock, `length_s` its length,
+/// `cpu`, `asked_pct`, `got_pct`, `error_points`, `burner_s`, `steal_pct`,
+/// `busy_pct` and `command_pct` of the delivered time (empty where unknown),
+/// `hole` 0 or 1.
+pub const ACHIEVED_COLUMNS: [&str; 11] = [
+    "time_s",
+    "length_s",
+    "cpu",
+    "asked_pct",
+    "got_pct",
+    "error_points",
+    "burner_s",
+    "steal_pct",
+    "busy_pct",
+    "command_pct",
+    "hole",
+];
