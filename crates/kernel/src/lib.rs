@@ -1,1 +1,18 @@
-//! placeholder
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Typed access to the Linux interfaces that sandbag uses, without policy.
+//!
+//! Every path hangs on a [`Root`], so that tests run on trees of files that
+//! they wrote themselves. Every error says which path (or system call), which
+//! value and which cause. What is changed can be read first and put back:
+//! readers and writers come in pairs.
+
+
+
+pub mod cpulist;
+pub mod error;
+pub mod root;
+
+
+pub use cpulist::CpuList;
+pub use error::{Error, Result};
+pub use root::Root;
