@@ -6,12 +6,12 @@
 //! value and which cause. What is changed can be read first and put back:
 //! readers and writers come in pairs.
 
-
-
 pub mod cpulist;
 pub mod error;
+pub mod process;
+pub mod procstat;
 pub mod root;
-
+pub mod topology;
 
 pub use cpulist::CpuList;
 pub use error::{Error, Result};

@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `/proc/PID` says about one process or thread.
+//!
+//! A process that has ended is an error for which [`Error::is_absent`] holds.
+//! Source: Documentation/filesystems/proc.rst and proc_pid_stat(5).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::{Error, Result, Root};
+
+/// One process or thread by number. Numbers are used again: compare
+/// [`ProcessTimes::start_ticks`] to be sure of an old acquaintance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    pid: u32,
+    dir: PathBuf,
+}
+
+/// CPU time and age of a process, in ticks (see
+/// [`tick_ns`](crate::procstat::tick_ns)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessTimes {
+    /// User time of all threads.
+    pub user_ticks: u64,
+    /// System time of all threads.
+    pub system_ticks: u64,
+    /// When the process began, since boot: with the pid it names a process
+    /// for good.
+    pub start_ticks: u64,
+}
+
+/// `/proc/PID/stat`, as far as it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// Number of the process or thread.
+    pub pid: u32,
+    /// Name, at most 15 bytes.
+    pub name: String,
+    /// `R` running, `S` sleeping, `D` uninterruptible, `T` stopped, `t`
+    /// traced, `Z` zombie, `X` dead, `I` idle kernel thread.
+    pub state: char,
+    /// Parent.
+    pub parent: u32,
+    /// CPU time and age.
+    pub times: ProcessTimes,
+    /// Nice value, -20 to 19.
+    pub nice: i32,
+    /// Number of threads.
+    pub threads: u32,
+    /// CPU it last ran on.
+    pub cpu: u32,
+    /// Real-time priority 1 to 99, else 0.
+    pub rt_priority: u32,
+    /// `SCHED_OTHER` 0, `FIFO` 1, `RR` 2, `BATCH` 3, `IDLE` 5, `DEADLINE` 6,
+    /// `EXT` 7.
+    pub policy: u32,
+}
+
+/// `/proc/PID/schedstat` of one thread (for a process: its first thread).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedStat {
+    /// Time on a CPU, nanoseconds.
+    pub exec_ns: u64,
+    /// Time ready to run and waiting, nanoseconds.
+    pub run_delay_ns: u64,
+    /// Times it was given a CPU.
+    pub slices: u64,
+}
+
+/// Memory of a process in KiB. The kernel adds up per-CPU counters lazily, so
+/// the resident sizes may be off by some dozen pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Resident now (`VmRSS`); 0 for a kernel thread or a zombie.
+    pub resident_kib: u64,
+    /// Largest resident size so far (`VmHWM`); 0 likewise.
+    pub peak_kib: u64,
+}
+
+impl Process {
+    /// The process with this number; whether it exists is not asked here.
+    #[must_use]
+    pub fn new(root: &Root, pid: u32) -> Self {
+        Self {
+            pid,
+            dir: root.path(format!("/proc/{pid}")),
+        }
+    }
+
+    /// This process.
+    #[must_use]
+    pub fn current(root: &Root) -> Self {
+        Self::new(root, std::process::id())
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// State, parent, times, scheduling class.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it has ended, [`Error::Parse`].
+    pub fn stat(&self) -> Result<ProcessStat> {
+        let path = self.dir.join("stat");
+        let text = read(&path)?;
+        parse_stat(&text).ok_or_else(|| Error::parse(&path, "`PID (NAME) STATE ...`", &text))
+    }
+
+    /// Run time and run delay of this thread.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it has ended or the kernel has no
+    /// `CONFIG_SCHED_INFO`, [`Error::Parse`].
+    pub fn schedstat(&self) -> Result<SchedStat> {
+        let path = self.dir.join("schedstat");
+        let text = read(&path)?;
+        let mut words = text.split_ascii_whitespace().map(u64::from_str);
+        match (words.next(), words.next(), words.next()) {
+            (Some(Ok(exec_ns)), Some(Ok(run_delay_ns)), Some(Ok(slices))) => Ok(SchedStat {
+                exec_ns,
+                run_delay_ns,
+                slices,
+            }),
+            _ => Err(Error::parse(&path, "three numbers", &text)),
+        }
+    }
+
+    /// How often the scheduler moved this thread to another CPU; `None` where
+    /// the kernel does not say (`CONFIG_SCHED_DEBUG` is off).
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it has ended, [`Error::Parse`].
+    pub fn migrations(&self) -> Result<Option<u64>> {
+        let path = self.dir.join("sched");
+        let text = match read(&path) {
+            Err(e) if e.is_absent() && self.dir.exists() => return Ok(None),
+            other => other?,
+        };
+        field(&path, &text, "se.nr_migrations", "a number")
+    }
+
+    /// Memory that only this process has, KiB: what another instance of it
+    /// would cost.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it has ended or belongs to somebody else,
+    /// [`Error::Parse`].
+    pub fn private_kib(&self) -> Result<u64> {
+        let path = self.dir.join("smaps_rollup");
+        let text = read(&path)?;
+        let mut sum = 0;
+        for name in ["Private_Clean", "Private_Dirty"] {
+            sum += field::<u64>(&path, &text, name, "KiB")?
+                .ok_or_else(|| Error::parse(&path, "Private_Clean and Private_Dirty", &text))?;
+        }
+        Ok(sum)
+    }
+
+    /// Resident memory.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it has ended, [`Error::Parse`].
+    pub fn memory(&self) -> Result<Memory> {
+        let path = self.dir.join("status");
+        let text = read(&path)?;
+        Ok(Memory {
+            resident_kib: field(&path, &text, "VmRSS", "KiB")?.unwrap_or(0),
+            peak_kib: field(&path, &text, "VmHWM", "KiB")?.unwrap_or(0),
+        })
+    }
+
+    /// Program and arguments; empty for a kernel thread or a zombie. Bytes
+    /// that are not UTF-8 are replaced.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it has ended.
+    pub fn command_line(&self) -> Result<Vec<String>> {
+        let path = self.dir.join("cmdline");
+        let bytes = fs::read(&path).map_err(|cause| Error::Read { path, cause })?;
+        let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+        if bytes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let words = bytes.split(|byte| *byte == 0);
+        Ok(words
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect())
+    }
+
+    /// Its threads.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it has ended.
+    pub fn threads(&self) -> Result<Vec<Process>> {
+        let dir = self.dir.join("task");
+        Ok(numbered(&dir)?
+            .into_iter()
+            .map(|tid| Process {
+                pid: tid,
+                dir: dir.join(tid.to_string()),
+            })
+            .collect())
+    }
+
+    /// Its living children and those that wait to be reaped. Exact only while
+    /// they stand still (proc.rst, `/proc/PID/task/TID/children`).
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it has ended or the kernel has no
+    /// `CONFIG_PROC_CHILDREN`, [`Error::Parse`].
+    pub fn children(&self) -> Result<Vec<u32>> {
+        let mut children = Vec::new();
+        for thread in self.threads()? {
+            let path = thread.dir.join("children");
+            let text = match read(&path) {
+                Err(e) if e.is_absent() && !thread.dir.exists() => continue,
+                other => other?,
+            };
+            for word in text.split_ascii_whitespace() {
+                let child = word.parse();
+                children.push(child.map_err(|_| Error::parse(&path, "pids", &text))?);
+            }
+        }
+        children.sort_unstable();
+        Ok(children)
+    }
+}
+
+/// All processes, ascending by number; such as end meanwhile are left out.
+///
+/// # Errors
+/// [`Error::Read`] if `/proc` cannot be listed, [`Error::Parse`].
+pub fn processes(root: &Root) -> Result<Vec<ProcessStat>> {
+    let pids = numbered(&root.path("/proc"))?;
+    stats(pids.into_iter().map(|pid| Process::new(root, pid)))
+}
+
+/// All threads of all processes: the scheduling class belongs to the thread.
+///
+/// # Errors
+/// As [`processes`].
+pub fn threads(root: &Root) -> Result<Vec<ProcessStat>> {
+    let mut all = Vec::new();
+    for pid in numbered(&root.path("/proc"))? {
+        match Process::new(root, pid).threads() {
+            Ok(threads) => all.extend(stats(threads)?),
+            Err(e) if e.is_absent() => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(all)
+}
+
+fn stats(tasks: impl IntoIterator<Item = Process>) -> Result<Vec<ProcessStat>> {
+    tasks
+        .into_iter()
+        .map(|task| task.stat())
+        .filter(|stat| !matches!(stat, Err(e) if e.is_absent()))
+        .collect()
+}
+
+/// The text of a file in which a task's name may stand: any bytes, and cut
+/// within a character at the 15th.
+fn read(path: &Path) -> Result<String> {
+    let bytes = fs::read(path).map_err(|cause| Error::Read {
+        path: path.to_owned(),
+        cause,
+    })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The entries of `dir` that are numbers, ascending.
+fn numbered(dir: &Path) -> Result<Vec<u32>> {
+    let read_error = |cause| Error::Read {
+        path: dir.to_owned(),
+        cause,
+    };
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(dir).map_err(read_error)? {
+        let name = entry.map_err(read_error)?.file_name();
+        numbers.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The first word after `NAME :` on a line of its own; `None` without such a
+/// line.
+fn field<T: FromStr>(
+    path: &Path,
+    text: &str,
+    name: &str,
+    expected: &'static str,
+) -> Result<Option<T>> {
+    for line in text.lines() {
+        if let Some((key, value)) = line.split_once(':')
+            && key.trim() == name
+        {
+            let word = value.split_ascii_whitespace().next().unwrap_or("");
+            return match word.parse() {
+                Ok(value) => Ok(Some(value)),
+                Err(_) => Err(Error::parse(path, expected, line)),
+            };
+        }
+    }
+    Ok(None)
+}
+
+fn parse_stat(text: &str) -> Option<ProcessStat> {
+    // The name may contain anything, brackets and blanks too: it ends at the
+    // last bracket of the line.
+    let (head, tail) = text.rsplit_once(')')?;
+    let (pid, name) = head.split_once('(')?;
+    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
+    // `number` is the field's number in proc_pid_stat(5); the state is 3.
+    fn get<T: FromStr>(fields: &[&str], number: usize) -> Option<T> {
+        fields.get(number - 3)?.parse().ok()
+    }
+    Some(ProcessStat {
+        pid: pid.trim().parse().ok()?,
+        name: name.to_owned(),
+        state: get(&fields, 3)?,
+        parent: get(&fields, 4)?,
+        times: ProcessTimes {
+            user_ticks: get(&fields, 14)?,
+            system_ticks: get(&fields, 15)?,
+            start_ticks: get(&fields, 22)?,
+        },
+        nice: get(&fields, 19)?,
+        threads: get(&fields, 20)?,
+        cpu: get(&fields, 39)?,
+        rt_priority: get(&fields, 40)?,
+        policy: get(&fields, 41)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "20071 (tricky) name (x) S 20070 20071 1 0 -1 4194304 1012 0 0 0 731 29 0 0 20 -5 3 0 97231 \
+9437184 230 18446744073709551615 94000 94100 140000 0 0 0 0 0 0 0 0 0 17 5 7 1 0 0 0 0 0 0 0 0 0 0 0\n";
+
+    fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = Root::at(dir.path());
+        (dir, root)
+    }
+
+    #[test]
+    fn stat_of_a_process_with_a_nasty_name() {
+        let (_dir, root) = fake(&[("proc/20071/stat", STAT)]);
+        let stat = Process::new(&root, 20071).stat().unwrap();
+        assert_eq!(stat.name, "tricky) name (x");
+        assert_eq!((stat.state, stat.parent), ('S', 20070));
+        assert_eq!(
+            stat.times,
+            ProcessTimes {
+                user_ticks: 731,
+                system_ticks: 29,
+                start_ticks: 97231
+            }
+        );
+        assert_eq!((stat.nice, stat.threads), (-5, 3));
+        assert_eq!((stat.cpu, stat.rt_priority, stat.policy), (5, 7, 1));
+    }
+
+    #[test]
+    fn a_name_cut_within_a_character() {
+        let (dir, root) = fake(&[("proc/1/stat", "")]);
+        let mut text = STAT.as_bytes().to_vec();
+        text[7] = 0xc3;
+        fs::write(dir.path().join("proc/1/stat"), text).unwrap();
+        assert_eq!(Process::new(&root, 1).stat().unwrap().parent, 20070);
+    }
+
+    #[test]
+    fn stat_that_is_cut_is_refused() {
+        let (_dir, root) = fake(&[("proc/1/stat", "1 (init) S 0 1"), ("proc/2/stat", "")]);
+        for pid in [1, 2] {
+            let error = Process::new(&root, pid).stat().unwrap_err();
+            assert!(matches!(error, Error::Parse { .. }), "{error}");
+        }
+        assert!(Process::new(&root, 3).stat().unwrap_err().is_absent());
+    }
+
+    #[test]
+    fn schedstat_migrations_and_memory() {
+        let (_dir, root) = fake(&[
+            ("proc/7/schedstat", "2046 1231 4\n"),
+            (
+                "proc/7/sched",
+                "cat (7, #threads: 1)\n---\n\
+                 se.exec_start                                :       1023361.642720\n\
+                 se.nr_migrations                             :                   12\n",
+            ),
+            (
+                "proc/7/smaps_rollup",
+                "55d0-7ffc ---p 00000000 00:00 0                          [rollup]\n\
+                 Rss:                1600 kB\n\
+                 Private_Clean:       120 kB\n\
+                 Private_Dirty:        88 kB\n",
+            ),
+            (
+                "proc/7/status",
+                "Name:\tcat\nVmPeak:\t    3000 kB\nVmHWM:\t    1800 kB\nVmRSS:\t    1600 kB\n",
+            ),
+            ("proc/7/cmdline", "sandbag\0load\0\x0050\0"),
+        ]);
+        let process = Process::new(&root, 7);
+        assert_eq!(
+            process.schedstat().unwrap(),
+            SchedStat {
+                exec_ns: 2046,
+                run_delay_ns: 1231,
+                slices: 4
+            }
+        );
+        assert_eq!(process.migrations().unwrap(), Some(12));
+        assert_eq!(process.private_kib().unwrap(), 208);
+        let memory = process.memory().unwrap();
+        assert_eq!((memory.resident_kib, memory.peak_kib), (1600, 1800));
+        assert_eq!(
+            process.command_line().unwrap(),
+            ["sandbag", "load", "", "50"]
+        );
+    }
+
+    #[test]
+    fn what_a_kernel_thread_does_not_have() {
+        let (_dir, root) = fake(&[
+            ("proc/2/cmdline", ""),
+            ("proc/2/status", "Name:\tkthreadd\n"),
+            ("proc/2/schedstat", "1 2\n"),
+            ("proc/2/smaps_rollup", ""),
+        ]);
+        let process = Process::new(&root, 2);
+        assert!(process.command_line().unwrap().is_empty());
+        assert_eq!(process.memory().unwrap(), Memory::default());
+        assert_eq!(process.migrations().unwrap(), None);
+        assert!(process.schedstat().is_err());
+        assert!(process.private_kib().is_err());
+    }
+
+    #[test]
+    fn children_of_all_threads() {
+        let (_dir, root) = fake(&[
+            ("proc/5/task/5/children", "9 7 \n"),
+            ("proc/5/task/6/children", "8 \n"),
+            ("proc/6/task/6/children", "x\n"),
+        ]);
+        assert_eq!(Process::new(&root, 5).children().unwrap(), [7, 8, 9]);
+        assert!(Process::new(&root, 6).children().is_err());
+        assert!(Process::new(&root, 7).children().unwrap_err().is_absent());
+    }
+
+    #[test]
+    fn scans_leave_out_what_has_just_ended() {
+        let (dir, root) = fake(&[
+            ("proc/20071/stat", STAT),
+            ("proc/20071/task/20071/stat", STAT),
+            ("proc/20071/task/20072/stat", STAT),
+            ("proc/self/stat", STAT),
+        ]);
+        fs::create_dir(dir.path().join("proc/30000")).unwrap();
+        assert_eq!(processes(&root).unwrap().len(), 1);
+        assert_eq!(threads(&root).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn the_live_machine() {
+        let root = Root::default();
+        let me = Process::current(&root);
+        let stat = me.stat().unwrap();
+        assert_eq!(stat.pid, std::process::id());
+        assert!(me.memory().unwrap().peak_kib > 0);
+        assert!(me.private_kib().unwrap() > 0);
+        assert!(!me.command_line().unwrap().is_empty());
+        assert!(
+            processes(&root)
+                .unwrap()
+                .iter()
+                .any(|p| p.pid == me.pid() && p.parent == stat.parent)
+        );
+        assert!(threads(&root).unwrap().iter().any(|t| t.pid == me.pid()));
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        assert!(me.children().unwrap().contains(&child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

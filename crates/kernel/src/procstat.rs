@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `/proc/stat`: what each CPU did since boot, in ticks of `USER_HZ`.
+//!
+//! Source: Documentation/filesystems/proc.rst, section 1.7 ("Miscellaneous
+//! kernel statistics in /proc/stat"). Only online CPUs have a line. `guest` is
+//! already contained in `user`, and `guest_nice` in `nice`.
+//!
+//! One tick is 10 ms on every current Linux, so a single interval of 100 ms
+//! resolves a load to about ten points; the sums over many intervals are exact.
+//! On kernels that account at the timer interrupt (`TICK_CPU_ACCOUNTING`) the
+//! busy states are samples besides.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+use nix::unistd::{SysconfVar, sysconf};
+
+use crate::{Error, Result, Root};
+
+/// Length of one tick of `/proc/stat` and `/proc/PID/stat`, from
+/// `sysconf(_SC_CLK_TCK)`; 10 ms where the C library does not say.
+#[must_use]
+pub fn tick_ns() -> u64 {
+    let hz = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
+    1_000_000_000 / u64::try_from(hz).unwrap_or(100).max(1)
+}
+
+/// Cumulative counters of one CPU in ticks; columns that an old kernel does
+/// not have are 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// User mode, guests included.
+    pub user: u64,
+    /// User mode at positive nice, guests included.
+    pub nice: u64,
+    /// Kernel mode.
+    pub system: u64,
+    /// Idle.
+    pub idle: u64,
+    /// Idle while a task waited for I/O; may decrease.
+    pub iowait: u64,
+    /// Interrupts.
+    pub irq: u64,
+    /// Soft interrupts.
+    pub softirq: u64,
+    /// Time that the hypervisor gave to others.
+    pub steal: u64,
+    /// Part of `user` that ran a guest.
+    pub guest: u64,
+    /// Part of `nice` that ran a guest.
+    pub guest_nice: u64,
+}
+
+impl CpuTimes {
+    /// What happened between `earlier` and `self`; `tick_ns` as
+    /// [`tick_ns()`].
+    ///
+    /// `idle` and `iowait` count as one: the kernel books a running idle
+    /// period under one of them when it is asked and perhaps under the other
+    /// when the period ends, so that only their sum is steady.
+    #[must_use]
+    pub fn since(&self, earlier: &Self, tick_ns: u64) -> CpuDelta {
+        let mut back = 0;
+        let mut delta = |now: u64, before: u64| {
+            back = back.max(before.saturating_sub(now));
+            now.saturating_sub(before)
+        };
+        let busy = delta(self.user, earlier.user)
+            + delta(self.nice, earlier.nice)
+            + delta(self.system, earlier.system)
+            + delta(self.irq, earlier.irq)
+            + delta(self.softirq, earlier.softirq);
+        let idle = delta(self.idle + self.iowait, earlier.idle + earlier.iowait);
+        let steal = delta(self.steal, earlier.steal);
+        CpuDelta {
+            busy_ns: busy * tick_ns,
+            idle_ns: idle * tick_ns,
+            steal_ns: steal * tick_ns,
+            back_ns: back * tick_ns,
+        }
+    }
+}
+
+/// What one CPU did between two samples, in nanoseconds (whole ticks).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CpuDelta {
+    /// User, nice, system, irq and softirq.
+    pub busy_ns: u64,
+    /// Idle and iowait.
+    pub idle_ns: u64,
+    /// Steal.
+    pub steal_ns: u64,
+    /// Largest decrease of a counter, 0 in order. A tick or two is a race of
+    /// the kernel's bookkeeping; more means that the CPU was away or that the
+    /// machine was booted in between, and that this delta says nothing. The
+    /// counters that decreased contribute 0.
+    pub back_ns: u64,
+}
+
+impl CpuDelta {
+    /// Time that programs on this machine could have had.
+    #[must_use]
+    pub fn delivered_ns(&self) -> u64 {
+        self.busy_ns + self.idle_ns
+    }
+
+    /// All accounted time. It differs from the wall time by some ticks in
+    /// either direction, which is why a load is never a share of wall time.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.delivered_ns() + self.steal_ns
+    }
+
+    /// The load: busy share of the delivered time, 0 to 1; `None` if nothing
+    /// was delivered.
+    #[must_use]
+    pub fn load(&self) -> Option<f64> {
+        ratio(self.busy_ns, self.delivered_ns())
+    }
+
+    /// The share of all time that was busy or stolen, 0 to 1 ("time of
+    /// unavailability"); `None` if no time was accounted.
+    #[must_use]
+    pub fn load_with_steal(&self) -> Option<f64> {
+        ratio(self.busy_ns + self.steal_ns, self.total_ns())
+    }
+
+    /// Steal as a share of all time, 0 to 1; `None` if no time was accounted.
+    #[must_use]
+    pub fn steal(&self) -> Option<f64> {
+        ratio(self.steal_ns, self.total_ns())
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// One reading of `/proc/stat`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// The online CPUs, ascending.
+    pub cpus: Vec<(u32, CpuTimes)>,
+    /// Time of boot, seconds since 1970 by the present wall clock; `None` if
+    /// the kernel does not say.
+    pub btime: Option<u64>,
+}
+
+impl Sample {
+    /// The counters of `cpu`; `None` while it is offline.
+    #[must_use]
+    pub fn get(&self, cpu: u32) -> Option<&CpuTimes> {
+        let at = self.cpus.binary_search_by_key(&cpu, |(n, _)| *n).ok()?;
+        Some(&self.cpus[at].1)
+    }
+}
+
+/// `/proc/stat`, kept open.
+#[derive(Debug)]
+pub struct ProcStat {
+    path: PathBuf,
+    file: File,
+    buffer: Vec<u8>,
+    sample: Sample,
+}
+
+impl ProcStat {
+    /// Opens `/proc/stat` under `root`.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it cannot be opened.
+    pub fn open(root: &Root) -> Result<Self> {
+        let path = root.path("/proc/stat");
+        let file = File::open(&path).map_err(|cause| Error::Read {
+            path: path.clone(),
+            cause,
+        })?;
+        Ok(Self {
+            path,
+            file,
+            buffer: vec![0; 16 << 10],
+            sample: Sample::default(),
+        })
+    }
+
+    /// Reads the counters. Nothing is allocated once the buffers have grown
+    /// to the file's size.
+    ///
+    /// # Errors
+    /// [`Error::Read`], or [`Error::Parse`] if a line is not as documented.
+    pub fn sample(&mut self) -> Result<&Sample> {
+        let mut sample = std::mem::take(&mut self.sample);
+        let outcome = self.sample_into(&mut sample);
+        self.sample = sample;
+        outcome.map(|()| &self.sample)
+    }
+
+    /// As [`Self::sample`], into a sample of the caller's, who keeps two of
+    /// them to take differences.
+    ///
+    /// # Errors
+    /// As [`Self::sample`].
+    pub fn sample_into(&mut self, into: &mut Sample) -> Result<()> {
+        let file = &self.file;
+        let length = read_whole(&mut self.buffer, |part, offset| file.read_at(part, offset))
+            .map_err(|cause| Error::Read {
+                path: self.path.clone(),
+                cause,
+            })?;
+        parse(&self.buffer[..length], into).map_err(|line| {
+            Error::parse(
+                &self.path,
+                "`cpuN` in ascending order with at least 4 counters",
+                &String::from_utf8_lossy(line),
+            )
+        })
+    }
+}
+
+/// Fills `buffer` from offset 0 to the end, growing it where it is too small,
+/// and returns the length. A short read is not the end: the kernel may hand
+/// out a large file in pieces; it makes the text once, at offset 0, so the
+/// pieces fit together.
+fn read_whole(
+    buffer: &mut Vec<u8>,
+    mut read_at: impl FnMut(&mut [u8], u64) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut length = 0;
+    loop {
+        if length == buffer.len() {
+            buffer.resize(buffer.len().max(512) * 2, 0);
+        }
+        match read_at(&mut buffer[length..], length as u64) {
+            Ok(0) => return Ok(length),
+            Ok(more) => length += more,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Parses the text of `/proc/stat`; the error is the offending line.
+fn parse<'a>(text: &'a [u8], into: &mut Sample) -> std::result::Result<(), &'a [u8]> {
+    into.cpus.clear();
+    into.btime = None;
+    for line in text.split(|byte| *byte == b'\n') {
+        if let Some(rest) = line.strip_prefix(b"cpu") {
+            if rest.first() == Some(&b' ') {
+                continue;
+            }
+            let entry = parse_cpu(rest).ok_or(line)?;
+            if into.cpus.last().is_some_and(|(last, _)| *last >= entry.0) {
+                return Err(line);
+            }
+            into.cpus.push(entry);
+        } else if let Some(rest) = line.strip_prefix(b"btime ") {
+            into.btime = Some(number(rest).ok_or(line)?);
+        }
+    }
+    if into.cpus.is_empty() {
+        return Err(b"");
+    }
+    Ok(())
+}
+
+/// `0 10600 331675 ...`: number of the CPU, then its counters.
+fn parse_cpu(text: &[u8]) -> Option<(u32, CpuTimes)> {
+    let mut words = text
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
+    let cpu = u32::try_from(number(words.next()?)?).ok()?;
+    let mut columns = [0; 10];
+    let mut seen = 0;
+    for (column, word) in columns.iter_mut().zip(words) {
+        *column = number(word)?;
+        seen += 1;
+    }
+    let [
+        user,
+        nice,
+        system,
+        idle,
+        iowait,
+        irq,
+        softirq,
+        steal,
+        guest,
+        guest_nice,
+    ] = columns;
+    (seen >= 4).then_some((
+        cpu,
+        CpuTimes {
+            user,
+            nice,
+            system,
+            idle,
+            iowait,
+            irq,
+            softirq,
+            steal,
+            guest,
+            guest_nice,
+        },
+    ))
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fmt::Write as _;
+    use std::fs;
+
+    const TWO_CPUS: &str = "\
+cpu  18255 0 4174 180571 1165 0 147 12 0 0
+cpu0 8181 0 1664 92151 112 0 52 6 0 0
+cpu1 10073 0 2509 88419 1053 0 94 5 0 0
+intr 323071 0 0 0 0 0 0 0 0 0
+ctxt 1043287
+btime 1795223000
+processes 20871
+procs_running 1
+procs_blocked 0
+softirq 148231 0 34507 0 11 8921 0 0 31523 0 73269
+";
+
+    fn fake(text: &str) -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("proc")).unwrap();
+        fs::write(dir.path().join("proc/stat"), text).unwrap();
+        let root = Root::at(dir.path());
+        (dir, root)
+    }
+
+    #[test]
+    fn reads_each_cpu_and_the_time_of_boot() {
+        let (_dir, root) = fake(TWO_CPUS);
+        let mut stat = ProcStat::open(&root).unwrap();
+        let sample = stat.sample().unwrap();
+        assert_eq!(sample.btime, Some(1_795_223_000));
+        assert_eq!(sample.cpus.len(), 2);
+        let cpu1 = sample.get(1).unwrap();
+        assert_eq!((cpu1.user, cpu1.iowait, cpu1.steal), (10073, 1053, 5));
+        assert_eq!(sample.get(2), None);
+    }
+
+    #[test]
+    fn the_same_file_is_read_again() {
+        let (dir, root) = fake(TWO_CPUS);
+        let mut stat = ProcStat::open(&root).unwrap();
+        stat.sample().unwrap();
+        fs::write(
+            dir.path().join("proc/stat"),
+            TWO_CPUS.replace("10073", "10074"),
+        )
+        .unwrap();
+        assert_eq!(stat.sample().unwrap().get(1).unwrap().user, 10074);
+    }
+
+    #[test]
+    fn a_cpu_that_goes_offline_has_no_line() {
+        let (dir, root) = fake(TWO_CPUS);
+        let mut stat = ProcStat::open(&root).unwrap();
+        stat.sample().unwrap();
+        let rest: String = TWO_CPUS
+            .lines()
+            .filter(|l| !l.starts_with("cpu0"))
+            .map(|l| format!("{l}\n"))
+            .collect();
+        fs::write(dir.path().join("proc/stat"), rest).unwrap();
+        let sample = stat.sample().unwrap();
+        assert_eq!(sample.get(0), None);
+        assert!(sample.get(1).is_some());
+    }
+
+    #[test]
+    fn kernels_with_fewer_columns() {
+        let mut sample = Sample::default();
+        parse(b"cpu  1 2 3 4\ncpu0 1 2 3 4\n", &mut sample).unwrap();
+        assert_eq!(sample.cpus[0].1.idle, 4);
+        assert_eq!(sample.cpus[0].1.steal, 0);
+        // RHEL 6: nine columns
+        parse(
+            b"cpu0 1684734 41 1222120 31318207 26030 3810 505855 0 1049625\n",
+            &mut sample,
+        )
+        .unwrap();
+        assert_eq!(sample.cpus[0].1.guest, 1_049_625);
+        // a future column
+        parse(b"cpu0 1 2 3 4 5 6 7 8 9 10 11\n", &mut sample).unwrap();
+        assert_eq!(sample.cpus[0].1.guest_nice, 10);
+    }
+
+    #[test]
+    fn two_thousand_cpus_through_a_growing_buffer() {
+        let mut text = String::from("cpu  0 0 0 0 0 0 0 0 0 0\n");
+        for cpu in 0..2048 {
+            writeln!(text, "cpu{cpu} {cpu} 0 0 9999999999 0 0 0 0 0 0").unwrap();
+        }
+        text.push_str("btime 1\n");
+        let (_dir, root) = fake(&text);
+        let mut stat = ProcStat::open(&root).unwrap();
+        assert_eq!(stat.sample().unwrap().cpus.len(), 2048);
+        assert_eq!(stat.sample().unwrap().get(2047).unwrap().user, 2047);
+        let (buffer, cpus) = (stat.buffer.capacity(), stat.sample.cpus.capacity());
+        stat.sample().unwrap();
+        assert_eq!(
+            (stat.buffer.capacity(), stat.sample.cpus.capacity()),
+            (buffer, cpus)
+        );
+    }
+
+    #[test]
+    fn what_is_not_proc_stat_is_refused() {
+        let mut sample = Sample::default();
+        for bad in [
+            "",
+            "btime 5\n",
+            "cpu0 1 2 3\n",
+            "cpu0 1 2 3 x\n",
+            "cpux 1 2 3 4\n",
+            "cpu1 1 2 3 4\ncpu0 1 2 3 4\n",
+            "cpu0 -1 2 3 4\n",
+            "cpu0 1 2 3 4\nbtime soon\n",
+        ] {
+            assert!(parse(bad.as_bytes(), &mut sample).is_err(), "{bad}");
+        }
+        let (_dir, root) = fake("cpu0 1 2 3\n");
+        let error = ProcStat::open(&root).unwrap().sample().unwrap_err();
+        assert!(error.to_string().ends_with("found `cpu0 1 2 3`"), "{error}");
+        assert!(ProcStat::open(&Root::at("/nonexistent")).is_err());
+    }
+
+    #[test]
+    fn load_is_a_share_of_the_delivered_time() {
+        let before = CpuTimes {
+            user: 100,
+            idle: 100,
+            guest: 40,
+            ..CpuTimes::default()
+        };
+        let now = CpuTimes {
+            user: 120,
+            system: 10,
+            irq: 4,
+            softirq: 6,
+            idle: 130,
+            iowait: 10,
+            steal: 20,
+            guest: 60,
+            ..before
+        };
+        let delta = now.since(&before, 10_000_000);
+        assert_eq!(delta.busy_ns, 400_000_000);
+        assert_eq!(delta.delivered_ns(), 800_000_000);
+        assert_eq!(delta.total_ns(), 1_000_000_000);
+        assert_eq!(delta.load(), Some(0.5));
+        assert_eq!(delta.steal(), Some(0.2));
+        assert_eq!(delta.load_with_steal(), Some(0.6));
+        assert_eq!(delta.back_ns, 0);
+        let nothing = now.since(&now, 10_000_000);
+        assert_eq!((nothing.load(), nothing.steal()), (None, None));
+    }
+
+    #[test]
+    fn iowait_may_turn_into_idle() {
+        let before = CpuTimes {
+            idle: 100,
+            iowait: 50,
+            ..CpuTimes::default()
+        };
+        let now = CpuTimes {
+            idle: 130,
+            iowait: 30,
+            ..before
+        };
+        let delta = now.since(&before, 1);
+        assert_eq!((delta.idle_ns, delta.back_ns), (10, 0));
+    }
+
+    #[test]
+    fn counters_that_go_back_are_flagged() {
+        let before = CpuTimes {
+            user: 5000,
+            idle: 9000,
+            ..CpuTimes::default()
+        };
+        let now = CpuTimes {
+            user: 10,
+            idle: 9001,
+            ..before
+        };
+        let delta = now.since(&before, 2);
+        assert_eq!(
+            (delta.busy_ns, delta.idle_ns, delta.back_ns),
+            (0, 2, 4990 * 2)
+        );
+    }
+
+    #[test]
+    fn the_live_file() {
+        let mut stat = ProcStat::open(&Root::default()).unwrap();
+        assert!(!stat.sample().unwrap().cpus.is_empty());
+        assert!(tick_ns() > 0);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_of_any_size_make_the_same_text(
+            text in prop::collection::vec(any::<u8>(), 0..5000),
+            pieces in prop::collection::vec(1usize..700, 1..50),
+        ) {
+            let mut sizes = pieces.iter().cycle();
+            let mut interrupted = false;
+            let mut buffer = Vec::new();
+            let length = read_whole(&mut buffer, |part, offset| {
+                interrupted = !interrupted;
+                if interrupted {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+                let rest = &text[offset as usize..];
+                let n = (*sizes.next().unwrap()).min(rest.len()).min(part.len());
+                part[..n].copy_from_slice(&rest[..n]);
+                Ok(n)
+            })
+            .unwrap();
+            prop_assert_eq!(&buffer[..length], &text[..]);
+        }
+    }
+}
