@@ -2,4 +2,19 @@
 //! What a run leaves behind: `run.json`, `achieved.csv`, `report.html`, and
 //! the tables on the terminal.
 
+// The made-up runs are also used by an example, outside this crate.
+#[cfg(test)]
+extern crate self as sandbag_report;
+
+pub mod achieved;
+pub mod error;
+#[cfg(test)]
+mod fixture;
 pub mod run;
+pub mod terminal;
+pub mod write;
+
+pub use achieved::{AchievedWriter, read_achieved};
+pub use error::Error;
+pub use run::Run;
+pub use write::{read_run, write_run};

@@ -21,7 +21,7 @@ pub struct Run {
     pub sandbag: String,
     /// When the run began, RFC 3339, UTC.
     pub started_at: String,
-    /// The arguments as given.
+    /// The arguments as given, without the program's own name.
     pub arguments: Vec<String>,
     /// The machine and what could make the run unrepeatable.
     pub machine: Machine,

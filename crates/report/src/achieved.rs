@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `achieved.csv`: one row per CPU and window, written while the run goes on.
+//!
+//! Plain CSV without comments, so that any tool opens it. The columns are
+//! [`ACHIEVED_COLUMNS`]; times are seconds on the run's own clock, exact to
+//! the nanosecond, loads percent of one CPU to four decimals.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use sandbag_measure::Window;
+use sandbag_measure::window::share_pct;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::run::ACHIEVED_COLUMNS;
+
+/// Appends windows to `achieved.csv`; each call leaves whole rows behind, so
+/// a killed run keeps everything up to its last window.
+///
+/// A run must not end because its disk is full: the first failure is returned
+/// once, and from then on rows are only counted (see [`Self::lost`]).
+#[derive(Debug)]
+pub struct AchievedWriter<W: Write = File> {
+    sink: W,
+    path: PathBuf,
+    batch: String,
+    failed: bool,
+    lost: u64,
+}
+
+impl AchievedWriter<File> {
+    /// Creates (or empties) the file and writes its header.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if the file cannot be created or written.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        let sink = File::create(path).map_err(|cause| Error::Write {
+            path: path.to_owned(),
+            cause,
+        })?;
+        Self::new(sink, path)
+    }
+}
+
+impl<W: Write> AchievedWriter<W> {
+    /// Writes the header to `sink`; `path` only names it in errors.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if the header cannot be written.
+    pub fn new(mut sink: W, path: &Path) -> Result<Self, Error> {
+        let header = ACHIEVED_COLUMNS.join(",") + "\n";
+        sink.write_all(header.as_bytes())
+            .and_then(|()| sink.flush())
+            .map_err(|cause| Error::Write {
+                path: path.to_owned(),
+                cause,
+            })?;
+        Ok(Self {
+            sink,
+            path: path.to_owned(),
+            batch: String::new(),
+            failed: false,
+            lost: 0,
+        })
+    }
+
+    /// Appends the windows of one instant (one per CPU, as a rule) by a single
+    /// write, and flushes.
+    ///
+    /// # Errors
+    /// [`Error::Write`], once: report it and go on. Later calls return `Ok`
+    /// and write nothing, because a row after a torn one would be unreadable.
+    pub fn append(&mut self, windows: &[Window]) -> Result<(), Error> {
+        if self.failed {
+            self.lost += windows.len() as u64;
+            return Ok(());
+        }
+        self.batch.clear();
+        for window in windows {
+            push_row(&mut self.batch, window);
+        }
+        let written = self
+            .sink
+            .write_all(self.batch.as_bytes())
+            .and_then(|()| self.sink.flush());
+        written.map_err(|cause| {
+            self.failed = true;
+            self.lost += windows.len() as u64;
+            Error::Write {
+                path: self.path.clone(),
+                cause,
+            }
+        })
+    }
+
+    /// Windows that did not reach the file: those of the failed call (some of
+    /// which may be there) and all later ones.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+fn push_row(out: &mut String, w: &Window) {
+    push_seconds(out, w.start_ns);
+    out.push(',');
+    push_seconds(out, w.length_ns);
+    // Writing to a String cannot fail.
+    let _ = write!(
+        out,
+        ",{},{:.4},{:.4},{:.4},",
+        w.cpu,
+        w.asked_pct,
+        w.got_pct(),
+        w.error_points()
+    );
+    push_seconds(out, w.burner_ns);
+    let _ = write!(out, ",{:.4}", w.steal_pct());
+    for pct in [
+        w.busy_ns.map(|ns| share_pct(ns, w.delivered_ns())),
+        w.command_pct(),
+    ] {
+        out.push(',');
+        if let Some(pct) = pct {
+            let _ = write!(out, "{pct:.4}");
+        }
+    }
+    out.push_str(if w.hole { ",1\n" } else { ",0\n" });
+}
+
+/// Nanoseconds as seconds, exact, without the float's rounding.
+fn push_seconds(out: &mut String, ns: u64) {
+    let _ = write!(out, "{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+}
+
+/// One row of `achieved.csv`; the fields are described at
+/// [`ACHIEVED_COLUMNS`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Start of the window on the run's clock, seconds.
+    pub time_s: f64,
+    /// Length of the window, seconds of wall time.
+    pub length_s: f64,
+    /// Kernel number of the CPU.
+    pub cpu: u32,
+    /// Asked load, percent.
+    pub asked_pct: f64,
+    /// Load that the burner took, percent of the delivered time.
+    pub got_pct: f64,
+    /// Got minus asked, points.
+    pub error_points: f64,
+    /// CPU time of the burner, seconds.
+    pub burner_s: f64,
+    /// Steal, percent of the wall time.
+    pub steal_pct: f64,
+    /// Busy time by `/proc/stat`, percent of the delivered time.
+    pub busy_pct: Option<f64>,
+    /// The command's time on this CPU, percent of the delivered time.
+    pub command_pct: Option<f64>,
+    /// 1 where the load was absent for a reason outside the method.
+    pub hole: u8,
+}
+
+impl Row {
+    /// Whether the load was absent for a reason outside the method.
+    #[must_use]
+    pub fn is_hole(&self) -> bool {
+        self.hole != 0
+    }
+}
+
+/// Opens an `achieved.csv` and checks its header.
+///
+/// # Errors
+/// [`Error::Read`] if it cannot be opened, [`Error::Header`] if it is another
+/// kind of file.
+pub fn read_achieved(path: &Path) -> Result<Rows<BufReader<File>>, Error> {
+    let file = File::open(path).map_err(|cause| Error::Read {
+        path: path.to_owned(),
+        cause,
+    })?;
+    Rows::new(BufReader::new(file), path)
+}
+
+/// The rows of an `achieved.csv`, one at a time.
+///
+/// A torn last row (the disk was full, the machine lost power) is dropped; a
+/// bad row with more behind it is an error.
+#[derive(Debug)]
+pub struct Rows<R: BufRead> {
+    reader: csv::Reader<R>,
+    record: csv::StringRecord,
+    path: PathBuf,
+    done: bool,
+}
+
+impl<R: BufRead> Rows<R> {
+    /// Reads rows from `source`; `path` only names it in errors.
+    ///
+    /// # Errors
+    /// As [`read_achieved`].
+    pub fn new(source: R, path: &Path) -> Result<Self, Error> {
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(source);
+        let found = reader.headers().map_err(|cause| Error::Row {
+            path: path.to_owned(),
+            line: 1,
+            cause: cause.to_string(),
+        })?;
+        if *found != ACHIEVED_COLUMNS[..] {
+            return Err(Error::Header {
+                path: path.to_owned(),
+                found: found.iter().collect::<Vec<_>>().join(","),
+            });
+        }
+        Ok(Self {
+            reader,
+            record: csv::StringRecord::new(),
+            path: path.to_owned(),
+            done: false,
+        })
+    }
+
+    fn read(&mut self) -> Result<Option<Row>, String> {
+        match self.reader.read_record(&mut self.record) {
+            Ok(false) => Ok(None),
+            Ok(true) if self.record.len() != ACHIEVED_COLUMNS.len() => Err(format!(
+                "{} values, expected {}",
+                self.record.len(),
+                ACHIEVED_COLUMNS.len()
+            )),
+            Ok(true) => self
+                .record
+                .deserialize(None)
+                .map(Some)
+                .map_err(|e| match e.kind() {
+                    csv::ErrorKind::Deserialize { err, .. } => match err.field() {
+                        Some(n) => format!(
+                            "{}: {}",
+                            ACHIEVED_COLUMNS.get(n as usize).unwrap_or(&"row"),
+                            err.kind()
+                        ),
+                        None => err.kind().to_string(),
+                    },
+                    _ => e.to_string(),
+                }),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Rows<R> {
+    type Item = Result<Row, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let cause = match self.read() {
+            Ok(Some(row)) => return Some(Ok(row)),
+            Ok(None) => {
+                self.done = true;
+                return None;
+            }
+            Err(cause) => cause,
+        };
+        self.done = true;
+        let line = self.record.position().map_or(0, csv::Position::line);
+        let torn = matches!(self.reader.read_record(&mut self.record), Ok(false));
+        (!torn).then(|| {
+            Err(Error::Row {
+                path: self.path.clone(),
+                line,
+                cause,
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    fn window(start_ns: u64, cpu: u32) -> Window {
+        Window {
+            cpu,
+            start_ns,
+            length_ns: 1_000_000_000,
+            asked_pct: 12.5,
+            burner_ns: 112_500_000,
+            steal_ns: 100_000_000,
+            busy_ns: Some(450_000_000),
+            command_ns: None,
+            hole: false,
+        }
+    }
+
+    fn rows(text: &str) -> Result<Vec<Row>, Error> {
+        Rows::new(text.as_bytes(), Path::new("achieved.csv"))?.collect()
+    }
+
+    fn written(windows: &[Window]) -> String {
+        let mut out = Vec::new();
+        let mut writer = AchievedWriter::new(&mut out, Path::new("x")).unwrap();
+        writer.append(windows).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_row_reads_as_a_person_would_write_it() {
+        let text = written(&[window(3_000_000_001, 7)]);
+        assert_eq!(
+            text.lines().nth(1).unwrap(),
+            "3.000000001,1.000000000,7,12.5000,12.5000,0.0000,0.112500000,10.0000,50.0000,,0"
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_on_disk_before_the_writer_closes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("achieved.csv");
+        let mut writer = AchievedWriter::create(&path).unwrap();
+        writer.append(&[window(0, 0), window(0, 1)]).unwrap();
+        assert_eq!(read_achieved(&path).unwrap().count(), 2);
+        drop(writer);
+    }
+
+    /// Takes `room` bytes, then says that the disk is full.
+    struct SmallDisk {
+        room: usize,
+    }
+
+    impl Write for SmallDisk {
+        fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+            let n = buf.len().min(self.room);
+            self.room -= n;
+            if n == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            Ok(n)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_reported_once_and_the_loss_is_counted() {
+        let mut writer =
+            AchievedWriter::new(SmallDisk { room: 200 }, Path::new("/run/achieved.csv")).unwrap();
+        writer.append(&[window(0, 0)]).unwrap();
+        let error = writer.append(&[window(1, 0), window(1, 1)]).unwrap_err();
+        assert!(error.to_string().contains("/run/achieved.csv"), "{error}");
+        writer.append(&[window(2, 0)]).unwrap();
+        assert_eq!(writer.lost(), 3);
+    }
+
+    #[test]
+    fn a_disk_without_room_for_the_header_is_an_error_at_once() {
+        let error = AchievedWriter::create(Path::new("/dev/full")).unwrap_err();
+        assert!(error.to_string().starts_with("cannot write /dev/full"));
+    }
+
+    #[test]
+    fn a_torn_last_row_is_dropped_wherever_it_is_torn() {
+        let text = written(&[window(0, 0), window(1_000_000_000, 0)]);
+        let first_two = text.match_indices('\n').nth(1).unwrap().0 + 1;
+        // Without its newline the row is whole; one byte less and it is not.
+        for end in first_two..text.len() - 1 {
+            assert_eq!(rows(&text[..end]).unwrap().len(), 1, "{}", &text[..end]);
+        }
+        assert_eq!(rows(&text[..text.len() - 1]).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_bad_row_in_the_middle_is_named_by_line_and_column() {
+        let mut lines: Vec<String> = written(&[window(0, 0), window(1, 0), window(2, 0)])
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        lines[2] = lines[2].replacen("12.5000", "12,5", 1);
+        let error = rows(&lines.join("\n")).unwrap_err().to_string();
+        assert_eq!(error, "achieved.csv:3: 12 values, expected 11");
+        lines[2] = lines[1].replacen("12.5000", "half", 1);
+        let error = rows(&lines.join("\n")).unwrap_err().to_string();
+        assert!(error.starts_with("achieved.csv:3: asked_pct"), "{error}");
+    }
+
+    #[test]
+    fn another_kind_of_file_is_refused() {
+        let error = rows("time,load\n0,50\n").unwrap_err().to_string();
+        assert!(error.contains("found 'time,load'"), "{error}");
+        assert!(rows("").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(
+            start_ns in 0u64..1 << 50,
+            length_ns in 1u64..1 << 40,
+            asked in 0.0f64..=100.0,
+            burner_ns in 0u64..1 << 40,
+            steal_ns in 0u64..1 << 40,
+            busy_ns in prop::option::of(0u64..1 << 40),
+            hole: bool,
+        ) {
+            let w = Window {
+                cpu: 4096, start_ns, length_ns, asked_pct: asked, burner_ns,
+                steal_ns, busy_ns, command_ns: None, hole,
+            };
+            let read = rows(&written(std::slice::from_ref(&w))).unwrap();
+            let row = &read[0];
+            prop_assert!((row.time_s * 1e9 - start_ns as f64).abs() < 1.0);
+            prop_assert!((row.error_points - w.error_points()).abs() < 1e-4);
+            prop_assert!((row.steal_pct - w.steal_pct()).abs() < 1e-4);
+            prop_assert_eq!(row.busy_pct.is_some(), busy_ns.is_some());
+            prop_assert_eq!(row.is_hole(), hole);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The run directory; each of its files is there whole or not at all.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::Error;
+use crate::run::{FORMAT, Run};
+
+/// Name of the record in a run directory.
+pub const RUN_JSON: &str = "run.json";
+/// Name of the windows in a run directory.
+pub const ACHIEVED_CSV: &str = "achieved.csv";
+
+/// Writes `run.json` into the existing directory `dir`.
+///
+/// # Errors
+/// [`Error::Write`] if it cannot be written.
+pub fn write_run(dir: &Path, run: &Run) -> Result<(), Error> {
+    let path = dir.join(RUN_JSON);
+    let mut json = serde_json::to_vec_pretty(run).map_err(|cause| Error::Json {
+        path: path.clone(),
+        cause,
+    })?;
+    json.push(b'\n');
+    replace(&path, &json)
+}
+
+/// Reads a `run.json`, given itself or its directory.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::Json`], [`Error::NoFormat`] or
+/// [`Error::NewerFormat`].
+pub fn read_run(path: &Path) -> Result<Run, Error> {
+    let path = if path.is_dir() {
+        path.join(RUN_JSON)
+    } else {
+        path.to_owned()
+    };
+    let text = fs::read_to_string(&path).map_err(|cause| Error::Read {
+        path: path.clone(),
+        cause,
+    })?;
+    let not_a_run = |cause| Error::Json {
+        path: path.clone(),
+        cause,
+    };
+    let value: Value = serde_json::from_str(&text).map_err(not_a_run)?;
+    check_readable(&path, &value)?;
+    serde_json::from_str(&text).map_err(not_a_run)
+}
+
+/// Whether this sandbag can read the record: its format is known and not
+/// newer than [`FORMAT`]. Older formats stay readable.
+fn check_readable(path: &Path, record: &Value) -> Result<(), Error> {
+    let found = record
+        .get("format")
+        .and_then(Value::as_u64)
+        .filter(|f| *f > 0)
+        .ok_or_else(|| Error::NoFormat {
+            path: path.to_owned(),
+        })?;
+    if found <= u64::from(FORMAT) {
+        return Ok(());
+    }
+    Err(Error::NewerFormat {
+        path: path.to_owned(),
+        found,
+        known: FORMAT,
+        writer: record
+            .get("sandbag")
+            .and_then(Value::as_str)
+            .unwrap_or("version unknown")
+            .to_owned(),
+    })
+}
+
+/// Puts `content` at `path` by a rename, so that a reader, or a machine that
+/// stops, sees the old file or the new one and never half of either.
+fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let error = |cause: io::Error| Error::Write {
+        path: path.to_owned(),
+        cause,
+    };
+    let dir: PathBuf = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let mut file = tempfile::Builder::new()
+        .prefix(".sandbag-")
+        // As an ordinary file: the umask takes its share.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(dir)
+        .map_err(error)?;
+    file.write_all(content).map_err(error)?;
+    file.as_file().sync_all().map_err(error)?;
+    file.persist(path).map_err(|e| error(e.error))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn rewritten(change: impl FnOnce(&mut Value)) -> Result<Run, Error> {
+        let mut value = serde_json::to_value(fixture::quiet().run).unwrap();
+        change(&mut value);
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(RUN_JSON), value.to_string()).unwrap();
+        read_run(dir.path())
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_from_file_or_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = fixture::quiet().run;
+        write_run(dir.path(), &run).unwrap();
+        for path in [dir.path().to_owned(), dir.path().join(RUN_JSON)] {
+            let back = read_run(&path).unwrap();
+            assert_eq!(
+                serde_json::to_value(&back).unwrap(),
+                serde_json::to_value(&run).unwrap()
+            );
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_with_the_version_that_wrote_it() {
+        let error = rewritten(|v| {
+            v["format"] = (FORMAT + 1).into();
+            v["sandbag"] = "9.1.0".into();
+        })
+        .unwrap_err();
+        assert!(matches!(error, Error::NewerFormat { .. }));
+        let text = error.to_string();
+        assert!(
+            text.contains("format 2") && text.contains("9.1.0"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_record_without_a_format_is_refused() {
+        let missing = rewritten(|v| {
+            v.as_object_mut().unwrap().remove("format");
+        });
+        assert!(matches!(missing, Err(Error::NoFormat { .. })));
+        let zero = rewritten(|v| v["format"] = 0.into());
+        assert!(matches!(zero, Err(Error::NoFormat { .. })));
+    }
+
+    #[test]
+    fn fields_of_the_future_are_ignored() {
+        assert!(rewritten(|v| v["colour"] = "blue".into()).is_ok());
+    }
+
+    #[test]
+    fn a_missing_field_is_named() {
+        let error = rewritten(|v| {
+            v.as_object_mut().unwrap().remove("verdict");
+        })
+        .unwrap_err()
+        .to_string();
+        assert!(error.contains("verdict"), "{error}");
+    }
+
+    #[test]
+    fn truncated_json_is_named_by_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(RUN_JSON);
+        write_run(dir.path(), &fixture::quiet().run).unwrap();
+        let whole = fs::read_to_string(&path).unwrap();
+        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let error = read_run(&path).unwrap_err().to_string();
+        assert!(error.contains("line"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_named() {
+        let error = write_run(Path::new("/nonexistent/run"), &fixture::quiet().run).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/run"), "{error}");
+        assert!(matches!(
+            read_run(Path::new("/nonexistent/run.json")),
+            Err(Error::Read { .. })
+        ));
+    }
+
+    #[test]
+    fn an_old_record_is_replaced_and_nothing_else_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(RUN_JSON), "old").unwrap();
+        write_run(dir.path(), &fixture::quiet().run).unwrap();
+        assert!(read_run(dir.path()).is_ok());
+        let left: Vec<_> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .filter(|n| n.starts_with('.'))
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
