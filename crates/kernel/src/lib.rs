@@ -6,8 +6,10 @@
 //! value and which cause. What is changed can be read first and put back:
 //! readers and writers come in pairs.
 
+pub mod container;
 pub mod cpulist;
 pub mod error;
+pub mod perf;
 pub mod process;
 pub mod procstat;
 pub mod root;

@@ -340,13 +340,14 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     const STAT: &str = "20071 (tricky) name (x) S 20070 20071 1 0 -1 4194304 1012 0 0 0 731 29 0 0 20 -5 3 0 97231 \
 9437184 230 18446744073709551615 94000 94100 140000 0 0 0 0 0 0 0 0 0 17 5 7 1 0 0 0 0 0 0 0 0 0 0 0\n";
 
-    fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+    /// A root with these files.
+    pub(crate) fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = dir.path().join(path);

@@ -173,7 +173,7 @@ fn read_list(path: &Path) -> Result<CpuList> {
 }
 
 /// What is not there is `None`.
-fn optional<T>(outcome: Result<T>) -> Result<Option<T>> {
+pub(crate) fn optional<T>(outcome: Result<T>) -> Result<Option<T>> {
     match outcome {
         Ok(value) => Ok(Some(value)),
         Err(e) if e.is_absent() => Ok(None),

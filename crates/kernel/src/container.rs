@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What this system runs in: container, limit, hypervisor, and who else has a
+//! say in scheduling.
+//!
+//! Each of these changes what a load means (a container's limit), how groups
+//! may be made (systemd) or whether weights are honoured at all (sched_ext).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::root::{read, read_value};
+use crate::topology::optional;
+use crate::{Error, Result, Root};
+
+/// A cap on the CPU time of the group that this process is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuLimit {
+    /// The group that has the cap: ours or one above it.
+    pub group: PathBuf,
+    /// CPU time per period, microseconds.
+    pub quota_us: u64,
+    /// Length of the period, microseconds.
+    pub period_us: u64,
+}
+
+impl CpuLimit {
+    /// How many CPUs' worth of time that is.
+    #[must_use]
+    pub fn cpus(&self) -> f64 {
+        self.quota_us as f64 / self.period_us as f64
+    }
+}
+
+/// The container this system runs in, by the name of its manager (`docker`,
+/// `podman`, `lxc`, ...; `unknown` if only the process numbers give it away),
+/// or `None` on a machine's own system.
+#[must_use]
+pub fn container(root: &Root) -> Option<String> {
+    // https://systemd.io/CONTAINER_INTERFACE/
+    for path in ["/run/systemd/container", "/run/host/container-manager"] {
+        if let Ok(name) = root.read(path)
+            && !name.trim().is_empty()
+        {
+            return Some(name.trim().to_owned());
+        }
+    }
+    for (path, name) in [("/.dockerenv", "docker"), ("/run/.containerenv", "podman")] {
+        if root.path(path).exists() {
+            return Some(name.to_owned());
+        }
+    }
+    // PROC_PID_INIT_INO of include/linux/proc_ns.h: the first namespace of
+    // process numbers has this number on every kernel.
+    const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+    let namespace = fs::read_link(root.path("/proc/self/ns/pid")).ok()?;
+    (namespace != Path::new(FIRST_PID_NAMESPACE)).then(|| "unknown".to_owned())
+}
+
+/// The tightest cap on our own group and those above it that can be seen from
+/// here (`cpu.max` or `cpu.cfs_quota_us`).
+///
+/// # Errors
+/// [`Error::Read`] if `/proc/self` is not there, [`Error::Parse`].
+pub fn cpu_limit(root: &Root) -> Result<Option<CpuLimit>> {
+    let Some((mount, group)) = own_group(root)? else {
+        return Ok(None);
+    };
+    let mut tightest: Option<CpuLimit> = None;
+    let groups = group.ancestors().take_while(|g| g.starts_with(&mount));
+    for group in groups {
+        if let Some(limit) = limit_of(group)?
+            && tightest.as_ref().is_none_or(|t| limit.cpus() < t.cpus())
+        {
+            tightest = Some(limit);
+        }
+    }
+    Ok(tightest)
+}
+
+/// Mount point of the hierarchy with the cpu controller, and the directory of
+/// our own group in it.
+fn own_group(root: &Root) -> Result<Option<(PathBuf, PathBuf)>> {
+    let mut own: Option<(bool, String)> = None;
+    for line in root.read("/proc/self/cgroup")?.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let v1 = controllers.split(',').any(|c| c == "cpu");
+        if v1 || (controllers.is_empty() && own.is_none()) {
+            own = Some((v1, path.to_owned()));
+        }
+    }
+    let Some((v1, path)) = own else {
+        return Ok(None);
+    };
+    // proc_pid_mountinfo(5): ID PARENT DEV ROOT MOUNT-POINT ... - TYPE SOURCE OPTIONS
+    for line in root.read("/proc/self/mountinfo")?.lines() {
+        let Some((left, right)) = line.split_once(" - ") else {
+            continue;
+        };
+        let mut right = right.split(' ');
+        let kind = right.next().unwrap_or("");
+        let mut options = right.nth(1).unwrap_or("").split(',');
+        let wanted = match v1 {
+            true => kind == "cgroup" && options.any(|option| option == "cpu"),
+            false => kind == "cgroup2",
+        };
+        let mut left = left.split(' ').skip(3);
+        if let (true, Some(top), Some(mount)) = (wanted, left.next(), left.next()) {
+            let mount = root.path(mount);
+            // A container may see only its own part of the tree mounted.
+            let inside = Path::new(&path).strip_prefix(top).unwrap_or(Path::new(""));
+            let group = match inside.as_os_str().is_empty() {
+                true => mount.clone(),
+                false => mount.join(inside),
+            };
+            return Ok(Some((mount, group)));
+        }
+    }
+    Ok(None)
+}
+
+fn limit_of(group: &Path) -> Result<Option<CpuLimit>> {
+    let limit = |quota_us, period_us| CpuLimit {
+        group: group.to_owned(),
+        quota_us,
+        period_us,
+    };
+    let path = group.join("cpu.max");
+    if let Some(text) = optional(read(&path))? {
+        let parsed = match text.trim().split_once(' ') {
+            Some(("max", _)) => return Ok(None),
+            Some((quota, period)) => quota.parse().ok().zip(period.parse().ok()),
+            None => None,
+        };
+        return match parsed {
+            Some((quota, period)) if period > 0 => Ok(Some(limit(quota, period))),
+            _ => Err(Error::parse(&path, "`QUOTA PERIOD` or `max PERIOD`", &text)),
+        };
+    }
+    let quota: Option<i64> = optional(read_value(&group.join("cpu.cfs_quota_us"), "a number"))?;
+    let period: Option<u64> = optional(read_value(&group.join("cpu.cfs_period_us"), "a number"))?;
+    Ok(match (quota.and_then(|q| u64::try_from(q).ok()), period) {
+        (Some(quota), Some(period)) if period > 0 => Some(limit(quota, period)),
+        _ => None,
+    })
+}
+
+/// The hypervisor under this kernel, by the best name there is (`unknown` if
+/// only the CPU's flag tells), or `None` on bare metal.
+#[must_use]
+pub fn hypervisor(root: &Root) -> Option<String> {
+    if let Ok(name) = root.read("/sys/hypervisor/type") {
+        return Some(name.trim().to_owned());
+    }
+    let dmi = |name| root.read(format!("/sys/class/dmi/id/{name}")).ok();
+    let name = [dmi("sys_vendor"), dmi("product_name")]
+        .into_iter()
+        .flatten()
+        .map(|part| part.trim().to_owned())
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ");
+    let cpuinfo = root.read("/proc/cpuinfo").unwrap_or_default();
+    let flagged = cpuinfo
+        .lines()
+        .filter(|line| line.starts_with("flags"))
+        .any(|line| line.split_ascii_whitespace().any(|f| f == "hypervisor"));
+    // Only x86 has the flag; elsewhere the firmware's name must do.
+    const NAMES: [&str; 7] = [
+        "QEMU",
+        "KVM",
+        "VMware",
+        "VirtualBox",
+        "Xen",
+        "Hyper-V",
+        "Parallels",
+    ];
+    if flagged || NAMES.iter().any(|known| name.contains(known)) {
+        return Some(match name.is_empty() {
+            true => "unknown".to_owned(),
+            false => name,
+        });
+    }
+    None
+}
+
+/// The sched_ext scheduler that is loaded, by its name; `None` if none is.
+/// Such a scheduler need not honour weights, caps or nice values.
+#[must_use]
+pub fn sched_ext(root: &Root) -> Option<String> {
+    // Documentation/scheduler/sched-ext.rst
+    let state = root.read("/sys/kernel/sched_ext/state").ok()?;
+    if state.trim() == "disabled" {
+        return None;
+    }
+    let name = root.read("/sys/kernel/sched_ext/root/ops").ok();
+    Some(name.map_or_else(|| state.trim().to_owned(), |n| n.trim().to_owned()))
+}
+
+/// Whether systemd is process 1: then the top of the v2 tree is its own
+/// (the test that sd_booted(3) makes).
+#[must_use]
+pub fn systemd(root: &Root) -> bool {
+    root.path("/run/systemd/system").is_dir()
+}
+
+/// The kernel's lockdown mode (`none`, `integrity`, `confidentiality`); `None`
+/// where the kernel has none.
+#[must_use]
+pub fn lockdown(root: &Root) -> Option<String> {
+    let text = root.read("/sys/kernel/security/lockdown").ok()?;
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::tests::fake;
+
+    #[test]
+    fn containers_by_their_marks() {
+        for (path, text, name) in [
+            ("run/systemd/container", "lxc\n", "lxc"),
+            (
+                "run/host/container-manager",
+                "systemd-nspawn\n",
+                "systemd-nspawn",
+            ),
+            (".dockerenv", "", "docker"),
+            ("run/.containerenv", "", "podman"),
+        ] {
+            let (_dir, root) = fake(&[(path, text)]);
+            assert_eq!(container(&root).as_deref(), Some(name));
+        }
+    }
+
+    #[test]
+    fn containers_by_their_process_numbers() {
+        for (namespace, name) in [
+            ("pid:[4026531836]", None),
+            ("pid:[4026532201]", Some("unknown")),
+        ] {
+            let (dir, root) = fake(&[("proc/self/ns/x", "")]);
+            let link = dir.path().join("proc/self/ns/pid");
+            std::os::unix::fs::symlink(namespace, link).unwrap();
+            assert_eq!(container(&root).as_deref(), name);
+        }
+        assert_eq!(container(&fake(&[]).1), None);
+    }
+
+    const V2_MOUNT: &str = "24 1 0:22 / /proc rw - proc proc rw\n\
+        29 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    #[test]
+    fn the_tightest_limit_above_us_on_v2() {
+        let (_dir, root) = fake(&[
+            ("proc/self/cgroup", "0::/a.slice/b.service\n"),
+            ("proc/self/mountinfo", V2_MOUNT),
+            ("sys/fs/cgroup/a.slice/cpu.max", "150000 100000\n"),
+            ("sys/fs/cgroup/a.slice/b.service/cpu.max", "max 100000\n"),
+        ]);
+        let limit = cpu_limit(&root).unwrap().unwrap();
+        assert!((limit.cpus() - 1.5).abs() < 1e-12);
+        assert!(limit.group.ends_with("a.slice"));
+    }
+
+    #[test]
+    fn a_container_sees_its_own_group_as_the_top() {
+        let (_dir, root) = fake(&[
+            ("proc/self/cgroup", "0::/\n"),
+            ("proc/self/mountinfo", V2_MOUNT),
+            ("sys/fs/cgroup/cpu.max", "50000 100000\n"),
+        ]);
+        let limit = cpu_limit(&root).unwrap().unwrap();
+        assert!((limit.cpus() - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn v1_with_a_part_of_the_tree_mounted() {
+        let mount =
+            "41 30 0:33 /docker/ab /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n";
+        let (_dir, root) = fake(&[
+            (
+                "proc/self/cgroup",
+                "4:memory:/docker/ab\n3:cpu,cpuacct:/docker/ab/job\n0::/system.slice\n",
+            ),
+            ("proc/self/mountinfo", mount),
+            ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "200000\n"),
+            ("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
+            ("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n"),
+            (
+                "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us",
+                "100000\n",
+            ),
+        ]);
+        let limit = cpu_limit(&root).unwrap().unwrap();
+        assert!((limit.cpus() - 2.0).abs() < 1e-12);
+        assert!(limit.group.ends_with("cpu,cpuacct"));
+    }
+
+    #[test]
+    fn no_limit_and_no_tree() {
+        let (_dir, root) = fake(&[
+            ("proc/self/cgroup", "0::/\n"),
+            ("proc/self/mountinfo", V2_MOUNT),
+        ]);
+        assert_eq!(cpu_limit(&root).unwrap(), None);
+        let (_dir, root) = fake(&[("proc/self/cgroup", ""), ("proc/self/mountinfo", "")]);
+        assert_eq!(cpu_limit(&root).unwrap(), None);
+        assert!(cpu_limit(&fake(&[]).1).unwrap_err().is_absent());
+    }
+
+    #[test]
+    fn a_limit_that_is_no_limit_is_an_error() {
+        for text in ["", "fast\n", "5\n", "x 100000\n", "5 0\n"] {
+            let (_dir, root) = fake(&[
+                ("proc/self/cgroup", "0::/\n"),
+                ("proc/self/mountinfo", V2_MOUNT),
+                ("sys/fs/cgroup/cpu.max", text),
+            ]);
+            assert!(cpu_limit(&root).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn hypervisors() {
+        let flags = "processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\n";
+        let bare = "processor\t: 0\nflags\t\t: fpu vme lahf_lm\n";
+        let vendor = "sys/class/dmi/id/sys_vendor";
+        let product = "sys/class/dmi/id/product_name";
+        for (files, name) in [
+            (vec![("proc/cpuinfo", flags)], Some("unknown")),
+            (vec![("proc/cpuinfo", bare)], None),
+            (
+                vec![
+                    ("proc/cpuinfo", flags),
+                    (vendor, "Acme\n"),
+                    (product, "X\n"),
+                ],
+                Some("Acme X"),
+            ),
+            (vec![("proc/cpuinfo", bare), (vendor, "Acme\n")], None),
+            (vec![(vendor, "QEMU\n")], Some("QEMU")),
+            (vec![("sys/hypervisor/type", "xen\n")], Some("xen")),
+        ] {
+            assert_eq!(hypervisor(&fake(&files).1).as_deref(), name, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn scheduler_systemd_and_lockdown() {
+        let (dir, root) = fake(&[
+            ("sys/kernel/sched_ext/state", "enabled\n"),
+            ("sys/kernel/sched_ext/root/ops", "scx_lavd\n"),
+            (
+                "sys/kernel/security/lockdown",
+                "none [integrity] confidentiality\n",
+            ),
+        ]);
+        assert_eq!(sched_ext(&root).as_deref(), Some("scx_lavd"));
+        assert_eq!(lockdown(&root).as_deref(), Some("integrity"));
+        assert!(!systemd(&root));
+        fs::create_dir_all(dir.path().join("run/systemd/system")).unwrap();
+        assert!(systemd(&root));
+
+        let (_dir, root) = fake(&[("sys/kernel/sched_ext/state", "disabled\n")]);
+        assert_eq!(sched_ext(&root), None);
+        assert_eq!(lockdown(&root), None);
+        let (_dir, root) = fake(&[("sys/kernel/sched_ext/state", "enabling\n")]);
+        assert_eq!(sched_ext(&root).as_deref(), Some("enabling"));
+    }
+
+    #[test]
+    fn the_live_machine() {
+        cpu_limit(&Root::default()).unwrap();
+    }
+}

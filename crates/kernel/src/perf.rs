@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The time that a control group spent on each CPU, by perf events.
+//!
+//! cgroup v2 has no per-CPU clock of a group. A software event
+//! (`PERF_COUNT_SW_TASK_CLOCK`) on one CPU, restricted to a group
+//! (`PERF_FLAG_PID_CGROUP`), is one: it advances while a task of the group, or
+//! of a group below it, is the current task of that CPU. It is a *wall* clock:
+//! steal and interrupts that fall into that time are counted, and on the root
+//! group idle time is counted too. No mount and no process are needed for it,
+//! but the group must lie in the hierarchy that has the `perf_event`
+//! controller, which is the v2 tree unless somebody mounted the controller
+//! apart.
+//!
+//! Source: perf_event_open(2), include/uapi/linux/perf_event.h.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::path::{Path, PathBuf};
+
+use crate::{CpuList, Error, Result};
+
+const TYPE_SOFTWARE: u32 = 1;
+const COUNT_SW_TASK_CLOCK: u64 = 1;
+const FLAG_PID_CGROUP: libc::c_ulong = 1 << 2;
+const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
+
+/// The first published form of `struct perf_event_attr`
+/// (`PERF_ATTR_SIZE_VER0`), which every kernel accepts.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    bits: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    config1: u64,
+}
+
+const _: () = assert!(size_of::<Attributes>() == 64);
+
+/// Counters of one group, one per CPU (and one file descriptor each).
+#[derive(Debug)]
+pub struct GroupClock {
+    dir: PathBuf,
+    counters: Vec<(u32, File)>,
+}
+
+impl GroupClock {
+    /// Begins to count, from 0, on those of `cpus` that are online. A CPU that
+    /// goes offline takes its counter along: the count stands still from then
+    /// on, also when the CPU comes back.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the directory cannot be opened; [`Error::Call`] if
+    /// the kernel refuses: EBADF where the directory is no group, ENOENT where
+    /// it is a group of a hierarchy without the `perf_event` controller,
+    /// EINVAL for a CPU that this kernel can never have, EACCES or EPERM without
+    /// CAP_PERFMON (CAP_SYS_ADMIN before 5.8) unless
+    /// `kernel.perf_event_paranoid` is below 1, EMFILE where the limit of open
+    /// files is below the number of CPUs.
+    pub fn open(dir: &Path, cpus: &CpuList) -> Result<Self> {
+        let group = File::open(dir).map_err(|cause| Error::Read {
+            path: dir.to_owned(),
+            cause,
+        })?;
+        let mut counters = Vec::with_capacity(cpus.len());
+        for cpu in cpus.iter() {
+            match open_counter(&group, cpu) {
+                Ok(counter) => counters.push((cpu, counter)),
+                Err(cause) if cause.raw_os_error() == Some(libc::ENODEV) => {}
+                Err(cause) => {
+                    return Err(Error::Call {
+                        call: "perf_event_open",
+                        arguments: format!("task clock of group {} on CPU {cpu}", dir.display()),
+                        cause,
+                    });
+                }
+            }
+        }
+        Ok(Self {
+            dir: dir.to_owned(),
+            counters,
+        })
+    }
+
+    /// Wall time in nanoseconds, since [`Self::open`], in which `cpu` ran
+    /// tasks of the group; `None` for a CPU that was offline then.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn ns(&self, cpu: u32) -> Result<Option<u64>> {
+        let Ok(at) = self.counters.binary_search_by_key(&cpu, |(n, _)| *n) else {
+            return Ok(None);
+        };
+        let mut count = [0; 8];
+        (&self.counters[at].1)
+            .read_exact(&mut count)
+            .map_err(|cause| Error::Read {
+                path: self.dir.clone(),
+                cause,
+            })?;
+        Ok(Some(u64::from_ne_bytes(count)))
+    }
+}
+
+fn open_counter(group: &File, cpu: u32) -> io::Result<File> {
+    let attributes = Attributes {
+        kind: TYPE_SOFTWARE,
+        size: size_of::<Attributes>() as u32,
+        config: COUNT_SW_TASK_CLOCK,
+        ..Attributes::default()
+    };
+    // SAFETY: `attributes` is a complete structure of the size it states and
+    // outlives the call; the other arguments are plain numbers.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            group.as_raw_fd(),
+            cpu as libc::c_int,
+            -1 as libc::c_int,
+            FLAG_PID_CGROUP | FLAG_FD_CLOEXEC,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave us this descriptor; nobody else has it.
+    Ok(unsafe { File::from_raw_fd(fd as libc::c_int) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_no_group_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = GroupClock::open(dir.path(), &CpuList::from_iter([0])).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.starts_with("perf_event_open(task clock of group /"),
+            "{text}"
+        );
+        assert!(text.contains(" on CPU 0): "), "{text}");
+        let missing = dir.path().join("none");
+        assert!(
+            GroupClock::open(&missing, &CpuList::from_iter([0]))
+                .unwrap_err()
+                .is_absent()
+        );
+    }
+
+    #[test]
+    fn without_cpus_there_is_nothing_to_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = GroupClock::open(dir.path(), &CpuList::default()).unwrap();
+        assert_eq!(clock.ns(0).unwrap(), None);
+    }
+}
