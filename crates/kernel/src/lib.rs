@@ -6,13 +6,17 @@
 //! value and which cause. What is changed can be read first and put back:
 //! readers and writers come in pairs.
 
+pub mod autogroup;
+pub mod capability;
 pub mod container;
+pub mod cpufreq;
 pub mod cpulist;
 pub mod error;
 pub mod perf;
 pub mod process;
 pub mod procstat;
 pub mod root;
+pub mod sysctl;
 pub mod topology;
 
 pub use cpulist::CpuList;
