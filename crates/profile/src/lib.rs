@@ -1,1 +1,35 @@
-//! placeholder
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Load profiles: per CPU a piecewise-constant load with an explicit end.
+//!
+//! A profile is read as a stream of [`Step`]s ([`Steps`]); operations
+//! ([`algebra`]) turn streams into streams, exporters ([`export`]) write
+//! them. 64 CPUs over a day of seconds pass through in the memory that one
+//! sample takes. Nothing here needs privileges or looks at a clock.
+//!
+//! Units: times are nanoseconds (`_ns`) since the beginning of the profile,
+//! loads are percent of one CPU (`_pct`). Load is the busy share of the
+//! *delivered* time, wall minus steal; steal is kept beside it.
+
+pub mod algebra;
+mod constant;
+mod error;
+mod format;
+mod lines;
+mod model;
+pub mod native;
+mod number;
+mod profile;
+mod source;
+mod summary;
+#[cfg(test)]
+mod testing;
+
+pub use algebra::{Gaps, MapRule};
+pub use constant::constant;
+pub use error::{Error, Fault, Place, Result};
+pub use format::Format;
+pub use model::{Begin, BoxSteps, Cell, Header, Step, Steps};
+pub use number::{NS_PER_S, Seconds};
+pub use profile::Profile;
+pub use source::{ReadOptions, Source, open};
+pub use summary::{CpuSummary, Summary, summarise};

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Operations on profiles. Each takes a stream and returns a stream, so a day
+//! of samples passes through any chain of them in constant memory.
+//!
+//! What an operation had to give up (loads clipped at 100, unknown loads
+//! filled) is counted and told by [`Steps::warnings`] at the end.
+
+mod coalesce;
+mod cpus;
+mod gaps;
+mod repeat;
+mod resample;
+mod simple;
+
+pub use coalesce::coalesce;
+pub use cpus::{MapRule, map_cpus, select_cpus};
+pub use gaps::{Gaps, fill_gaps};
+pub use repeat::repeat;
+pub use resample::resample;
+pub use simple::{cut, scale_load, scale_time, steal_as_load};
+
+use crate::{Cell, Steps};
+
+/// The warnings of what lies below, and one more where there is one.
+fn warnings_and(inner: &dyn Steps, own: Option<String>) -> Vec<String> {
+    let mut all = inner.warnings();
+    all.extend(own);
+    all
+}
+
+/// A load clipped to 100, and whether it was.
+fn clipped(cell: Cell, clips: &mut u64) -> Cell {
+    // Sums of decimal fractions miss 100 by less than this.
+    const NOISE_PCT: f64 = 1e-9;
+    *clips += u64::from(cell.load_pct > 100.0 + NOISE_PCT);
+    Cell {
+        load_pct: cell.load_pct.min(100.0),
+        ..cell
+    }
+}
+
+fn clip_warning(clips: u64) -> Option<String> {
+    (clips > 0).then(|| format!("{clips} loads came out above 100 and were clipped at 100"))
+}

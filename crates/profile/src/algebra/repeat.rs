@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A profile again and again.
+
+use crate::{BoxSteps, Error, Fault, Header, Result, Seconds, Step, Steps};
+
+/// Opens the source again for each pass.
+type Reopen = Box<dyn FnMut() -> Result<BoxSteps> + Send>;
+
+/// The profile `times` times in a row, or for ever (`None`; such a stream
+/// must not be summarised or exported). `reopen` opens the source anew for
+/// each pass, so that nothing is held in memory.
+///
+/// # Errors
+/// `times` is 0, or the source cannot be opened. In the stream: a later pass
+/// has other CPUs than the first.
+pub fn repeat(
+    times: Option<u64>,
+    reopen: impl FnMut() -> Result<BoxSteps> + Send + 'static,
+) -> Result<BoxSteps> {
+    let mut reopen: Reopen = Box::new(reopen);
+    if times == Some(0) {
+        return Err(Fault::Argument {
+            what: "number of repetitions",
+            value: "0".into(),
+            must: "1 or more",
+        }
+        .into());
+    }
+    Ok(Box::new(Repeat {
+        inner: reopen()?,
+        reopen,
+        left: times.map(|n| n - 1),
+        offset_ns: 0,
+        last_ns: 0,
+        done: false,
+    }))
+}
+
+struct Repeat {
+    inner: BoxSteps,
+    reopen: Reopen,
+    /// Passes after this one.
+    left: Option<u64>,
+    offset_ns: u64,
+    last_ns: u64,
+    done: bool,
+}
+
+impl Repeat {
+    fn rewind(&mut self) -> Result<()> {
+        let next = (self.reopen)()?;
+        if next.header().cpus != self.inner.header().cpus {
+            return Err(changed());
+        }
+        self.inner = next;
+        self.left = self.left.map(|n| n - 1);
+        self.offset_ns = self.last_ns;
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<Option<Step>> {
+        loop {
+            if let Some(step) = self.inner.next_step()? {
+                // A profile that would last longer than 584 years ends there.
+                let Some(end_ns) = step.end_ns.checked_add(self.offset_ns) else {
+                    return Ok(None);
+                };
+                self.last_ns = end_ns;
+                return Ok(Some(Step {
+                    start_ns: step.start_ns + self.offset_ns,
+                    end_ns,
+                    cells: step.cells,
+                }));
+            }
+            if self.last_ns == self.offset_ns {
+                return Err(Fault::NothingLeft { end: Seconds(0) }.into());
+            }
+            if self.left == Some(0) {
+                return Ok(None);
+            }
+            self.rewind()?;
+        }
+    }
+}
+
+fn changed() -> Error {
+    Fault::Io(std::io::Error::other(
+        "the source changed while it was repeated",
+    ))
+    .into()
+}
+
+impl Steps for Repeat {
+    fn header(&self) -> &Header {
+        self.inner.header()
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        if self.done {
+            return Ok(None);
+        }
+        let step = self.step();
+        self.done = !matches!(step, Ok(Some(_)));
+        step
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+    use crate::testing::{any_profile, assert_sound, at, profile};
+    use proptest::prelude::*;
+
+    #[test]
+    fn never_and_nothing() {
+        let p = profile(&[0], &[(10, &[Some(1.0)])]);
+        let empty = profile(&[0], &[]);
+        assert!(repeat(Some(0), move || Ok(p.clone().into_steps())).is_err());
+        let mut forever = repeat(None, move || Ok(empty.clone().into_steps())).unwrap();
+        assert!(forever.next_step().is_err());
+        assert!(forever.next_step().unwrap().is_none());
+    }
+
+    #[test]
+    fn for_ever_goes_on() {
+        let p = profile(&[0], &[(10, &[Some(1.0)])]);
+        let mut forever = repeat(None, move || Ok(p.clone().into_steps())).unwrap();
+        for i in 0..1000 {
+            assert_eq!(forever.next_step().unwrap().unwrap().start_ns, i * 10);
+        }
+    }
+
+    #[test]
+    fn a_source_that_changes() {
+        let mut cpus = 0;
+        let mut twice = repeat(Some(2), move || {
+            cpus += 1;
+            let loads = vec![Some(1.0); cpus];
+            Ok(profile(&(0..cpus as u32).collect::<Vec<_>>(), &[(10, &loads)]).into_steps())
+        })
+        .unwrap();
+        assert!(twice.next_step().is_ok());
+        assert!(twice.next_step().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn each_pass_is_the_profile(p in any_profile(), times in 1u64..4) {
+            let source = p.clone();
+            let r = Profile::collect(repeat(Some(times), move || Ok(source.clone().into_steps())).unwrap()).unwrap();
+            assert_sound(&r);
+            prop_assert_eq!(r.end_ns(), p.end_ns() * times);
+            for t in 0..r.end_ns() {
+                prop_assert_eq!(at(&r, t), at(&p, t % p.end_ns()));
+            }
+        }
+    }
+}

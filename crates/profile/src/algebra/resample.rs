@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Steps of equal length.
+
+use crate::model::Mean;
+use crate::{BoxSteps, Fault, Header, Result, Step, Steps};
+
+/// Replaces the steps by ones of `step_ns`, each with the mean of what it
+/// covers, weighted with the delivered time. The end stays where it is, so
+/// the last step may be shorter. Where only part of a step is known, that
+/// part speaks for it.
+///
+/// # Errors
+/// `step_ns` is 0.
+pub fn resample(steps: BoxSteps, step_ns: u64) -> Result<BoxSteps> {
+    if step_ns == 0 {
+        return Err(Fault::Argument {
+            what: "step length",
+            value: "0".into(),
+            must: "longer than 0",
+        }
+        .into());
+    }
+    Ok(Box::new(Resample {
+        inner: steps,
+        step_ns,
+        current: None,
+        at_ns: 0,
+    }))
+}
+
+struct Resample {
+    inner: BoxSteps,
+    step_ns: u64,
+    /// The step below that covers `at_ns`, as far as one was read.
+    current: Option<Step>,
+    at_ns: u64,
+}
+
+impl Steps for Resample {
+    fn header(&self) -> &Header {
+        self.inner.header()
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        let start_ns = self.at_ns;
+        let end_ns = start_ns.saturating_add(self.step_ns);
+        let mut means = vec![Mean::default(); self.header().cpus.len()];
+        while self.at_ns < end_ns {
+            if self.current.as_ref().is_none_or(|s| s.end_ns <= self.at_ns) {
+                self.current = self.inner.next_step()?;
+            }
+            let Some(step) = &self.current else { break };
+            let until = step.end_ns.min(end_ns);
+            for (mean, cell) in means.iter_mut().zip(&step.cells) {
+                mean.add(*cell, until - self.at_ns);
+            }
+            self.at_ns = until;
+        }
+        Ok((self.at_ns > start_ns).then(|| Step {
+            start_ns,
+            end_ns: self.at_ns,
+            cells: means.iter().map(Mean::cell).collect(),
+        }))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{any_profile, assert_sound, at, profile};
+    use crate::{Profile, summarise};
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_mean_of_what_is_covered() {
+        let p = profile(
+            &[0],
+            &[(10, &[Some(100.0)]), (40, &[Some(0.0)]), (45, &[None])],
+        );
+        let r = Profile::collect(resample(p.into_steps(), 20).unwrap()).unwrap();
+        let loads: Vec<_> = r
+            .steps
+            .iter()
+            .map(|s| s.cells[0].map(|c| c.load_pct))
+            .collect();
+        assert_eq!(loads, [Some(50.0), Some(0.0), None]);
+        assert_eq!(r.end_ns(), 45);
+    }
+
+    #[test]
+    fn no_length() {
+        let p = profile(&[0], &[(10, &[Some(100.0)])]);
+        assert!(resample(p.into_steps(), 0).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn the_mean_stays_and_the_end_too(p in any_profile(), step in 1u64..300) {
+            // With holes the mean need not stay: a step that is known in part
+            // is known afterwards.
+            let mut p = p;
+            for cell in p.steps.iter_mut().flat_map(|s| &mut s.cells) {
+                cell.get_or_insert_default();
+            }
+            let before = summarise(&mut *p.clone().into_steps()).unwrap();
+            let r = Profile::collect(resample(p.into_steps(), step).unwrap()).unwrap();
+            assert_sound(&r);
+            for s in &r.steps[..r.steps.len() - 1] {
+                prop_assert_eq!(s.length_ns(), step);
+            }
+            let after = summarise(&mut *r.into_steps()).unwrap();
+            prop_assert_eq!(before.end_ns, after.end_ns);
+            for (b, a) in before.cpus.iter().zip(&after.cpus) {
+                // Without delivered time there is nothing to weigh with.
+                if b.mean_steal_pct.unwrap() < 99.9 {
+                    prop_assert!((b.mean_load_pct.unwrap() - a.mean_load_pct.unwrap()).abs() < 1e-6);
+                }
+                prop_assert!((b.mean_steal_pct.unwrap() - a.mean_steal_pct.unwrap()).abs() < 1e-6);
+            }
+        }
+
+        #[test]
+        fn one_nanosecond_changes_nothing(p in any_profile()) {
+            let r = Profile::collect(resample(p.clone().into_steps(), 1).unwrap()).unwrap();
+            for t in 0..p.end_ns() {
+                prop_assert_eq!(at(&r, t), at(&p, t));
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Operations that look at one step at a time.
+
+use crate::{BoxSteps, Cell, Fault, Header, Result, Seconds, Step, Steps};
+
+use super::{clip_warning, clipped, warnings_and};
+
+/// Leaves what lies between two times; it begins at 0 again. A `to_ns` beyond
+/// the end is the end.
+///
+/// # Errors
+/// `from_ns` is not before `to_ns`; in the stream: it is not before the end.
+pub fn cut(steps: BoxSteps, from_ns: u64, to_ns: u64) -> Result<BoxSteps> {
+    if from_ns >= to_ns {
+        return Err(Fault::Argument {
+            what: "end of the cut",
+            value: Seconds(to_ns).to_string(),
+            must: "later than its begin",
+        }
+        .into());
+    }
+    Ok(Box::new(Cut {
+        inner: steps,
+        from_ns,
+        to_ns,
+        any: false,
+    }))
+}
+
+struct Cut {
+    inner: BoxSteps,
+    from_ns: u64,
+    to_ns: u64,
+    any: bool,
+}
+
+impl Steps for Cut {
+    fn header(&self) -> &Header {
+        self.inner.header()
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        let mut end = 0;
+        while let Some(step) = self.inner.next_step()? {
+            end = step.end_ns;
+            if step.end_ns <= self.from_ns {
+                continue;
+            }
+            if step.start_ns >= self.to_ns {
+                // The rest is not read: a fault beyond the cut is none of it.
+                return Ok(None);
+            }
+            self.any = true;
+            return Ok(Some(Step {
+                start_ns: step.start_ns.max(self.from_ns) - self.from_ns,
+                end_ns: step.end_ns.min(self.to_ns) - self.from_ns,
+                cells: step.cells,
+            }));
+        }
+        if self.any {
+            Ok(None)
+        } else {
+            Err(Fault::NothingLeft { end: Seconds(end) }.into())
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
+    }
+}
+
+/// Multiplies each load; what comes out above 100 is clipped and counted.
+///
+/// # Errors
+/// The factor is negative or not finite.
+pub fn scale_load(steps: BoxSteps, factor: f64) -> Result<BoxSteps> {
+    if !(factor >= 0.0 && factor.is_finite()) {
+        return Err(Fault::Argument {
+            what: "load factor",
+            value: factor.to_string(),
+            must: "0 or more",
+        }
+        .into());
+    }
+    Ok(Box::new(ScaleLoad {
+        inner: steps,
+        factor,
+        clips: 0,
+    }))
+}
+
+struct ScaleLoad {
+    inner: BoxSteps,
+    factor: f64,
+    clips: u64,
+}
+
+impl Steps for ScaleLoad {
+    fn header(&self) -> &Header {
+        self.inner.header()
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        let mut step = self.inner.next_step()?;
+        for cell in step.iter_mut().flat_map(|s| &mut s.cells).flatten() {
+            cell.load_pct *= self.factor;
+            *cell = clipped(*cell, &mut self.clips);
+        }
+        Ok(step)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        warnings_and(&self.inner, clip_warning(self.clips))
+    }
+}
+
+/// Multiplies each time: 0.1 replays in a tenth of the time. Steps that
+/// become shorter than a nanosecond vanish.
+///
+/// # Errors
+/// The factor is not positive or not finite.
+pub fn scale_time(steps: BoxSteps, factor: f64) -> Result<BoxSteps> {
+    if !(factor > 0.0 && factor.is_finite()) {
+        return Err(Fault::Argument {
+            what: "time factor",
+            value: factor.to_string(),
+            must: "above 0",
+        }
+        .into());
+    }
+    Ok(Box::new(ScaleTime {
+        inner: steps,
+        factor,
+    }))
+}
+
+struct ScaleTime {
+    inner: BoxSteps,
+    factor: f64,
+}
+
+impl Steps for ScaleTime {
+    fn header(&self) -> &Header {
+        self.inner.header()
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        // Begin and end are scaled from the original, so nothing accumulates
+        // and neighbours stay contiguous.
+        let scaled = |ns: u64| (ns as f64 * self.factor).round() as u64;
+        while let Some(step) = self.inner.next_step()? {
+            let (start_ns, end_ns) = (scaled(step.start_ns), scaled(step.end_ns));
+            if end_ns > start_ns {
+                return Ok(Some(Step {
+                    start_ns,
+                    end_ns,
+                    cells: step.cells,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
+    }
+}
+
+/// Counts steal as load: the load becomes the share of the wall time in which
+/// the CPU was busy or withheld, and no steal is left.
+#[must_use]
+pub fn steal_as_load(steps: BoxSteps) -> BoxSteps {
+    Box::new(StealAsLoad { inner: steps })
+}
+
+struct StealAsLoad {
+    inner: BoxSteps,
+}
+
+impl Steps for StealAsLoad {
+    fn header(&self) -> &Header {
+        self.inner.header()
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        let mut step = self.inner.next_step()?;
+        for cell in step.iter_mut().flat_map(|s| &mut s.cells).flatten() {
+            let delivered = 1.0 - cell.steal_pct / 100.0;
+            *cell = Cell::load((cell.load_pct * delivered + cell.steal_pct).min(100.0));
+        }
+        Ok(step)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+    use crate::testing::{any_profile, assert_sound, at, profile};
+    use proptest::prelude::*;
+
+    #[test]
+    fn arguments_that_make_no_sense() {
+        let p = || profile(&[0], &[(10, &[Some(50.0)])]).into_steps();
+        assert!(cut(p(), 5, 5).is_err());
+        assert!(Profile::collect(cut(p(), 10, 20).unwrap()).is_err());
+        for factor in [-1.0, f64::NAN, f64::INFINITY] {
+            assert!(scale_load(p(), factor).is_err());
+            assert!(scale_time(p(), factor).is_err());
+        }
+        assert!(scale_time(p(), 0.0).is_err());
+    }
+
+    #[test]
+    fn a_clip_is_told() {
+        let p = profile(&[0, 1], &[(10, &[Some(60.0), Some(50.0)])]);
+        let scaled = Profile::collect(scale_load(p.into_steps(), 2.0).unwrap()).unwrap();
+        assert_eq!(
+            scaled.steps[0].cells,
+            [Some(Cell::load(100.0)), Some(Cell::load(100.0))]
+        );
+        assert_eq!(scaled.warnings.len(), 1);
+        assert!(scaled.warnings[0].starts_with("1 loads"));
+    }
+
+    #[test]
+    fn steal_added_to_the_load() {
+        let mut p = profile(&[0], &[(10, &[Some(50.0)])]);
+        p.steps[0].cells[0].as_mut().unwrap().steal_pct = 20.0;
+        let p = Profile::collect(steal_as_load(p.into_steps())).unwrap();
+        assert_eq!(p.steps[0].cells[0], Some(Cell::load(60.0)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_shows_what_was_there(p in any_profile(), a in 0u64..600, length in 1u64..600) {
+            prop_assume!(a < p.end_ns());
+            let b = a + length;
+            let part = Profile::collect(cut(p.clone().into_steps(), a, b).unwrap()).unwrap();
+            assert_sound(&part);
+            prop_assert_eq!(part.end_ns(), p.end_ns().min(b) - a);
+            for t in 0..part.end_ns() {
+                prop_assert_eq!(at(&part, t), at(&p, a + t));
+            }
+        }
+
+        #[test]
+        fn scaling_the_load_there_and_back(p in any_profile()) {
+            let half = scale_load(p.clone().into_steps(), 0.5).unwrap();
+            let back = Profile::collect(scale_load(half, 2.0).unwrap()).unwrap();
+            prop_assert_eq!(back, p);
+        }
+
+        #[test]
+        fn scaled_time_stays_contiguous(p in any_profile(), factor in 0.001f64..10.0) {
+            let scaled = Profile::collect(scale_time(p.clone().into_steps(), factor).unwrap()).unwrap();
+            assert_sound(&scaled);
+            let end = (p.end_ns() as f64 * factor).round() as u64;
+            prop_assert_eq!(scaled.end_ns(), end);
+        }
+    }
+}

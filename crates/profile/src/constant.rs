@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A profile of one step.
+
+use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+
+struct Constant {
+    header: Header,
+    load_pct: f64,
+    length_ns: u64,
+    done: bool,
+}
+
+/// The same load on each CPU for `length_ns`.
+///
+/// A load outside 0 to 100 or a length of zero is an error of the first step.
+#[must_use]
+pub fn constant(cpus: &[u32], load_pct: f64, length_ns: u64) -> BoxSteps {
+    Box::new(Constant {
+        header: Header::new(cpus.to_vec(), Format::Synthetic),
+        load_pct,
+        length_ns,
+        done: false,
+    })
+}
+
+impl Steps for Constant {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(None);
+        }
+        if !(0.0..=100.0).contains(&self.load_pct) {
+            return Err(Fault::OutOfRange {
+                what: "load".into(),
+                value: self.load_pct.to_string(),
+            }
+            .into());
+        }
+        if self.length_ns == 0 {
+            return Err(Fault::Argument {
+                what: "length",
+                value: "0".into(),
+                must: "longer than 0",
+            }
+            .into());
+        }
+        Ok(Some(Step {
+            start_ns: 0,
+            end_ns: self.length_ns,
+            cells: vec![Some(Cell::load(self.load_pct)); self.header.cpus.len()],
+        }))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+
+    #[test]
+    fn one_step_for_all() {
+        let p = Profile::collect(constant(&[1, 4], 12.5, 7)).unwrap();
+        assert_eq!(p.header.cpus, [1, 4]);
+        assert_eq!(p.steps.len(), 1);
+        assert_eq!(p.steps[0].cells, [Some(Cell::load(12.5)); 2]);
+        assert_eq!(p.end_ns(), 7);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (load, length) in [(-1.0, 1), (100.5, 1), (f64::NAN, 1), (50.0, 0)] {
+            assert!(Profile::collect(constant(&[0], load, length)).is_err());
+        }
+    }
+}

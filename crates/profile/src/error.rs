@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can be wrong with a profile, and where.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::Format;
+use crate::number::Seconds;
+
+/// Where in the input something was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file as the user named it; `standard input` for `-`.
+    pub file: Arc<str>,
+    /// Line, counted from 1; `None` where the whole file is meant.
+    pub line: Option<u64>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}", self.file),
+            None => f.write_str(&self.file),
+        }
+    }
+}
+
+/// A fault and, where there is one, its place.
+#[derive(Debug)]
+pub struct Error {
+    /// Where; `None` for a fault of an argument.
+    pub place: Option<Place>,
+    /// What.
+    pub fault: Box<Fault>,
+}
+
+/// The result of everything here that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Some(place) => write!(f, "{place}: {}", self.fault),
+            None => self.fault.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.fault.source()
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self {
+            place: None,
+            fault: Box::new(fault),
+        }
+    }
+}
+
+impl Fault {
+    /// The fault at a line of a file.
+    #[must_use]
+    pub fn at(self, file: &Arc<str>, line: impl Into<Option<u64>>) -> Error {
+        Error {
+            place: Some(Place {
+                file: Arc::clone(file),
+                line: line.into(),
+            }),
+            fault: Box::new(self),
+        }
+    }
+}
+
+/// What is wrong. The text says what to do where the user can do something.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The operating system refused.
+    #[error("{0}")]
+    Io(#[source] std::io::Error),
+    /// Nothing in it.
+    #[error("the file is empty")]
+    Empty,
+    /// A load outside 0 to 100, or not a number.
+    #[error("{what} {value} is not between 0 and 100 (percent of one CPU)")]
+    OutOfRange {
+        /// `load of cpu3`, `%idle` ...
+        what: String,
+        /// As written.
+        value: String,
+    },
+    /// A comma where a point belongs.
+    #[error("`{value}` is written with a decimal comma; {remedy}")]
+    DecimalComma {
+        /// As written.
+        value: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// Something else stood where `expected` should.
+    #[error("expected {expected}, found {found}")]
+    Syntax {
+        /// What the format asks for here.
+        expected: String,
+        /// As written, shortened.
+        found: String,
+    },
+    /// Times must ascend.
+    #[error("time {now} does not come after {last}, the time before it{remedy}")]
+    TimesGoBack {
+        /// The offending time.
+        now: String,
+        /// The one before.
+        last: String,
+        /// What to do; begins with `; ` or is empty.
+        remedy: &'static str,
+    },
+    /// A profile has an explicit end.
+    #[error("the profile has no end; {0}")]
+    NoEnd(&'static str),
+    /// A profile starts at its time 0.
+    #[error("the first row is at {0}; a profile begins at time 0: add a row for it")]
+    LateStart(Seconds),
+    /// A column that means nothing here.
+    #[error("column `{0}` is unknown; expected time, cpu<N> or steal<N>")]
+    UnknownColumn(String),
+    /// A column or CPU that stands twice.
+    #[error("`{0}` stands twice")]
+    Duplicate(String),
+    /// A row and the header disagree.
+    #[error(
+        "the row has {found} cells, the header names {expected} columns \
+         (write fractions with a point, as in 12.5; leave a cell empty where the load is unknown)"
+    )]
+    RowLength {
+        /// Columns of the header.
+        expected: usize,
+        /// Cells of the row.
+        found: usize,
+    },
+    /// A row after the end.
+    #[error("there is a row after the end row; the end row is the last one")]
+    AfterEnd,
+    /// Written by a later version of this program.
+    #[error("version {0} of the native format is newer than this program, which reads version 1")]
+    NewerVersion(String),
+    /// One line that cannot be one.
+    #[error("a line is longer than {0} bytes; this is no text profile")]
+    LineTooLong(usize),
+    /// Text in 16-bit units, as some spreadsheets save it.
+    #[error("the file is UTF-16 text; save it as UTF-8 (in a spreadsheet: \"CSV UTF-8\")")]
+    Utf16,
+    /// The named format is not what the file holds.
+    #[error("this does not look like {named}: {why}")]
+    WrongFormat {
+        /// What the user named, or what was detected.
+        named: Format,
+        /// What is missing.
+        why: String,
+    },
+    /// No format recognised.
+    #[error(
+        "the format is not recognised; name it: native, krash, sadf-json, sadf-csv, sar or procstat"
+    )]
+    UnknownFormat,
+    /// A name that no format has.
+    #[error(
+        "`{0}` is not a format; known are native, krash, sadf-json, sadf-csv, sar, procstat and simgrid"
+    )]
+    NoSuchFormat(String),
+    /// A format that can only be written.
+    #[error("{0} can only be written, not read")]
+    NotReadable(Format),
+    /// A format that can only be read.
+    #[error("{0} can only be read; write native, krash or simgrid")]
+    NotWritable(Format),
+    /// Averages over all CPUs only.
+    #[error("there is no line for a single CPU; {0}")]
+    NoSingleCpu(&'static str),
+    /// JSON that ends in the middle or is malformed.
+    #[error("JSON: {0}")]
+    Json(String),
+    /// One recording, one machine.
+    #[error("this line is of host {found}, those before of {expected}; give one file per host")]
+    OtherHost {
+        /// The first host.
+        expected: String,
+        /// The other.
+        found: String,
+    },
+    /// Rates need two samples.
+    #[error("one snapshot holds no load; at least two are needed")]
+    OneSnapshot,
+    /// An unknown load that the reader refuses.
+    #[error(
+        "the load of cpu{cpu} is unknown from {from} to {to}; choose what stands there: \
+         hold (the last value), zero, cut (leave the time out)"
+    )]
+    Hole {
+        /// The first such CPU.
+        cpu: u32,
+        /// Begin.
+        from: Seconds,
+        /// End.
+        to: Seconds,
+    },
+    /// A CPU that the profile does not have.
+    #[error("the profile has no cpu{0}")]
+    NoSuchCpu(u32),
+    /// More CPUs than there is room for.
+    #[error(
+        "the profile is for {profile} CPUs and there are {target}; \
+         choose how to map them: first, mean, max or wrap"
+    )]
+    MapNeeded {
+        /// CPUs of the profile.
+        profile: usize,
+        /// CPUs of the target.
+        target: usize,
+    },
+    /// Not one of the rules.
+    #[error("`{0}` is not a rule; known are first, mean, max and wrap")]
+    NoSuchRule(String),
+    /// Not one of the treatments of unknown loads.
+    #[error("`{0}` is not a treatment of unknown loads; known are keep, hold, zero, cut and error")]
+    NoSuchGaps(String),
+    /// A number that an operation cannot use.
+    #[error("{what} {value} is no use; it must be {must}")]
+    Argument {
+        /// Which argument.
+        what: &'static str,
+        /// As given.
+        value: String,
+        /// What would do.
+        must: &'static str,
+    },
+    /// An operation leaves no time.
+    #[error("nothing of the profile is left: it ends at {end}")]
+    NothingLeft {
+        /// End of the profile.
+        end: Seconds,
+    },
+}
+
+/// At most 40 characters of what was found, printable, for a message.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut out: String = text.trim().chars().take(40).collect();
+    if text.trim().chars().count() > 40 {
+        out.push_str("...");
+    }
+    format!("`{}`", out.escape_debug())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_file_line_value_and_remedy() {
+        let file: Arc<str> = "day.csv".into();
+        let e = Fault::DecimalComma {
+            value: "12,5".into(),
+            remedy: "write 12.5",
+        }
+        .at(&file, 7);
+        assert_eq!(
+            e.to_string(),
+            "day.csv:7: `12,5` is written with a decimal comma; write 12.5"
+        );
+        assert_eq!(
+            Fault::Empty.at(&file, None).to_string(),
+            "day.csv: the file is empty"
+        );
+    }
+
+    #[test]
+    fn what_was_found_is_shortened_and_printable() {
+        assert_eq!(shown(b"a\x00b"), "`a\\0b`");
+        assert_eq!(shown(&[b'x'; 100]).len(), 45);
+    }
+}

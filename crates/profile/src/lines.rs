@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lines of a byte stream, without a copy or an allocation per line.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use crate::{Error, Fault, Result};
+
+/// A line longer than this is no line. The longest honest one is a native
+/// row of 8192 CPUs with steal, some 200 kB.
+pub(crate) const MAX_LINE: usize = 4 << 20;
+const CHUNK: usize = 128 << 10;
+
+/// Reads lines; knows the file's name and the number of the line.
+pub(crate) struct Lines {
+    from: Box<dyn Read + Send>,
+    file: Arc<str>,
+    buffer: Vec<u8>,
+    start: usize,
+    filled: usize,
+    line: u64,
+    at_end: bool,
+    whole: bool,
+}
+
+impl Lines {
+    pub(crate) fn new(from: Box<dyn Read + Send>, file: Arc<str>) -> Self {
+        Self {
+            from,
+            file,
+            buffer: vec![0; CHUNK],
+            start: 0,
+            filled: 0,
+            line: 0,
+            at_end: false,
+            whole: true,
+        }
+    }
+
+    /// The next line without its end (LF or CR LF); the byte order mark of
+    /// the first one is taken off.
+    pub(crate) fn next_line(&mut self) -> Result<Option<&[u8]>> {
+        let mut searched = 0;
+        let (end, next) = loop {
+            let unread = &self.buffer[self.start + searched..self.filled];
+            if let Some(n) = memchr::memchr(b'\n', unread) {
+                let end = self.start + searched + n;
+                break (end, end + 1);
+            }
+            searched = self.filled - self.start;
+            if self.at_end {
+                if searched == 0 {
+                    return Ok(None);
+                }
+                self.whole = false;
+                break (self.filled, self.filled);
+            }
+            self.fill()?;
+        };
+        let mut line = self.start..end;
+        self.start = next;
+        self.line += 1;
+        if self.line == 1 {
+            let first = &self.buffer[line.clone()];
+            if first.starts_with(b"\xef\xbb\xbf") {
+                line.start += 3;
+            } else if first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff") {
+                return Err(self.here(Fault::Utf16));
+            }
+        }
+        if self.buffer[line.clone()].ends_with(b"\r") {
+            line.end -= 1;
+        }
+        Ok(Some(&self.buffer[line]))
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        self.buffer.copy_within(self.start..self.filled, 0);
+        self.filled -= self.start;
+        self.start = 0;
+        if self.filled == self.buffer.len() {
+            if self.filled >= MAX_LINE {
+                self.line += 1;
+                return Err(self.here(Fault::LineTooLong(MAX_LINE)));
+            }
+            self.buffer.resize(self.filled * 2, 0);
+        }
+        loop {
+            match self.from.read(&mut self.buffer[self.filled..]) {
+                Ok(0) => self.at_end = true,
+                Ok(n) => self.filled += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(self.here(Fault::Io(e))),
+            }
+            return Ok(());
+        }
+    }
+
+    /// Number of the line last returned, from 1.
+    pub(crate) fn number(&self) -> u64 {
+        self.line
+    }
+
+    /// Whether the line last returned had its end.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// The fault at the line last returned.
+    pub(crate) fn here(&self, fault: Fault) -> Error {
+        fault.at(&self.file, self.line)
+    }
+
+    /// The fault of the file as a whole.
+    pub(crate) fn nowhere(&self, fault: Fault) -> Error {
+        fault.at(&self.file, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn lines(bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let mut lines = Lines::new(Box::new(std::io::Cursor::new(bytes.to_vec())), "x".into());
+        let mut all = Vec::new();
+        while let Some(line) = lines.next_line()? {
+            all.push(line.to_vec());
+        }
+        assert_eq!(lines.number(), all.len() as u64);
+        Ok(all)
+    }
+
+    #[test]
+    fn marks_and_line_ends_are_taken_off() {
+        let all = lines(b"\xef\xbb\xbfa\r\n\nb").unwrap();
+        assert_eq!(all, [&b"a"[..], b"", b"b"]);
+    }
+
+    #[test]
+    fn sixteen_bit_text_is_named() {
+        let e = lines(b"\xff\xfet\0i\0").unwrap_err();
+        assert!(matches!(*e.fault, Fault::Utf16));
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused_in_bounded_memory() {
+        let mut lines = Lines::new(Box::new(std::io::repeat(b'x')), "x".into());
+        let e = lines.next_line().unwrap_err();
+        assert!(matches!(*e.fault, Fault::LineTooLong(_)));
+        assert!(lines.buffer.len() <= 2 * MAX_LINE);
+    }
+
+    proptest! {
+        #[test]
+        fn long_lines_cross_the_buffer(sizes in prop::collection::vec(0usize..60_000, 1..12)) {
+            let expected: Vec<Vec<u8>> = sizes.iter().map(|n| vec![b'a'; *n]).collect();
+            let mut text = expected.join(&b'\n');
+            text.push(b'\n');
+            prop_assert_eq!(lines(&text).unwrap(), expected);
+        }
+    }
+}

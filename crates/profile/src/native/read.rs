@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reading the native format.
+
+use std::collections::HashSet;
+
+use crate::error::shown;
+use crate::lines::Lines;
+use crate::number::{cpu_number, percent, plain_seconds, time, unquoted};
+use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+
+use super::{MAGIC, VERSION};
+
+const NO_END: &str = "add a last row `<time>,end`, for example `60,end`, or give the end by --end";
+
+/// What a column after the time holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Column {
+    Load(usize),
+    Steal(usize),
+}
+
+struct Native {
+    lines: Lines,
+    header: Header,
+    separator: u8,
+    columns: Vec<Column>,
+    /// The step whose end is not yet known.
+    open: Option<Step>,
+    /// Sampling period that a recorder noted.
+    interval_ns: Option<u64>,
+    end_ns: Option<u64>,
+    warnings: Vec<String>,
+}
+
+/// Reads the head of the file up to the column names.
+pub(crate) fn read(lines: Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
+    let mut native = Native {
+        lines,
+        header: Header::new(Vec::new(), Format::Native),
+        separator: b',',
+        columns: Vec::new(),
+        open: None,
+        interval_ns: None,
+        end_ns,
+        warnings: Vec::new(),
+    };
+    native.read_head()?;
+    native.read_first()?;
+    Ok(Box::new(native))
+}
+
+/// What a row says.
+enum Row {
+    Step(Step),
+    End(u64),
+    Finished,
+}
+
+impl Native {
+    fn read_head(&mut self) -> Result<()> {
+        loop {
+            let Some(line) = self.lines.next_line()? else {
+                return Err(self.lines.nowhere(Fault::Empty));
+            };
+            let line = line.trim_ascii();
+            if let Some(comment) = line.strip_prefix(b"#") {
+                let comment = String::from_utf8_lossy(comment.trim_ascii()).into_owned();
+                self.read_comment(&comment)?;
+            } else if !line.is_empty() {
+                let line = line.to_ascii_lowercase();
+                return self.read_columns(&line);
+            }
+        }
+    }
+
+    /// Comments are free; these say something to us.
+    fn read_comment(&mut self, comment: &str) -> Result<()> {
+        if let Some(version) = comment.strip_prefix(MAGIC) {
+            let version = version.trim();
+            match version.parse::<u32>() {
+                Ok(n) if (1..=VERSION).contains(&n) => {}
+                _ => return Err(self.lines.here(Fault::NewerVersion(version.to_owned()))),
+            }
+        } else if let Some((key, value)) = comment.split_once(':') {
+            let value = value.trim();
+            match key.trim() {
+                "host" => self.header.host = Some(value.to_owned()),
+                "begins" => self.header.begins_at = value.parse().ok(),
+                "interval" => self.interval_ns = time(value.as_bytes()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn read_columns(&mut self, line: &[u8]) -> Result<()> {
+        let bad = |fault| self.lines.here(fault);
+        self.separator = *line
+            .iter()
+            .find(|b| matches!(b, b',' | b';' | b'\t'))
+            .unwrap_or(&b',');
+        let mut names = line.split(|b| *b == self.separator).map(unquoted);
+        if names.next() != Some(b"time") {
+            return Err(bad(Fault::Syntax {
+                expected: "the column names `time,cpu0,cpu1,...`".into(),
+                found: shown(line),
+            }));
+        }
+        let mut numbers: Vec<(bool, u32)> = Vec::new();
+        let mut seen = HashSet::new();
+        for name in names {
+            let column = if let Some(n) = name.strip_prefix(b"cpu") {
+                cpu_number(n).map(|n| (false, n))
+            } else if let Some(n) = name.strip_prefix(b"steal") {
+                cpu_number(n).map(|n| (true, n))
+            } else {
+                None
+            };
+            let Some(column) = column else {
+                let name = String::from_utf8_lossy(name).into_owned();
+                return Err(bad(Fault::UnknownColumn(name)));
+            };
+            if !seen.insert(column) {
+                let name = String::from_utf8_lossy(name).into_owned();
+                return Err(bad(Fault::Duplicate(name)));
+            }
+            numbers.push(column);
+        }
+        let mut cpus: Vec<u32> = numbers.iter().filter(|c| !c.0).map(|c| c.1).collect();
+        cpus.sort_unstable();
+        if cpus.is_empty() {
+            return Err(bad(Fault::Syntax {
+                expected: "at least one column `cpu<N>` after `time`".into(),
+                found: shown(line),
+            }));
+        }
+        for (is_steal, cpu) in numbers {
+            match cpus.binary_search(&cpu) {
+                Ok(at) if is_steal => self.columns.push(Column::Steal(at)),
+                Ok(at) => self.columns.push(Column::Load(at)),
+                Err(_) => return Err(bad(Fault::UnknownColumn(format!("steal{cpu}")))),
+            }
+        }
+        self.header.cpus = cpus;
+        Ok(())
+    }
+
+    fn read_first(&mut self) -> Result<()> {
+        match self.read_row()? {
+            Row::Step(step) if step.start_ns != 0 => Err(self
+                .lines
+                .here(Fault::LateStart(crate::Seconds(step.start_ns)))),
+            Row::Step(step) => {
+                self.open = Some(step);
+                Ok(())
+            }
+            Row::End(_) | Row::Finished => Err(self.lines.here(Fault::Syntax {
+                expected: "a row at time 0".into(),
+                found: "no load at all".into(),
+            })),
+        }
+    }
+
+    fn read_row(&mut self) -> Result<Row> {
+        loop {
+            let Some(line) = self.lines.next_line()? else {
+                return Ok(Row::Finished);
+            };
+            if line.first() == Some(&b'#') || is_blank(line, self.separator) {
+                continue;
+            }
+            // The borrow of the line must end before the place is asked for.
+            let parsed = parse_row(line, self.separator, &self.columns, &self.header.cpus);
+            if !self.lines.is_whole() && self.interval_ns.is_some() {
+                if let Ok(Row::End(end)) = parsed {
+                    return Ok(Row::End(end));
+                }
+                self.warnings.push(format!(
+                    "line {} was cut short in writing and is left out",
+                    self.lines.number()
+                ));
+                return Ok(Row::Finished);
+            }
+            return parsed.map_err(|fault| self.lines.here(fault));
+        }
+    }
+
+    fn close(&self, step: Step, end_ns: u64) -> Result<Step> {
+        if end_ns <= step.start_ns {
+            return Err(self.lines.here(Fault::TimesGoBack {
+                now: plain_seconds(end_ns),
+                last: plain_seconds(step.start_ns),
+                remedy: "; rows stand in the order of their times",
+            }));
+        }
+        Ok(Step { end_ns, ..step })
+    }
+
+    fn close_without_end(&mut self, step: Step) -> Result<Step> {
+        if let Some(end) = self.end_ns {
+            return self.close(step, end);
+        }
+        let Some(interval) = self.interval_ns.filter(|i| *i > 0) else {
+            return Err(self.lines.nowhere(Fault::NoEnd(NO_END)));
+        };
+        let end = step.start_ns.saturating_add(interval);
+        self.warnings.push(format!(
+            "the recording has no end row (it was cut off); it is taken to end one interval \
+             after its last row, at {} s",
+            plain_seconds(end)
+        ));
+        self.close(step, end)
+    }
+}
+
+/// Nothing between separators: what a spreadsheet leaves below its rows.
+fn is_blank(line: &[u8], separator: u8) -> bool {
+    line.iter()
+        .all(|b| *b == separator || b.is_ascii_whitespace())
+}
+
+fn parse_row(line: &[u8], separator: u8, columns: &[Column], cpus: &[u32]) -> Result<Row, Fault> {
+    let mut cells = line.split(|b| *b == separator).map(unquoted);
+    let first = cells.next().unwrap_or_default();
+    let Some(start_ns) = time(first) else {
+        return Err(Fault::Syntax {
+            expected: "a time (seconds, or with a unit as in 100ms, 1.5h)".into(),
+            found: shown(first),
+        });
+    };
+    let mut values = cells.clone();
+    if values
+        .next()
+        .is_some_and(|c| c.eq_ignore_ascii_case(b"end"))
+    {
+        return if values.all(<[u8]>::is_empty) {
+            Ok(Row::End(start_ns))
+        } else {
+            Err(Fault::Syntax {
+                expected: "nothing after `end`".into(),
+                found: shown(line),
+            })
+        };
+    }
+    let mut row = vec![None; cpus.len()];
+    let mut found = 1;
+    for column in columns {
+        let Some(cell) = cells.next() else { break };
+        found += 1;
+        if let (Column::Load(at), false) = (column, cell.is_empty()) {
+            row[*at] = Some(Cell::load(percent(cell, || {
+                format!("load of cpu{}", cpus[*at])
+            })?));
+        }
+    }
+    found += cells.count();
+    if found != columns.len() + 1 {
+        return Err(Fault::RowLength {
+            expected: columns.len() + 1,
+            found,
+        });
+    }
+    // A second pass, because a steal column may stand before its CPU's.
+    let cells = line.split(|b| *b == separator).map(unquoted).skip(1);
+    for (column, cell) in columns.iter().zip(cells) {
+        if let (Column::Steal(at), false) = (column, cell.is_empty()) {
+            let steal_pct = percent(cell, || format!("steal of cpu{}", cpus[*at]))?;
+            if let Some(load) = &mut row[*at] {
+                load.steal_pct = steal_pct;
+            }
+        }
+    }
+    Ok(Row::Step(Step {
+        start_ns,
+        end_ns: start_ns,
+        cells: row,
+    }))
+}
+
+impl Steps for Native {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        // Taken, so after an error nothing is left to continue from.
+        let Some(step) = self.open.take() else {
+            return Ok(None);
+        };
+        let step = match self.read_row()? {
+            Row::Step(next) => {
+                let closed = self.close(step, next.start_ns)?;
+                self.open = Some(next);
+                closed
+            }
+            Row::End(end) => {
+                let closed = self.close(step, end)?;
+                match self.read_row()? {
+                    Row::Finished => closed,
+                    Row::Step(_) | Row::End(_) => return Err(self.lines.here(Fault::AfterEnd)),
+                }
+            }
+            Row::Finished => self.close_without_end(step)?,
+        };
+        Ok(Some(step))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Numbers and times as the formats write them.
+
+use std::fmt;
+
+use crate::error::{Fault, shown};
+
+/// One second.
+pub const NS_PER_S: u64 = 1_000_000_000;
+
+/// A time in nanoseconds that prints as seconds without loss: `1.5 s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seconds(pub u64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s", plain_seconds(self.0))
+    }
+}
+
+/// Seconds as a decimal number without loss and without trailing zeros.
+pub(crate) fn plain_seconds(ns: u64) -> String {
+    let (whole, part) = (ns / NS_PER_S, ns % NS_PER_S);
+    if part == 0 {
+        whole.to_string()
+    } else {
+        let text = format!("{whole}.{part:09}");
+        text.trim_end_matches('0').to_owned()
+    }
+}
+
+const POWERS: [f64; 16] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+];
+
+/// A decimal number. Up to 15 digits the quotient of two exact numbers, which
+/// is correctly rounded and many times faster than the general way.
+pub(crate) fn decimal(bytes: &[u8]) -> Option<f64> {
+    let mut mantissa = 0u64;
+    let mut digits = 0usize;
+    let mut fraction = None;
+    for b in bytes {
+        match b {
+            b'0'..=b'9' if digits < 15 => {
+                mantissa = mantissa * 10 + u64::from(b - b'0');
+                digits += 1;
+            }
+            b'.' if fraction.is_none() => fraction = Some(digits),
+            _ => return std::str::from_utf8(bytes).ok()?.trim().parse().ok(),
+        }
+    }
+    (digits > 0).then(|| mantissa as f64 / POWERS[digits - fraction.unwrap_or(digits)])
+}
+
+/// An unsigned whole number.
+pub(crate) fn whole(bytes: &[u8]) -> Option<u64> {
+    if bytes.is_empty() {
+        return None;
+    }
+    bytes.iter().try_fold(0u64, |n, b| match b {
+        b'0'..=b'9' => n.checked_mul(10)?.checked_add(u64::from(b - b'0')),
+        _ => None,
+    })
+}
+
+/// Without blanks and without the quotes that spreadsheets may put around text.
+pub(crate) fn unquoted(bytes: &[u8]) -> &[u8] {
+    let bytes = bytes.trim_ascii();
+    bytes
+        .strip_prefix(b"\"")
+        .and_then(|b| b.strip_suffix(b"\""))
+        .map_or(bytes, <[u8]>::trim_ascii)
+}
+
+/// A CPU number; nothing above the kernel's own limits is believed.
+pub(crate) fn cpu_number(bytes: &[u8]) -> Option<u32> {
+    whole(bytes)
+        .and_then(|n| u32::try_from(n).ok())
+        .filter(|n| *n <= 65_535)
+}
+
+/// Decimal seconds without a unit, exact to the nanosecond; digits beyond
+/// the ninth are cut off.
+pub(crate) fn decimal_seconds(bytes: &[u8]) -> Option<u64> {
+    let (head, tail) = match bytes.iter().position(|b| *b == b'.') {
+        Some(dot) => (&bytes[..dot], &bytes[dot + 1..]),
+        None => (bytes, &[][..]),
+    };
+    if head.is_empty() && tail.is_empty() {
+        return None;
+    }
+    let seconds = if head.is_empty() { 0 } else { whole(head)? };
+    let mut ns = 0;
+    let mut unit = NS_PER_S;
+    for b in tail {
+        if !b.is_ascii_digit() {
+            return None;
+        }
+        unit /= 10;
+        ns += u64::from(b - b'0') * unit;
+    }
+    seconds.checked_mul(NS_PER_S)?.checked_add(ns)
+}
+
+/// A time as a person writes it: seconds (`90`, `0.1`) or with units
+/// (`100ms`, `1.5h`, `1m 30s`).
+pub(crate) fn time(bytes: &[u8]) -> Option<u64> {
+    let bytes = bytes.trim_ascii();
+    decimal_seconds(bytes).or_else(|| {
+        let text = std::str::from_utf8(bytes).ok()?;
+        // Without a unit it was either read above or is malformed; a leading
+        // P would be an ISO 8601 period, which nobody means here.
+        if !text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+            return None;
+        }
+        let duration: jiff::SignedDuration = text.parse().ok()?;
+        u64::try_from(duration.as_nanos()).ok()
+    })
+}
+
+/// A percentage with or without its sign, 0 to 100.
+///
+/// `what` names it in the message and is only called for one.
+pub(crate) fn percent(bytes: &[u8], what: impl Fn() -> String) -> Result<f64, Fault> {
+    let bytes = bytes.trim_ascii();
+    let number = bytes.strip_suffix(b"%").unwrap_or(bytes).trim_ascii_end();
+    match decimal(number) {
+        Some(value) if (0.0..=100.0).contains(&value) => Ok(value),
+        Some(_) => Err(Fault::OutOfRange {
+            what: what(),
+            value: String::from_utf8_lossy(bytes).into_owned(),
+        }),
+        None if number.contains(&b',') => Err(Fault::DecimalComma {
+            value: String::from_utf8_lossy(bytes).into_owned(),
+            remedy: "write it with a point; a tool's output: run the tool with LC_ALL=C",
+        }),
+        None => Err(Fault::Syntax {
+            expected: format!("a number for {}", what()),
+            found: shown(bytes),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("0", Some(0))]
+    #[case("90", Some(90 * NS_PER_S))]
+    #[case("0.1", Some(NS_PER_S / 10))]
+    #[case(".5", Some(NS_PER_S / 2))]
+    #[case("1.", Some(NS_PER_S))]
+    #[case("0.1234567891", Some(123_456_789))]
+    #[case("100ms", Some(NS_PER_S / 10))]
+    #[case("1.5h", Some(5400 * NS_PER_S))]
+    #[case("1m 30s", Some(90 * NS_PER_S))]
+    #[case("2min", Some(120 * NS_PER_S))]
+    #[case("-1", None)]
+    #[case("-1s", None)]
+    #[case("", None)]
+    #[case(".", None)]
+    #[case("1e3", None)]
+    #[case("PT1H", None)]
+    #[case("NaN", None)]
+    #[case("99999999999999999999", None)]
+    fn times(#[case] text: &str, #[case] ns: Option<u64>) {
+        assert_eq!(time(text.as_bytes()), ns);
+    }
+
+    #[rstest]
+    #[case("50", 50.0)]
+    #[case("50%", 50.0)]
+    #[case(" 12.5 % ", 12.5)]
+    #[case("0", 0.0)]
+    #[case("1e1", 10.0)]
+    fn percentages(#[case] text: &str, #[case] value: f64) {
+        assert_eq!(percent(text.as_bytes(), String::new).unwrap(), value);
+    }
+
+    #[rstest]
+    #[case("-0.1")]
+    #[case("100.1")]
+    #[case("NaN")]
+    #[case("inf")]
+    fn outside(#[case] text: &str) {
+        assert!(matches!(
+            percent(text.as_bytes(), String::new),
+            Err(Fault::OutOfRange { .. })
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn decimals_are_those_of_the_standard_library(text in "[0-9]{0,18}(\\.[0-9]{0,18})?") {
+            prop_assert_eq!(decimal(text.as_bytes()), text.parse::<f64>().ok());
+        }
+
+        #[test]
+        fn seconds_survive_printing(ns: u64) {
+            prop_assert_eq!(decimal_seconds(plain_seconds(ns).as_bytes()), Some(ns));
+        }
+
+        #[test]
+        fn anything_may_stand_there(bytes: Vec<u8>) {
+            time(&bytes);
+            percent(&bytes, String::new).ok();
+        }
+    }
+}

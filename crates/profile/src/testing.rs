@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Small profiles for tests.
+
+use proptest::prelude::*;
+
+use crate::{Cell, Format, Header, Profile, Step};
+
+/// Steps by their ends and loads.
+pub(crate) fn profile(cpus: &[u32], steps: &[(u64, &[Option<f64>])]) -> Profile {
+    let mut start_ns = 0;
+    Profile {
+        header: Header::new(cpus.to_vec(), Format::Synthetic),
+        steps: steps
+            .iter()
+            .map(|(end_ns, loads)| {
+                let step = Step {
+                    start_ns,
+                    end_ns: *end_ns,
+                    cells: loads.iter().map(|l| l.map(Cell::load)).collect(),
+                };
+                start_ns = *end_ns;
+                step
+            })
+            .collect(),
+        warnings: Vec::new(),
+    }
+}
+
+/// Profiles of 1 to 5 CPUs and 1 to 11 steps of at most 100 ns, with holes
+/// and steal; loads and steal have at most two decimals.
+pub(crate) fn any_profile() -> impl Strategy<Value = Profile> {
+    let cell = prop::option::weighted(
+        0.9,
+        (0u32..=10_000, prop_oneof![Just(0u32), 0u32..=10_000]).prop_map(|(load, steal)| Cell {
+            load_pct: f64::from(load) / 100.0,
+            steal_pct: f64::from(steal) / 100.0,
+        }),
+    );
+    (1usize..=5)
+        .prop_flat_map(move |cpus| {
+            let step = (1u64..100, prop::collection::vec(cell.clone(), cpus));
+            (Just(cpus), prop::collection::vec(step, 1..12))
+        })
+        .prop_map(|(cpus, raw)| {
+            let mut end_ns = 0;
+            let steps = raw
+                .into_iter()
+                .map(|(length, cells)| {
+                    let start_ns = end_ns;
+                    end_ns += length;
+                    Step {
+                        start_ns,
+                        end_ns,
+                        cells,
+                    }
+                })
+                .collect();
+            Profile {
+                header: Header::new((0..cpus as u32).map(|c| c * 2).collect(), Format::Native),
+                steps,
+                warnings: Vec::new(),
+            }
+        })
+}
+
+/// The cells at a time.
+pub(crate) fn at(profile: &Profile, ns: u64) -> Option<&[Option<Cell>]> {
+    let next = profile.steps.partition_point(|s| s.end_ns <= ns);
+    profile.steps.get(next).map(|s| &s.cells[..])
+}
+
+/// Fails unless the steps are contiguous from 0, none is empty, and all
+/// values are in range.
+pub(crate) fn assert_sound(profile: &Profile) {
+    let mut last = 0;
+    for step in &profile.steps {
+        assert_eq!(step.start_ns, last);
+        assert!(step.end_ns > step.start_ns);
+        assert_eq!(step.cells.len(), profile.header.cpus.len());
+        for cell in step.cells.iter().flatten() {
+            assert!((0.0..=100.0).contains(&cell.load_pct), "{cell:?}");
+            assert!((0.0..=100.0).contains(&cell.steal_pct), "{cell:?}");
+        }
+        last = step.end_ns;
+    }
+}
