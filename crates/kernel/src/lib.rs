@@ -8,6 +8,8 @@
 
 pub mod autogroup;
 pub mod capability;
+pub mod cgroup;
+pub mod clock;
 pub mod container;
 pub mod cpufreq;
 pub mod cpulist;
@@ -16,6 +18,7 @@ pub mod perf;
 pub mod process;
 pub mod procstat;
 pub mod root;
+pub mod sched;
 pub mod sysctl;
 pub mod topology;
 

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where the cpu controller is, and our own place in its tree.
+
+use std::path::{Path, PathBuf};
+
+use super::Version;
+use crate::{Error, Result, Root};
+
+/// The hierarchies that carry CPU time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hierarchies {
+    /// Interface of the cpu controller.
+    pub version: Version,
+    /// Mount point of the cpu controller (v1) or of the tree (v2).
+    pub cpu: PathBuf,
+    /// Mount point of cpuacct where v1 mounts it apart; the same as `cpu`
+    /// where they are mounted together; `None` on v2 or where it is absent.
+    pub cpuacct: Option<PathBuf>,
+    /// Our own group's path below `cpu`, empty for the root of the mount.
+    pub own: PathBuf,
+    /// Our own group's path below `cpuacct`.
+    pub own_cpuacct: PathBuf,
+}
+
+impl Hierarchies {
+    /// Directory of our own group in the cpu hierarchy.
+    #[must_use]
+    pub fn own_dir(&self) -> PathBuf {
+        self.cpu.join(&self.own)
+    }
+}
+
+struct Mount {
+    point: PathBuf,
+    top: String,
+    kind: String,
+    options: Vec<String>,
+}
+
+/// Finds the cpu controller: a v1 hierarchy that carries it, else the v2 tree
+/// if its root offers it.
+///
+/// # Errors
+/// [`Error::Missing`] where no mounted hierarchy has the cpu controller.
+pub fn find(root: &Root) -> Result<Hierarchies> {
+    let mounts: Vec<Mount> = root
+        .read("/proc/self/mountinfo")?
+        .lines()
+        .filter_map(|line| parse_mount(root, line))
+        .collect();
+    let own = root.read("/proc/self/cgroup")?;
+    let v1 = |controller: &str| {
+        mounts
+            .iter()
+            .find(|m| m.kind == "cgroup" && m.options.iter().any(|o| o == controller))
+    };
+    if let Some(cpu) = v1("cpu") {
+        let cpuacct = v1("cpuacct");
+        return Ok(Hierarchies {
+            version: Version::V1,
+            cpu: cpu.point.clone(),
+            own: own_path(&own, Some("cpu"), &cpu.top),
+            own_cpuacct: cpuacct
+                .map_or_else(PathBuf::new, |m| own_path(&own, Some("cpuacct"), &m.top)),
+            cpuacct: cpuacct.map(|m| m.point.clone()),
+        });
+    }
+    for v2 in mounts.iter().filter(|m| m.kind == "cgroup2") {
+        let offered = crate::root::read(&v2.point.join("cgroup.controllers"))?;
+        if offered.split_whitespace().any(|c| c == "cpu") {
+            return Ok(Hierarchies {
+                version: Version::V2,
+                cpu: v2.point.clone(),
+                own: own_path(&own, None, &v2.top),
+                cpuacct: None,
+                own_cpuacct: PathBuf::new(),
+            });
+        }
+    }
+    Err(Error::Missing {
+        what: "the cgroup cpu controller".into(),
+        remedy: "mount it (mount -t cgroup2 none /sys/fs/cgroup), or boot without \
+                 cgroup_disable=cpu; in a container, run it with its own writable cgroup tree"
+            .into(),
+    })
+}
+
+/// One line of mountinfo (proc_pid_mountinfo(5)):
+/// `ID PARENT DEV ROOT POINT OPTIONS... - TYPE SOURCE SUPER-OPTIONS`.
+fn parse_mount(root: &Root, line: &str) -> Option<Mount> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut left = left.split(' ').skip(3);
+    let mut right = right.split(' ');
+    let kind = right.next()?.to_owned();
+    kind.starts_with("cgroup").then_some(())?;
+    Some(Mount {
+        top: left.next()?.to_owned(),
+        point: root.path(left.next()?.replace("\\040", " ")),
+        options: right.nth(1)?.split(',').map(str::to_owned).collect(),
+        kind,
+    })
+}
+
+/// Our path in one hierarchy by `/proc/self/cgroup`, relative to the part of
+/// the tree that is mounted (a container may see only its own).
+fn own_path(own: &str, controller: Option<&str>, top: &str) -> PathBuf {
+    own.lines()
+        .filter_map(|line| {
+            let mut fields = line.splitn(3, ':');
+            let _id = fields.next()?;
+            Some((fields.next()?, fields.next()?))
+        })
+        .find(|(controllers, _)| match controller {
+            Some(wanted) => controllers.split(',').any(|c| c == wanted),
+            None => controllers.is_empty(),
+        })
+        .and_then(|(_, path)| Path::new(path).strip_prefix(top).ok().map(Path::to_owned))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn tree(mountinfo: &str, cgroup: &str) -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+        fs::write(dir.path().join("proc/self/mountinfo"), mountinfo).unwrap();
+        fs::write(dir.path().join("proc/self/cgroup"), cgroup).unwrap();
+        let root = Root::at(dir.path());
+        (dir, root)
+    }
+
+    const V1: &str = "\
+31 23 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+32 31 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct
+33 31 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+34 31 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn a_hybrid_machine_has_its_cpu_controller_in_v1() {
+        let (_dir, root) = tree(V1, "4:memory:/a\n2:cpu,cpuacct:/user/1\n0::/\n");
+        let found = find(&root).unwrap();
+        assert_eq!(found.version, Version::V1);
+        assert_eq!(found.cpu, root.path("/sys/fs/cgroup/cpu,cpuacct"));
+        assert_eq!(found.cpuacct.as_ref(), Some(&found.cpu));
+        assert_eq!(found.own, Path::new("user/1"));
+    }
+
+    #[test]
+    fn a_container_sees_its_own_part_of_the_tree() {
+        let (dir, root) = tree(
+            "40 39 0:33 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup rw,nsdelegate\n",
+            "0::/docker/x/app\n",
+        );
+        let point = dir.path().join("sys/fs/cgroup");
+        fs::create_dir_all(&point).unwrap();
+        fs::write(point.join("cgroup.controllers"), "cpuset cpu io\n").unwrap();
+        let found = find(&root).unwrap();
+        assert_eq!(found.version, Version::V2);
+        assert_eq!(found.own, Path::new("app"));
+    }
+
+    #[test]
+    fn a_tree_without_the_controller_is_said_to_miss_it() {
+        let (dir, root) = tree(
+            "40 39 0:33 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n",
+            "0::/\n",
+        );
+        let point = dir.path().join("sys/fs/cgroup");
+        fs::create_dir_all(&point).unwrap();
+        fs::write(point.join("cgroup.controllers"), "memory pids\n").unwrap();
+        let error = find(&root).unwrap_err().to_string();
+        assert!(error.contains("cpu controller is missing"), "{error}");
+    }
+}
