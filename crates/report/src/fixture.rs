@@ -229,13 +229,12 @@ fn window(cpu: u32, t: u64, s: Second, command: bool) -> Window {
     } else {
         (delivered * got_pct / 100.0) as u64
     };
-    let command_ns = command.then(|| {
-        if s.hole {
-            0
-        } else {
-            ((delivered - burner_ns as f64) * 0.985) as u64
-        }
-    });
+    let left = if s.hole {
+        0.0
+    } else {
+        delivered - burner_ns as f64
+    };
+    let command_ns = command.then_some((left * 0.985) as u64);
     Window {
         cpu,
         start_ns: t * SECOND,

@@ -10,8 +10,11 @@ pub mod achieved;
 pub mod error;
 #[cfg(test)]
 mod fixture;
+pub mod html;
 pub mod run;
+mod series;
 pub mod terminal;
+mod text;
 pub mod write;
 
 pub use achieved::{AchievedWriter, read_achieved};

@@ -5,6 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use sandbag_measure::ErrorStats;
 
 use crate::run::{CommandResult, CpuResult, Run};
+use crate::text::{signed, visible};
 
 /// Nothing printed is wider.
 const COLUMNS: usize = 80;
@@ -112,7 +113,7 @@ fn row(name: String, cpus: &[&CpuResult]) -> [String; 7] {
         format!("{:.2}", mean(&|c| c.asked_pct)),
         format!("{:.2}", mean(&|c| c.got_pct)),
         worst.map_or_else(|| "-".to_owned(), |_| format!("{mean_abs:.2}")),
-        worst.map_or_else(|| "-".to_owned(), |w| format!("{w:+.2}")),
+        worst.map_or_else(|| "-".to_owned(), |w| signed(w, 2)),
         format!("{:.1}", mean(&|c| c.steal_pct)),
         match holes {
             0 => String::new(),
@@ -136,22 +137,13 @@ fn command_line(command: &CommandResult) -> String {
     text
 }
 
-/// Wraps at [`COLUMNS`] with a hanging indent. Control characters (a host
-/// name or a file name may carry them) are made visible, so that no text can
-/// drive the terminal.
+/// Wraps at [`COLUMNS`] with a hanging indent.
 fn wrapped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() {
-            safe.extend(c.escape_default());
-        } else {
-            safe.push(c);
-        }
-    }
-    textwrap::fill(
-        &safe,
-        textwrap::Options::new(COLUMNS).subsequent_indent("  "),
-    )
+    let options = textwrap::Options::new(COLUMNS)
+        .subsequent_indent("  ")
+        // Options and wake-ups stay in one piece.
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::fill(&visible(text), options)
 }
 
 #[cfg(test)]

@@ -8,18 +8,22 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::Error;
 use crate::run::{FORMAT, Run};
+use crate::{Error, html};
 
 /// Name of the record in a run directory.
 pub const RUN_JSON: &str = "run.json";
 /// Name of the windows in a run directory.
 pub const ACHIEVED_CSV: &str = "achieved.csv";
+/// Name of the page in a run directory.
+pub const REPORT_HTML: &str = "report.html";
 
-/// Writes `run.json` into the existing directory `dir`.
+/// Writes `run.json`, then `report.html` from it and the `achieved.csv`
+/// beside it, into the existing directory `dir`.
 ///
 /// # Errors
-/// [`Error::Write`] if it cannot be written.
+/// [`Error::Write`] for the first file that cannot be written; `run.json`
+/// comes first because it cannot be had again.
 pub fn write_run(dir: &Path, run: &Run) -> Result<(), Error> {
     let path = dir.join(RUN_JSON);
     let mut json = serde_json::to_vec_pretty(run).map_err(|cause| Error::Json {
@@ -27,7 +31,9 @@ pub fn write_run(dir: &Path, run: &Run) -> Result<(), Error> {
         cause,
     })?;
     json.push(b'\n');
-    replace(&path, &json)
+    replace(&path, &json)?;
+    let page = html::render(run, &dir.join(ACHIEVED_CSV));
+    replace(&dir.join(REPORT_HTML), page.as_bytes())
 }
 
 /// Reads a `run.json`, given itself or its directory.

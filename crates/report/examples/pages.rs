@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Writes made-up runs, so that pages and tables can be looked at:
+//! `cargo run -p sandbag-report --example pages -- DIR`.
+
+#[path = "../src/fixture.rs"]
+mod fixture;
+
+use std::path::PathBuf;
+
+use sandbag_report::{terminal::summary_table, write_run};
+
+fn main() {
+    let Some(dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
+        eprintln!("usage: pages DIR");
+        std::process::exit(2);
+    };
+    for (name, made) in [
+        ("quiet", fixture::quiet()),
+        ("large", fixture::large()),
+        ("missed", fixture::missed()),
+        ("holes", fixture::holes_and_steal()),
+        ("empty", fixture::empty()),
+    ] {
+        let dir = dir.join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        made.write_achieved(&dir.join("achieved.csv"));
+        write_run(&dir, &made.run).unwrap();
+        println!("{}\n{}", dir.display(), summary_table(&made.run));
+    }
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `report.html`: one file, no network, light and dark, fit to print.
+//!
+//! All text and tables are plain HTML; only the charts need JavaScript. The
+//! page forbids itself every request (Content-Security-Policy), and text from
+//! outside is escaped by the template.
+
+mod data;
+mod tables;
+
+use std::path::Path;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sandbag_measure::{Verdict, verdict};
+
+use crate::achieved::read_achieved;
+use crate::run::Run;
+use crate::series::Series;
+use crate::text::{self, command_line, visible};
+use data::Charts;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+const ECHARTS: &str = include_str!("../../vendor/echarts.min.js");
+
+/// Up to this many CPUs each has a chart of its own; above, heat maps.
+const MOST_CHARTS: usize = 8;
+
+/// The page for `run` with the windows in `achieved`. It is always whole: if
+/// the windows cannot be read, the page says why in the place of the charts.
+#[must_use]
+pub fn render(run: &Run, achieved: &Path) -> String {
+    let series = read_achieved(achieved)
+        .and_then(Series::read)
+        .map_err(|e| e.to_string());
+    page(run, &series).into_string()
+}
+
+fn page(run: &Run, series: &Result<Series, String>) -> Markup {
+    let charts = Charts::new(run, series.as_ref().ok());
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy"
+                    content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+                title { "sandbag: " (run.verdict) ", " (visible(&run.profile)) " on " (visible(&run.machine.host)) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (headline(run))
+                (warnings(run))
+                section {
+                    h2 { "Asked and got" }
+                    (tables::cpus(run))
+                }
+                (over_time(series))
+                @if run.error_1s.is_some() { (distribution(run, &charts)) }
+                @if let Some(command) = &run.command { (tables::program(run, command)) }
+                div .columns {
+                    (tables::cost(&run.supervisor))
+                    (tables::method(run))
+                    (tables::machine(&run.machine))
+                }
+                (reproduce(run))
+                footer {
+                    "sandbag " (visible(&run.sandbag)) ", run record format " (run.format)
+                    ". Charts: Apache ECharts, Apache License 2.0."
+                }
+                script type="application/json" id="data" { (PreEscaped(charts.to_json())) }
+                script { (PreEscaped(ECHARTS)) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+}
+
+fn headline(run: &Run) -> Markup {
+    let (class, words) = match run.verdict {
+        Verdict::Kept => ("kept", "the load was what was asked"),
+        Verdict::Missed => ("missed", "the load was not what was asked"),
+        Verdict::Undecided => ("undecided", "the machine was too disturbed to tell"),
+    };
+    let mut what = vec![match run.cpus.len() {
+        1 => "1 CPU".to_owned(),
+        n => format!("{n} CPUs"),
+    }];
+    what.push(format!("{:.1} s", run.length_s));
+    if run.paused_s > 0.0 {
+        what.push(format!("paused for {:.1} s", run.paused_s));
+    }
+    what.push(format!("method {}", visible(&run.method.name)));
+    what.push(format!("host {}", visible(&run.machine.host)));
+    what.push(visible(&run.started_at));
+    html! {
+        header {
+            p .what { (visible(&run.profile)) " · " (what.join(" · ")) }
+            h1 { span .verdict.(class) { (run.verdict) } ": " (words) }
+            p .reason { (sentence(&visible(&run.reason))) }
+            dl .figures { (figures(run)) }
+        }
+    }
+}
+
+/// The few figures a reader compares first.
+fn figures(run: &Run) -> Markup {
+    let figure = |name: &str, value: String| html! { div { dt { (name) } dd { (value) } } };
+    let steal = run.cpus.iter().map(|c| c.steal_pct).sum::<f64>() / run.cpus.len().max(1) as f64;
+    html! {
+        @if let Some(e) = run.error_1s {
+            (figure("mean abs. error", format!("{:.2} points", e.mean_abs_points)))
+            (figure("99 % of windows within", format!("{:.2} points", e.p99_abs_points)))
+            (figure("worst window, 1 s", format!("{} points", signed(e.worst_points, 2))))
+        }
+        @if let Some(e) = run.error_100ms {
+            (figure("mean abs., 100 ms", format!("{:.2} points", e.mean_abs_points)))
+        }
+        (figure("steal", format!("{steal:.1} %")))
+        (figure("disturbed windows", format!("{:.1} %", run.noisy_share * 100.0)))
+        @if let Some(efficiency) = run.command.as_ref().and_then(|c| c.efficiency) {
+            (figure("program's efficiency", format!("{:.1} %", efficiency * 100.0)))
+        }
+        (figure("own cost per CPU", format!("{:.3} %", run.supervisor.pct_per_cpu)))
+    }
+}
+
+fn warnings(run: &Run) -> Markup {
+    html! {
+        @if !run.warnings.is_empty() {
+            section .warnings {
+                h2 { @if run.warnings.len() == 1 { "Warning" } @else { "Warnings" } }
+                ul { @for w in &run.warnings { li { (sentence(&visible(w))) } } }
+            }
+        }
+    }
+}
+
+fn over_time(series: &Result<Series, String>) -> Markup {
+    let series = match series {
+        Ok(series) if series.cpus.is_empty() => {
+            return html! { section { h2 { "Over time" } p { "The run has no windows." } } };
+        }
+        Ok(series) => series,
+        Err(why) => {
+            return html! {
+                section { h2 { "Over time" } p { "No charts over time: " (visible(why)) "." } }
+            };
+        }
+    };
+    let window = if series.thinned {
+        format!(
+            "Thinned to steps of {} s: lines are means, bands reach from the least to the greatest \
+             window, errors and maxima are those of the worst window.",
+            series.width_s
+        )
+    } else {
+        format!("One step per window of {} s.", series.width_s)
+    };
+    let holes = series.cpus.iter().any(|(_, t)| !t.holes.is_empty());
+    html! {
+        section {
+            h2 { "Over time" }
+            p .legend {
+                span { i .key.asked {} "asked" }
+                span { i .key.got {} "got" }
+                @if holes { span { i .key.hole {} "load absent" } }
+                span .note { "Load in percent of one CPU, steal excluded. " (window) }
+            }
+            @if series.cpus.len() <= MOST_CHARTS {
+                div .charts {
+                    @for (i, (cpu, _)) in series.cpus.iter().enumerate() {
+                        figure { figcaption { "CPU " (cpu) } div .chart.load data-chart="load" data-line=(i) {} }
+                    }
+                }
+            } @else {
+                figure { figcaption { "Mean over all CPUs" } div .chart.load data-chart="mean" {} }
+                figure { figcaption { "Got, % of one CPU" } div .chart.heat data-chart="got" {} }
+                figure { figcaption { "Error (got minus asked), points" } div .chart.heat data-chart="error" {} }
+            }
+            noscript { p { "The charts need JavaScript; the tables are complete without it." } }
+        }
+    }
+}
+
+fn distribution(run: &Run, charts: &Charts<'_>) -> Markup {
+    let beyond = charts.histogram.as_ref().map_or(0, |h| h.beyond);
+    html! {
+        div .charts {
+            section {
+                h2 { "Errors of the 1 s windows" }
+                div .chart.small data-chart="distribution" {}
+                @if let Some(e) = run.error_1s {
+                    p .note {
+                        (e.windows) " windows: mean " (signed(e.mean_points, 3))
+                        ", standard deviation " (format!("{:.3}", e.sd_points))
+                        ", 95 % within " (format!("{:.2}", e.p95_abs_points))
+                        ", 99 % within " (format!("{:.2}", e.p99_abs_points)) " points."
+                        @if beyond > 0 {
+                            " Beyond the axis: " (beyond) ", the worst " (signed(e.worst_points, 2)) "."
+                        }
+                    }
+                }
+            }
+            section {
+                h2 { "Steal" }
+                @if charts.steal_seen() {
+                    div .chart.small data-chart="steal" {}
+                    p .note {
+                        "Percent of the wall time: mean over the CPUs (area) and the greatest window of one CPU (line). "
+                        "Above " (verdict::NOISY_STEAL_PCT) " % a window counts as disturbed."
+                    }
+                } @else {
+                    p { "The hypervisor withheld no time, or the machine does not say." }
+                }
+            }
+        }
+    }
+}
+
+fn reproduce(run: &Run) -> Markup {
+    html! {
+        section {
+            h2 { "How to reproduce" }
+            pre { code { "sandbag " (command_line(&run.arguments)) } }
+            p .note {
+                "sandbag " (visible(&run.sandbag)) ", profile " (visible(&run.profile))
+                @if let Some(seed) = run.seed { ", seed " (seed) }
+                ". The figures are recomputed from achieved.csv; run.json holds all of them."
+            }
+        }
+    }
+}
+
+/// Signed, with the page's minus; nothing is written as minus zero.
+fn signed(value: f64, digits: usize) -> String {
+    text::signed(value, digits).replace('-', "\u{2212}")
+}
+
+/// Starts like a sentence and ends with a full stop.
+fn sentence(text: &str) -> String {
+    // The page spells the word in capitals everywhere.
+    if let Some(rest) = text.strip_prefix("cpu") {
+        return sentence(&format!("CPU{rest}"));
+    }
+    let mut chars = text.chars();
+    let mut out: String = chars
+        .next()
+        .map(|c| c.to_uppercase().collect())
+        .unwrap_or_default();
+    out.push_str(chars.as_str());
+    if !out.is_empty() && !out.ends_with(['.', '!', '?']) {
+        out.push('.');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tables of the page.
+
+use maud::{Markup, html};
+use sandbag_measure::ErrorStats;
+
+use super::signed;
+use crate::run::{CommandResult, CpuResult, Machine, Run, SupervisorCost};
+use crate::text::{command_line, visible};
+
+/// Tables with more lines scroll on the screen; on paper they are whole.
+const LONG: usize = 16;
+
+/// Asked against got, one line per CPU.
+pub(super) fn cpus(run: &Run) -> Markup {
+    let fine = run.cpus.iter().any(|c| c.error_100ms.is_some());
+    html! {
+        @if run.cpus.is_empty() {
+            p { "No CPU was loaded." }
+        } @else {
+            div .table.long[run.cpus.len() > LONG] {
+                table {
+                    thead {
+                        tr {
+                            th { "CPU" }
+                            th { "asked" small { "%" } }
+                            th { "got" small { "%" } }
+                            th { "mean error" small { "points" } }
+                            th { "mean abs." small { "points" } }
+                            th { "99 % within" small { "points" } }
+                            th { "worst 1 s" small { "points" } }
+                            @if fine { th { "mean abs. 100 ms" small { "points" } } }
+                            th { "steal" small { "%" } }
+                            th { "holes" small { "windows" } }
+                            th { "headroom" small { "%, least" } }
+                        }
+                    }
+                    tbody { @for cpu in &run.cpus { (cpu_row(cpu, fine)) } }
+                }
+            }
+        }
+    }
+}
+
+fn cpu_row(cpu: &CpuResult, fine: bool) -> Markup {
+    let e = cpu.error_1s;
+    let of = |value: fn(&ErrorStats) -> String| e.as_ref().map_or_else(none, value);
+    html! {
+        tr {
+            th { (cpu.cpu) }
+            td { (format!("{:.2}", cpu.asked_pct)) }
+            td { (format!("{:.2}", cpu.got_pct)) }
+            td { (of(|e| signed(e.mean_points, 2))) }
+            td { (of(|e| format!("{:.2}", e.mean_abs_points))) }
+            td { (of(|e| format!("{:.2}", e.p99_abs_points))) }
+            td { (of(|e| signed(e.worst_points, 2))) }
+            @if fine {
+                td { (cpu.error_100ms.map_or_else(none, |e| format!("{:.2}", e.mean_abs_points))) }
+            }
+            td { (format!("{:.1}", cpu.steal_pct)) }
+            td { (cpu.holes) }
+            td { (cpu.headroom_pct.map_or_else(none, |h| format!("{h:.1}"))) }
+        }
+    }
+}
+
+/// What the command did and was granted, in all and per CPU.
+pub(super) fn program(run: &Run, command: &CommandResult) -> Markup {
+    let ended = match (command.exit_code, command.signal) {
+        (_, Some(signal)) => format!("by signal {signal}"),
+        (Some(code), None) => format!("with code {code}"),
+        (None, None) => "unknown".to_owned(),
+    };
+    let per_cpu = run
+        .cpus
+        .iter()
+        .any(|c| c.command_s.is_some() || c.busy_s.is_some());
+    html! {
+        section {
+            h2 { "What the program got" }
+            pre { code { (command_line(&command.arguments)) } }
+            div .columns {
+            dl .facts {
+                (fact("wall time", &seconds(command.wall_s)))
+                (fact("user time", &seconds(command.user_s)))
+                (fact("system time", &seconds(command.system_s)))
+                (fact("CPU time", &seconds(command.user_s + command.system_s)))
+                @if let Some(available) = command.available_s {
+                    (fact("CPU time available to it", &seconds(available)))
+                }
+                @if let Some(efficiency) = command.efficiency {
+                    (fact("efficiency, used per available", &format!("{:.1} %", efficiency * 100.0)))
+                }
+                (fact("context switches, voluntary / forced", &format!("{} / {}", command.switches.0, command.switches.1)))
+                @if let Some(migrations) = command.migrations {
+                    (fact("migrations", &migrations.to_string()))
+                }
+                (fact("ended", &ended))
+            }
+            @if per_cpu {
+                div .table.long[run.cpus.len() > LONG] {
+                    table {
+                        thead {
+                            tr {
+                                th { "CPU" }
+                                th { "program" small { "s" } }
+                                th { "burner" small { "s" } }
+                                th { "others" small { "s" } }
+                                th { "busy in all" small { "s" } }
+                            }
+                        }
+                        tbody { @for cpu in &run.cpus { (time_row(cpu)) } }
+                    }
+                }
+            }
+            }
+        }
+    }
+}
+
+fn time_row(cpu: &CpuResult) -> Markup {
+    let short = |s: f64| format!("{s:.2}");
+    let others = cpu
+        .busy_s
+        .map(|busy| (busy - cpu.burner_s - cpu.command_s.unwrap_or(0.0)).max(0.0));
+    html! {
+        tr {
+            th { (cpu.cpu) }
+            td { (cpu.command_s.map_or_else(none, short)) }
+            td { (short(cpu.burner_s)) }
+            td { (others.map_or_else(none, short)) }
+            td { (cpu.busy_s.map_or_else(none, short)) }
+        }
+    }
+}
+
+/// What our own processes cost.
+pub(super) fn cost(cost: &SupervisorCost) -> Markup {
+    html! {
+        section {
+            h2 { "What sandbag cost" }
+            dl .facts {
+                (fact("supervisor and guardian", &format!("{:.3} s of CPU time", cost.cpu_s)))
+                (fact("per loaded CPU", &format!("{:.3} % of one core", cost.pct_per_cpu)))
+                (fact("wake-ups", &cost.wakeups.to_string()))
+                (fact("writes to the group tree", &cost.writes.to_string()))
+                (fact("resident, most", &mebibytes(cost.resident_kib)))
+                (fact("burner's private memory, most", &format!("{} KiB", cost.burner_private_kib)))
+                (fact("latest change of level", &format!("{:.2} ms", cost.worst_switch_delay_ms)))
+            }
+        }
+    }
+}
+
+/// How the load was made and judged.
+pub(super) fn method(run: &Run) -> Markup {
+    let method = &run.method;
+    html! {
+        section {
+            h2 { "Method and tolerance" }
+            dl .facts {
+                (fact("method", &method.name))
+                @if method.period_ms > 0.0 {
+                    (fact("period", &format!("{} ms", method.period_ms)))
+                }
+                @for (name, value) in &method.parameters { (fact(name, value)) }
+                (fact("kept: mean abs. error at most", &format!("{} points", run.tolerance.mean_points)))
+                (fact("kept: 99 % of 1 s windows within", &format!("{} points", run.tolerance.window_points)))
+            }
+        }
+    }
+}
+
+/// Where it ran.
+pub(super) fn machine(machine: &Machine) -> Markup {
+    html! {
+        section {
+            h2 { "Machine" }
+            dl .facts {
+                (fact("host", &machine.host))
+                (fact("CPU", &machine.cpu_model))
+                (fact("CPUs online", &machine.cpus_online.to_string()))
+                (fact("kernel", &machine.kernel))
+                (fact("group layout", &machine.layout))
+                @for (name, value) in &machine.facts { (fact(name, value)) }
+            }
+        }
+    }
+}
+
+fn fact(name: &str, value: &str) -> Markup {
+    html! { div { dt { (visible(name)) } dd { (visible(value)) } } }
+}
+
+fn none() -> String {
+    "–".to_owned()
+}
+
+fn seconds(s: f64) -> String {
+    format!("{s:.2} s")
+}
+
+fn mebibytes(kib: u64) -> String {
+    format!("{:.1} MiB", kib as f64 / 1024.0)
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::*;
+use crate::fixture::{self, Fixture};
+
+fn rendered(fixture: &Fixture) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let achieved = dir.path().join("achieved.csv");
+    fixture.write_achieved(&achieved);
+    render(&fixture.run, &achieved)
+}
+
+/// The page without the parts that are the same in every report.
+fn own_part(page: &str) -> String {
+    page.replace(ECHARTS, "")
+        .replace(SCRIPT, "")
+        .replace(STYLE, "")
+}
+
+fn data(page: &str) -> serde_json::Value {
+    let start = page.find(r#"id="data">"#).unwrap() + r#"id="data">"#.len();
+    let end = start + page[start..].find("</script>").unwrap();
+    serde_json::from_str(&page[start..end]).unwrap()
+}
+
+#[test]
+fn the_vendored_bundle_is_the_one_that_was_checked_in() {
+    let sums = include_str!("../../vendor/SHA256SUMS");
+    let expected = sums.split_whitespace().next().unwrap();
+    let digest = Sha256::digest(ECHARTS);
+    let found: String = digest.iter().map(|b| format!("{b:02x}")).collect();
+    assert_eq!(found, expected, "run crates/report/vendor/build.sh");
+}
+
+#[test]
+fn the_page_asks_for_nothing_from_outside() {
+    let page = rendered(&fixture::quiet());
+    assert!(page.contains("default-src 'none'"));
+    for tag in ["src=", "href=", "@import", "url("] {
+        assert!(!own_part(&page).contains(tag), "{tag}");
+        assert!(!SCRIPT.contains(tag) && !STYLE.contains(tag), "{tag}");
+    }
+}
+
+#[test]
+fn no_embedded_script_can_end_its_own_element() {
+    assert!(!ECHARTS.contains("</script"));
+    assert!(!SCRIPT.contains("</script"));
+    assert!(!STYLE.contains("</style"));
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    let page = rendered(&fixture::holes_and_steal());
+    assert_eq!(page.matches("</script>").count(), 3);
+    assert!(!page.contains("<script>alert"));
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+    assert!(!page.contains('\u{1b}'));
+    assert!(page.contains("sandbag replay"));
+}
+
+#[test]
+fn few_cpus_have_a_chart_each_and_many_a_heat_map() {
+    let few = rendered(&fixture::quiet());
+    assert_eq!(few.matches(r#"data-chart="load""#).count(), 2);
+    assert!(!few.contains(r#"data-chart="error""#));
+    let many = rendered(&fixture::large());
+    assert!(!many.contains(r#"data-chart="load""#));
+    for chart in ["mean", "got", "error"] {
+        assert!(many.contains(&format!(r#"data-chart="{chart}""#)));
+    }
+}
+
+#[test]
+fn verdict_and_reason_open_the_page() {
+    let page = rendered(&fixture::missed());
+    let body = &page[page.find("<body>").unwrap()..];
+    let verdict = body.find("missed").unwrap();
+    let reason = body.find("The mean error over 240 windows").unwrap();
+    assert!(verdict < reason && reason < body.find("<table>").unwrap());
+}
+
+#[test]
+fn a_large_run_makes_a_small_page() {
+    let page = rendered(&fixture::large());
+    assert!(page.len() < 1_200_000, "{}", page.len());
+    let cpus = data(&page)["rows"].as_array().unwrap().len();
+    assert_eq!(cpus, 64);
+}
+
+#[test]
+fn without_windows_the_page_says_why_there_are_no_charts() {
+    let run = fixture::quiet().run;
+    let page = render(&run, Path::new("/nonexistent/achieved.csv"));
+    assert!(page.contains("No charts over time: cannot read /nonexistent/achieved.csv"));
+    assert!(page.contains("What the program got"));
+    let empty = rendered(&fixture::empty());
+    assert!(empty.contains("The run has no windows."));
+    assert!(!own_part(&empty).contains("NaN"));
+}
+
+#[test]
+fn sentences_begin_and_end_as_such() {
+    assert_eq!(sentence("cpu 5 went offline"), "CPU 5 went offline.");
+    assert_eq!(sentence("it was kept"), "It was kept.");
+    assert_eq!(sentence("Done."), "Done.");
+    assert_eq!(sentence(""), "");
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Text from outside (host names, arguments, file names) made fit to print.
+
+/// Control characters made visible, so that no text can drive a terminal or
+/// hide in a page.
+pub(crate) fn visible(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            safe.extend(c.escape_default());
+        } else {
+            safe.push(c);
+        }
+    }
+    safe
+}
+
+/// Arguments as one would type them into a shell.
+pub(crate) fn command_line(arguments: &[String]) -> String {
+    let words = arguments.iter().map(String::as_str);
+    // A NUL cannot be typed, but a record from elsewhere may hold one.
+    let joined = shlex::Quoter::new().allow_nul(true).join(words);
+    visible(&joined.unwrap_or_else(|_| arguments.join(" ")))
+}
+
+/// With its sign, unless it rounds to zero: minus zero is no finding.
+pub(crate) fn signed(value: f64, digits: usize) -> String {
+    let text = format!("{value:+.digits$}");
+    if text.bytes().any(|b| b.is_ascii_digit() && b != b'0') {
+        text
+    } else {
+        text[1..].to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_the_shell_needs_it() {
+        let arguments = ["load", "50", "--out", "my run", "it's"].map(str::to_owned);
+        assert_eq!(command_line(&arguments), r#"load 50 --out 'my run' "it's""#);
+    }
+
+    #[test]
+    fn zero_has_no_sign() {
+        assert_eq!(signed(-0.004, 2), "0.00");
+        assert_eq!(signed(-0.006, 2), "-0.01");
+        assert_eq!(signed(3.0, 1), "+3.0");
+    }
+
+    #[test]
+    fn control_characters_are_seen() {
+        assert_eq!(visible("a\u{1b}[0m\0b"), r"a\u{1b}[0m\u{0}b");
+        assert_eq!(command_line(&["a\0".to_owned()]).matches('\0').count(), 0);
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// The parts of Apache ECharts that report.html draws with, and no others.
+import { connect, init, use } from "echarts/core";
+import { BarChart, HeatmapChart, LineChart } from "echarts/charts";
+import {
+  AxisPointerComponent,
+  GridComponent,
+  MarkAreaComponent,
+  TooltipComponent,
+  VisualMapContinuousComponent,
+} from "echarts/components";
+import { CanvasRenderer, SVGRenderer } from "echarts/renderers";
+
+use([
+  AxisPointerComponent,
+  BarChart,
+  CanvasRenderer,
+  GridComponent,
+  HeatmapChart,
+  LineChart,
+  MarkAreaComponent,
+  SVGRenderer,
+  TooltipComponent,
+  VisualMapContinuousComponent,
+]);
+
+export { connect, init };
