@@ -1,1 +1,15 @@
-//! placeholder
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the tests share that need more than a process of their own: root, the
+//! real group trees of this machine, or a guest.
+//!
+//! - [`case`]: tests that may be unable to run here, and say so.
+//! - [`guest`]: a virtual machine with a kernel of its own (cgroup v2, CFS),
+//!   bare or with systemd as PID 1.
+//! - [`spinner`]: the competitor that measures what is left for it.
+//!
+//! The tests themselves are in `tests/`, what they run inside a guest in
+//! `tests/guest/` of the repository; `docs/testing.md` is the overview.
+
+pub mod case;
+pub mod guest;
+pub mod spinner;

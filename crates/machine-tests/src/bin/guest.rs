@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs one scenario in a guest, by hand; see `docs/testing.md`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::Parser;
+use sandbag_machine_tests::guest::{self, Guest, Kind};
+
+/// Boot a guest, run a scenario in it, print what it says
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Shell script; `tests/guest/lib.sh` says what it can use
+    scenario: PathBuf,
+    /// A Debian with systemd as PID 1 in place of a bare busybox
+    #[arg(long)]
+    systemd: bool,
+    /// CPUs of the guest
+    #[arg(long, default_value_t = 4)]
+    cpus: u32,
+    /// Seconds after which the guest is killed
+    #[arg(long, default_value_t = 300)]
+    timeout: u64,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("guest: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let kind = if arguments.systemd {
+        Kind::Systemd
+    } else {
+        Kind::Bare
+    };
+    guest::prepare(kind).map_err(anyhow::Error::msg)?;
+    let mut programs = vec![std::env::current_exe()?.with_file_name("spinner")];
+    match guest::sandbag() {
+        Ok(sandbag) => programs.push(sandbag),
+        Err(reason) => eprintln!("without sandbag: {reason}"),
+    }
+    let outcome = Guest {
+        kind,
+        cpus: arguments.cpus,
+        timeout: Duration::from_secs(arguments.timeout),
+        programs,
+    }
+    .run(&arguments.scenario)?;
+    for line in &outcome.lines {
+        println!("{line}");
+    }
+    eprintln!(
+        "up after {:.1} s, {:.1} s in all",
+        outcome.boot.as_secs_f64(),
+        outcome.total.as_secs_f64()
+    );
+    if outcome.status != 0 {
+        bail!("the scenario ended with status {}", outcome.status);
+    }
+    Ok(())
+}

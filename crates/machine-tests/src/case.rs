@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests that may be unable to run on this machine.
+//!
+//! # Problem
+//! A test that needs root or an emulator and returns early without it counts
+//! as passed, and nobody sees that nothing was tested.
+//!
+//! # Approach
+//! Each [`Case`] says first whether it can run. One that cannot is reported
+//! as ignored, with its reason beside its name, and once more, counted, in the
+//! last line of the output. Everything else is
+//! [`libtest_mimic`]'s: filters, `--list`, colours, exit code.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+/// One test.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// Shown in the list and matched by filters.
+    pub name: &'static str,
+    /// `Err` with the reason, one line, if this machine cannot run the test.
+    /// Called only when the test is about to run, so it may take its time.
+    pub can_run: fn() -> Result<(), String>,
+    /// The test.
+    pub run: fn() -> anyhow::Result<()>,
+}
+
+/// Names and reasons of the cases that did not run.
+static SKIPPED: Mutex<Vec<(&'static str, String)>> = Mutex::new(Vec::new());
+
+/// Runs the cases that the command line selects, one after another, because
+/// they measure the machine that they all share. This is the whole `main` of
+/// a test target with `harness = false`.
+#[must_use]
+pub fn run(cases: &[Case]) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let trials = cases.iter().map(|case| trial(*case)).collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let skipped = SKIPPED.lock().unwrap_or_else(|poison| poison.into_inner());
+    if !skipped.is_empty() {
+        println!("{}\n", summary(&skipped));
+    }
+    conclusion.exit_code()
+}
+
+/// Shows something about a case that is running, on a line of its own.
+pub fn note(text: &str) {
+    print!("\n    {text} ... ");
+    // What cannot be shown must not fail a test.
+    let _ = std::io::stdout().flush();
+}
+
+fn trial(case: Case) -> Trial {
+    Trial::ignorable_test(case.name, move || match outcome(case) {
+        Ok(None) => Ok(Completion::Completed),
+        Ok(Some(reason)) => {
+            SKIPPED
+                .lock()
+                .unwrap_or_else(|poison| poison.into_inner())
+                .push((case.name, reason.clone()));
+            Ok(Completion::ignored_with(reason))
+        }
+        Err(error) => Err(Failed::from(format!("{error:#}"))),
+    })
+}
+
+/// `Some` reason if the case was skipped.
+fn outcome(case: Case) -> anyhow::Result<Option<String>> {
+    match (case.can_run)() {
+        Ok(()) => (case.run)().map(|()| None),
+        Err(reason) => Ok(Some(reason)),
+    }
+}
+
+/// `skipped 3: a, b (no root); c (no emulator)`, reasons in order of
+/// appearance.
+fn summary(skipped: &[(&str, String)]) -> String {
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (name, reason) in skipped {
+        match by_reason.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, names)) => names.push(name),
+            None => by_reason.push((reason, vec![name])),
+        }
+    }
+    let each: Vec<String> = by_reason
+        .iter()
+        .map(|(reason, names)| format!("{} ({reason})", names.join(", ")))
+        .collect();
+    format!("skipped {}: {}", skipped.len(), each.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(can_run: fn() -> Result<(), String>, run: fn() -> anyhow::Result<()>) -> Case {
+        Case {
+            name: "guest_boots",
+            can_run,
+            run,
+        }
+    }
+
+    #[test]
+    fn a_case_that_cannot_run_is_neither_passed_nor_failed() {
+        let cannot = case(
+            || Err("no emulator".to_owned()),
+            || panic!("must not be run"),
+        );
+        assert_eq!(outcome(cannot).unwrap().as_deref(), Some("no emulator"));
+    }
+
+    #[test]
+    fn a_case_that_can_run_passes_or_fails() {
+        assert_eq!(outcome(case(|| Ok(()), || Ok(()))).unwrap(), None);
+        let fails = case(|| Ok(()), || anyhow::bail!("37 points off"));
+        assert_eq!(outcome(fails).unwrap_err().to_string(), "37 points off");
+    }
+
+    #[test]
+    fn the_summary_counts_all_and_says_each_reason_once() {
+        let skipped = [
+            ("a", "no root".to_owned()),
+            ("b", "no emulator".to_owned()),
+            ("c", "no root".to_owned()),
+        ];
+        assert_eq!(
+            summary(&skipped),
+            "skipped 3: a, c (no root); b (no emulator)"
+        );
+    }
+}

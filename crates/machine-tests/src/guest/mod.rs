@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A virtual machine that runs one scenario and says what it printed.
+//!
+//! # Problem
+//! The schedulers and group layouts that sandbag must get right are more than
+//! those of the machine at hand: CFS, cgroup v2 from the root down, more CPUs
+//! than there are, systemd as PID 1.
+//!
+//! # Approach
+//! QEMU, emulating in software (it works in any container and under any
+//! hypervisor), boots Debian's kernel package with an initial RAM file system
+//! as its only root: busybox and an `/init` for a [`Kind::Bare`] guest, a
+//! small Debian with systemd for [`Kind::Systemd`]. The scenario is a shell
+//! script; its output goes over a second serial line, so that no message of
+//! the kernel can run into it. Everything that is downloaded or built lies
+//! in one [`cache`] directory; nothing is installed.
+//!
+//! What the script says, line by line (`tests/guest/run.sh` writes the first
+//! and last, `result` of `tests/guest/lib.sh` the second):
+//!
+//! ```text
+//! @begin SECONDS_SINCE_BOOT
+//! @result NAME JSON
+//! anything else
+//! @end EXIT_STATUS
+//! ```
+//!
+//! The emulated CPUs are threads of this machine. Where they outnumber its
+//! own CPUs they interrupt each other in ways that the guest cannot see (no
+//! steal time), so shares of a CPU measured inside are good to a few points.
+
+mod cache;
+mod debian;
+mod image;
+mod kernel;
+mod outcome;
+mod qemu;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+
+pub use outcome::Outcome;
+
+/// What the guest is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// busybox; the controllers `cpu` and `cpuset` enabled in the root group.
+    Bare,
+    /// Debian 12 with systemd as PID 1 and D-Bus; the scenario is a service.
+    Systemd,
+}
+
+/// A guest to be.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    /// What it is made of.
+    pub kind: Kind,
+    /// Number of CPUs.
+    pub cpus: u32,
+    /// Wall time after which it is killed, boot included.
+    pub timeout: Duration,
+    /// Programs put into `/usr/bin`, with the libraries they need.
+    pub programs: Vec<PathBuf>,
+}
+
+impl Guest {
+    /// Boots, runs `scenario`, and gives back what it said.
+    ///
+    /// # Errors
+    /// Where something is missing that [`prepare`] would have named, if the
+    /// guest does not boot, is not done in time, or ends without `@end`; the
+    /// error carries the last lines that it printed. A scenario that ends
+    /// with a status other than 0 is no error here.
+    pub fn run(&self, scenario: &Path) -> anyhow::Result<Outcome> {
+        let kernel = kernel::find_or_fetch()?;
+        let base = match self.kind {
+            Kind::Bare => None,
+            Kind::Systemd => Some(debian::find_or_build()?),
+        };
+        let work = tempfile::tempdir_in(cache::directory()?)?;
+        let initrd = image::build(self, scenario, base.as_deref(), work.path())
+            .context("cannot build the guest's file system")?;
+        qemu::run(self, &kernel, &initrd, work.path())
+    }
+}
+
+/// Gets everything that a guest of this kind needs: finds the tools, fetches
+/// the kernel, builds the systemd root, each unless it is in the cache.
+///
+/// # Errors
+/// What is missing and which package has it, in one line.
+pub fn prepare(kind: Kind) -> Result<(), String> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err("the guest is x86_64, this build is not".to_owned());
+    }
+    qemu::program()
+        .and_then(|_| image::tools())
+        .and_then(|()| kernel::find_or_fetch().map(drop))
+        .and_then(|()| match kind {
+            Kind::Bare => Ok(()),
+            Kind::Systemd => debian::find_or_build().map(drop),
+        })
+        .map_err(|error| format!("{error:#}"))
+}
+
+/// The sandbag to be tested: `SANDBAG_BIN`, or the release build in Cargo's
+/// target directory.
+///
+/// # Errors
+/// Says where it was looked for.
+pub fn sandbag() -> Result<PathBuf, String> {
+    let path = match std::env::var_os("SANDBAG_BIN") {
+        Some(path) => PathBuf::from(path),
+        None => std::env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| repository().join("target"), PathBuf::from)
+            .join("release/sandbag"),
+    };
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(format!(
+            "no sandbag at {}: `cargo build --release`, or set SANDBAG_BIN",
+            path.display()
+        ))
+    }
+}
+
+/// A file of `tests/guest/`.
+#[must_use]
+pub fn file(name: &str) -> PathBuf {
+    repository().join("tests/guest").join(name)
+}
+
+fn repository() -> PathBuf {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    crates
+        .skip(2)
+        .map(Path::to_owned)
+        .next()
+        .unwrap_or_default()
+}

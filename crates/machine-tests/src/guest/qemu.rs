@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The emulator: started, waited for, and gone whatever happens.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::{Guest, Kind, Outcome, cache, outcome};
+
+/// `panic=-1` with `-no-reboot` ends the emulator at once when the kernel
+/// panics; the rest saves time: the mitigations cost an emulated CPU much and
+/// protect nothing, and its random numbers need no waiting for.
+const COMMAND_LINE: &str = "console=ttyS0 quiet loglevel=4 panic=-1 tsc=reliable \
+                            mitigations=off random.trust_cpu=on";
+
+/// How often we look whether the emulator has ended.
+const POLL: Duration = Duration::from_millis(50);
+
+/// The emulator's path.
+pub fn program() -> anyhow::Result<PathBuf> {
+    cache::tool("qemu-system-x86_64", "qemu-system-x86")
+}
+
+/// Boots and waits for the end; `work` takes the two serial lines' output.
+pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::Result<Outcome> {
+    let (console, results) = (work.join("console"), work.join("results"));
+    // The root is in memory twice while the kernel unpacks it.
+    let (init, memory_mib) = match guest.kind {
+        Kind::Bare => ("rdinit=/init", 768),
+        Kind::Systemd => (
+            "rdinit=/usr/lib/systemd/systemd systemd.unit=scenario.service \
+             systemd.show_status=0",
+            1536,
+        ),
+    };
+    // setpriv: the emulator dies with us even if we are killed.
+    let mut command = Command::new(cache::tool("setpriv", "util-linux")?);
+    command
+        .args(["--pdeathsig", "KILL", "--"])
+        .arg(program()?)
+        .args(["-accel", "tcg,thread=multi", "-cpu", "max"])
+        .args(["-smp", &guest.cpus.to_string()])
+        .args(["-m", &memory_mib.to_string()])
+        .args(["-nodefaults", "-no-user-config", "-no-reboot"])
+        .args(["-display", "none", "-monitor", "none"])
+        .arg("-serial")
+        .arg(format!("file:{}", console.display()))
+        .arg("-serial")
+        .arg(format!("file:{}", results.display()))
+        .arg("-kernel")
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(initrd)
+        .args(["-append", &format!("{COMMAND_LINE} {init}")])
+        .stdin(Stdio::null());
+
+    let start = Instant::now();
+    let ended = Emulator(command.spawn().context("cannot start the emulator")?)
+        .wait(start + guest.timeout)?;
+    let total = start.elapsed();
+    // What a serial line carried may be cut anywhere, and by a fault contain
+    // anything.
+    let read = |path: &Path| {
+        fs::read(path).map_or_else(
+            |_| String::new(),
+            |bytes| String::from_utf8_lossy(&bytes).into_owned(),
+        )
+    };
+    let (console, results) = (read(&console), read(&results));
+    let story = || {
+        format!(
+            "last lines of the scenario:\n{}last lines of the console:\n{}",
+            outcome::tail(&results, 20),
+            outcome::tail(&console, 20)
+        )
+    };
+    match ended {
+        None => bail!("killed after {:.0?}; {}", guest.timeout, story()),
+        Some(status) if !status.success() => bail!("the emulator failed ({status}); {}", story()),
+        Some(_) => Outcome::parse(&results, total).with_context(story),
+    }
+}
+
+/// A child that is killed and reaped when dropped.
+struct Emulator(Child);
+
+impl Emulator {
+    /// Its exit status, or `None` if it had to be killed.
+    fn wait(mut self, deadline: Instant) -> anyhow::Result<Option<ExitStatus>> {
+        loop {
+            if let Some(status) = self.0.try_wait()? {
+                return Ok(Some(status));
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        // Both fail if it has ended already, which is what is wanted.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper() -> Emulator {
+        Emulator(Command::new("sleep").arg("600").spawn().unwrap())
+    }
+
+    #[test]
+    fn an_emulator_past_its_deadline_is_killed() {
+        let emulator = sleeper();
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(emulator.0.id()).unwrap());
+        let ended = emulator.wait(Instant::now() + Duration::from_millis(10));
+        assert!(ended.unwrap().is_none());
+        assert!(nix::sys::signal::kill(pid, None).is_err());
+    }
+
+    #[test]
+    fn one_that_ends_by_itself_gives_its_status() {
+        let emulator = Emulator(Command::new("false").spawn().unwrap());
+        let ended = emulator.wait(Instant::now() + Duration::from_secs(60));
+        assert_eq!(ended.unwrap().and_then(|status| status.code()), Some(1));
+    }
+}

@@ -1,0 +1,17 @@
+#!/usr/bin/busybox sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# PID 1 of a bare guest: mounts, the group controllers, the scenario, the end.
+
+/usr/bin/busybox --install -s /usr/bin
+export PATH=/usr/bin:/usr/sbin HOME=/root
+
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /tmp
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo '+cpu +cpuset' > /sys/fs/cgroup/cgroup.subtree_control
+
+sh /usr/lib/sandbag-guest/run.sh
+poweroff -f

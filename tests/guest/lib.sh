@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# What a scenario can use. It runs as root in /tmp, with busybox's or Debian's
+# commands, `spinner`, and, where the host has one, `sandbag`.
+
+# result NAME < JSON: hands a result to the host.
+result() {
+    printf '@result %s ' "$1"
+    tr -d '\n'
+    echo
+}
+
+# in_group GROUP COMMAND...: runs COMMAND in a group of the v2 tree.
+in_group() (
+    group=$1
+    shift
+    echo 0 > "/sys/fs/cgroup/$group/cgroup.procs" && exec "$@"
+)
