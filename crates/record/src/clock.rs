@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The clock that the samples keep time by.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{
+    ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags,
+};
+use nix::time::{ClockId, clock_gettime};
+
+/// Why a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// The deadline has come.
+    Due,
+    /// The recording shall end.
+    Stopped,
+}
+
+/// Time, waiting, and what the recorder itself costs.
+pub trait Clock {
+    /// Now, nanoseconds on a clock that never goes back.
+    fn now_ns(&self) -> u64;
+    /// Waits until `deadline_ns` of that clock or until stopped.
+    ///
+    /// # Errors
+    /// The wait fails.
+    fn wait_until(&mut self, deadline_ns: u64) -> io::Result<Wake>;
+    /// CPU time of the recorder so far, nanoseconds.
+    fn cpu_ns(&self) -> u64;
+    /// The date, for the head of the file.
+    fn date(&self) -> jiff::Timestamp;
+}
+
+/// CLOCK_MONOTONIC with absolute deadlines, so that no delay adds up. It
+/// stands still while the machine is suspended.
+#[derive(Debug)]
+pub struct LiveClock {
+    timer: TimerFd,
+    stops: Vec<OwnedFd>,
+}
+
+impl LiveClock {
+    /// A clock whose waits end as stopped as soon as one of `stops` is
+    /// readable: a [signal descriptor](crate::StopSignals), a pidfd, a pipe.
+    ///
+    /// # Errors
+    /// The kernel has no timer descriptor to give.
+    pub fn new(stops: Vec<OwnedFd>) -> io::Result<Self> {
+        let timer = TimerFd::new(TimerClock::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)?;
+        Ok(Self { timer, stops })
+    }
+}
+
+impl Clock for LiveClock {
+    fn now_ns(&self) -> u64 {
+        read(ClockId::CLOCK_MONOTONIC)
+    }
+
+    fn wait_until(&mut self, deadline_ns: u64) -> io::Result<Wake> {
+        // A timer set to 0 is a timer switched off.
+        let deadline = TimeSpec::from(Duration::from_nanos(deadline_ns.max(1)));
+        self.timer.set(
+            Expiration::OneShot(deadline),
+            TimerSetTimeFlags::TFD_TIMER_ABSTIME,
+        )?;
+        let mut fds: Vec<PollFd<'_>> = self
+            .stops
+            .iter()
+            .map(|stop| PollFd::new(stop.as_fd(), PollFlags::POLLIN))
+            .collect();
+        fds.push(PollFd::new(self.timer.as_fd(), PollFlags::POLLIN));
+        loop {
+            match poll(&mut fds, PollTimeout::NONE) {
+                Ok(_) => break,
+                Err(Errno::EINTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        let woken = |fd: &PollFd<'_>| fd.revents().is_some_and(|r| !r.is_empty());
+        Ok(match fds[..self.stops.len()].iter().any(woken) {
+            true => Wake::Stopped,
+            false => Wake::Due,
+        })
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        read(ClockId::CLOCK_THREAD_CPUTIME_ID)
+    }
+
+    fn date(&self) -> jiff::Timestamp {
+        jiff::Timestamp::now()
+    }
+}
+
+fn read(clock: ClockId) -> u64 {
+    // Neither clock can fail on Linux, nor be negative.
+    clock_gettime(clock).map_or(0, |t| {
+        u64::try_from(Duration::from(t).as_nanos()).unwrap_or(0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn waits_until_the_deadline_and_not_at_all_for_one_that_has_passed() {
+        let mut clock = LiveClock::new(Vec::new()).unwrap();
+        let deadline = clock.now_ns() + 20 * MS;
+        assert_eq!(clock.wait_until(deadline).unwrap(), Wake::Due);
+        assert!(clock.now_ns() >= deadline);
+        assert_eq!(clock.wait_until(deadline).unwrap(), Wake::Due);
+        assert_eq!(clock.wait_until(0).unwrap(), Wake::Due);
+    }
+
+    #[test]
+    fn a_readable_descriptor_ends_the_wait() {
+        let (reader, writer) = nix::unistd::pipe().unwrap();
+        let mut clock = LiveClock::new(vec![reader]).unwrap();
+        let soon = clock.now_ns() + MS;
+        assert_eq!(clock.wait_until(soon).unwrap(), Wake::Due);
+        drop(writer);
+        assert_eq!(clock.wait_until(u64::MAX / 2).unwrap(), Wake::Stopped);
+    }
+
+    #[test]
+    fn its_own_cost_grows() {
+        let clock = LiveClock::new(Vec::new()).unwrap();
+        let before = clock.cpu_ns();
+        while clock.cpu_ns() == before {
+            std::hint::black_box(clock.now_ns());
+        }
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The CPU time of a command on each CPU, by the control group it runs in.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::path::{Path, PathBuf};
+
+use sandbag_kernel::perf::GroupClock;
+use sandbag_kernel::{CpuList, Error, Result, Root};
+
+/// What a command took of each CPU.
+pub trait CommandClock {
+    /// Fills in the command's CPU time so far, nanoseconds, one per CPU in the
+    /// order of [`Recorder::cpus`](crate::Recorder::cpus). Only differences
+    /// count.
+    ///
+    /// # Errors
+    /// The kernel no longer tells, for example because the group was removed.
+    fn per_cpu_ns(&mut self, out: &mut [u64]) -> Result<()>;
+
+    /// Whether time that the hypervisor withheld while the command was
+    /// running is contained.
+    fn counts_steal(&self) -> bool;
+}
+
+/// cgroup v1: `cpuacct.usage_percpu` of the command's group, kept open. It
+/// counts the groups below as well, in nanoseconds of the task clock.
+///
+/// Source: Documentation/admin-guide/cgroup-v1/cpuacct.rst.
+#[derive(Debug)]
+pub struct CpuacctClock {
+    path: PathBuf,
+    file: File,
+    text: String,
+    /// For each CPU recorded, its place among the possible CPUs, in whose
+    /// order the file is.
+    places: Vec<usize>,
+}
+
+impl CpuacctClock {
+    /// The clock of the group at `dir` (in the hierarchy of `cpuacct`).
+    ///
+    /// # Errors
+    /// [`Error::Read`] if the file or the list of possible CPUs is not there,
+    /// [`Error::Missing`] for a CPU that this machine cannot have.
+    pub fn open(root: &Root, dir: &Path, cpus: &CpuList) -> Result<Self> {
+        let possible = root.path("/sys/devices/system/cpu/possible");
+        let text = sandbag_kernel::root::read(&possible)?;
+        let numbers: CpuList = text
+            .parse()
+            .map_err(|_| Error::parse(&possible, "a list of CPUs", &text))?;
+        let place = |cpu| {
+            let found = numbers.iter().position(|n| n == cpu);
+            found.ok_or_else(|| Error::Missing {
+                what: format!("CPU {cpu}"),
+                remedy: format!("this machine can have the CPUs {numbers}"),
+            })
+        };
+        let path = dir.join("cpuacct.usage_percpu");
+        let file = File::open(&path).map_err(|cause| Error::Read {
+            path: path.clone(),
+            cause,
+        })?;
+        Ok(Self {
+            path,
+            file,
+            text: String::new(),
+            places: cpus.iter().map(place).collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl CommandClock for CpuacctClock {
+    fn per_cpu_ns(&mut self, out: &mut [u64]) -> Result<()> {
+        self.text.clear();
+        self.file
+            .rewind()
+            .and_then(|()| self.file.read_to_string(&mut self.text))
+            .map_err(|cause| Error::Read {
+                path: self.path.clone(),
+                cause,
+            })?;
+        let mut words = self.text.split_ascii_whitespace();
+        let mut next = 0;
+        for (out, place) in out.iter_mut().zip(&self.places) {
+            // Both lists ascend, so one pass finds all.
+            let word = words.nth(place - next).unwrap_or_default();
+            next = place + 1;
+            *out = word.parse().map_err(|_| {
+                Error::parse(
+                    &self.path,
+                    "a number of ns for each possible CPU",
+                    &self.text,
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    fn counts_steal(&self) -> bool {
+        false
+    }
+}
+
+/// cgroup v2: a perf event per CPU on the command's group. It is a wall clock
+/// ([`GroupClock`]): stolen time is contained.
+#[derive(Debug)]
+pub struct PerfClock {
+    clock: GroupClock,
+    cpus: CpuList,
+}
+
+impl PerfClock {
+    /// The clock of the group at `dir`, from 0.
+    ///
+    /// # Errors
+    /// Those of [`GroupClock::open`].
+    pub fn open(dir: &Path, cpus: &CpuList) -> Result<Self> {
+        Ok(Self {
+            clock: GroupClock::open(dir, cpus)?,
+            cpus: cpus.clone(),
+        })
+    }
+}
+
+impl CommandClock for PerfClock {
+    fn per_cpu_ns(&mut self, out: &mut [u64]) -> Result<()> {
+        for (out, cpu) in out.iter_mut().zip(self.cpus.iter()) {
+            // A CPU that was offline at the beginning has no counter; once
+            // online it is recorded as unknown anyway.
+            *out = self.clock.ns(cpu)?.unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    fn counts_steal(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn group(possible: &str, usage: &str) -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        let cpu = dir.path().join("sys/devices/system/cpu");
+        fs::create_dir_all(&cpu).unwrap();
+        fs::write(cpu.join("possible"), possible).unwrap();
+        fs::write(dir.path().join("cpuacct.usage_percpu"), usage).unwrap();
+        let root = Root::at(dir.path());
+        (dir, root)
+    }
+
+    #[test]
+    fn cpuacct_counts_possible_cpus() {
+        let (dir, root) = group("0-1,4-7\n", "10 11 14 15 16 17 \n");
+        let cpus = "1,4,7".parse().unwrap();
+        let mut clock = CpuacctClock::open(&root, dir.path(), &cpus).unwrap();
+        let mut out = [0; 3];
+        clock.per_cpu_ns(&mut out).unwrap();
+        assert_eq!(out, [11, 14, 17]);
+        fs::write(
+            dir.path().join("cpuacct.usage_percpu"),
+            "10 20 30 40 50 60\n",
+        )
+        .unwrap();
+        clock.per_cpu_ns(&mut out).unwrap();
+        assert_eq!(out, [20, 30, 60]);
+        assert!(!clock.counts_steal());
+    }
+
+    #[test]
+    fn cpuacct_that_says_too_little_is_an_error() {
+        let (dir, root) = group("0-3\n", "1 2 3\n");
+        let cpus = "0-3".parse().unwrap();
+        let mut clock = CpuacctClock::open(&root, dir.path(), &cpus).unwrap();
+        let error = clock.per_cpu_ns(&mut [0; 4]).unwrap_err();
+        assert!(matches!(error, Error::Parse { .. }), "{error}");
+    }
+
+    #[test]
+    fn no_file_and_no_such_cpu() {
+        let (dir, root) = group("0-3\n", "");
+        let missing = dir.path().join("none");
+        let cpus = "0".parse().unwrap();
+        assert!(
+            CpuacctClock::open(&root, &missing, &cpus)
+                .unwrap_err()
+                .is_absent()
+        );
+        let cpus = "0,9".parse().unwrap();
+        let error = CpuacctClock::open(&root, dir.path(), &cpus).unwrap_err();
+        assert!(error.to_string().starts_with("CPU 9 is missing"), "{error}");
+    }
+}

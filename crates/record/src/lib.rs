@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Records the load of each CPU as a profile.
+//!
+//! A [`Recorder`] samples `/proc/stat` at absolute deadlines and writes one
+//! row of a native profile per interval, at once, so that a recording that is
+//! killed is whole up to its last row. With the clock of a command
+//! ([`CommandClock`]) it records the *opposing* load: what everything except
+//! the command put on the CPUs, KRASH's measurement around a program.
+//!
+//! How fine it is: `/proc/stat` counts in ticks of 10 ms. A row of 100 ms
+//! therefore tells a load to about ten points and a row of 1 s to about one;
+//! rounding errors do not add up, because each row is the difference of two
+//! running totals.
+
+mod clock;
+mod command;
+mod error;
+mod notes;
+mod options;
+mod recorder;
+mod report;
+mod signals;
+mod track;
+
+pub use clock::{Clock, LiveClock, Wake};
+pub use command::{CommandClock, CpuacctClock, PerfClock};
+pub use error::{Error, Result};
+pub use options::{MIN_INTERVAL_NS, RecordOptions};
+pub use recorder::{Recorder, StatSource};
+pub use report::{CpuReport, RecordReport};
+pub use signals::StopSignals;

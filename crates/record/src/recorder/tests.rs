@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use std::cell::Cell as Shared;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use sandbag_kernel::procstat::CpuTimes;
+use sandbag_profile::{Profile, ReadOptions, Source};
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+const TICK: u64 = 10 * MS;
+
+/// Time that passes only by waiting. Wait number n comes `delays[n]` late.
+struct FakeClock {
+    now_ns: Rc<Shared<u64>>,
+    waits: usize,
+    delays: Vec<(usize, u64)>,
+    stop_at_ns: Option<u64>,
+}
+
+impl Clock for FakeClock {
+    fn now_ns(&self) -> u64 {
+        self.now_ns.get()
+    }
+
+    fn wait_until(&mut self, deadline_ns: u64) -> io::Result<Wake> {
+        let wait = self.waits;
+        self.waits += 1;
+        if let Some(stop) = self.stop_at_ns
+            && stop < deadline_ns
+        {
+            self.now_ns.set(self.now_ns.get().max(stop));
+            return Ok(Wake::Stopped);
+        }
+        let delay = self.delays.iter().find(|(n, _)| *n == wait);
+        let delay = delay.map_or(60_000, |(_, ns)| *ns);
+        self.now_ns.set(self.now_ns.get().max(deadline_ns + delay));
+        Ok(Wake::Due)
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        self.waits as u64 * 1000
+    }
+
+    fn date(&self) -> jiff::Timestamp {
+        "2026-11-21T01:10:52.1234567Z".parse().unwrap()
+    }
+}
+
+/// CPU 0 is busy for a quarter of the time, CPU 1 for three quarters; CPU 1
+/// is offline for a while; CPU 2 comes later.
+struct FakeSource {
+    now_ns: Rc<Shared<u64>>,
+    offline_ns: std::ops::Range<u64>,
+    second_ns: u64,
+}
+
+impl StatSource for FakeSource {
+    fn sample_into(&mut self, into: &mut Sample) -> sandbag_kernel::Result<()> {
+        let now = self.now_ns.get() - BEGIN;
+        let cpu = |cpu: u32, quarters: u64| {
+            let times = CpuTimes {
+                user: 1000 + now * quarters / 4 / TICK,
+                idle: 1000 + now * (4 - quarters) / 4 / TICK,
+                ..CpuTimes::default()
+            };
+            (cpu, times)
+        };
+        into.cpus.clear();
+        into.cpus.push(cpu(0, 1));
+        if !self.offline_ns.contains(&now) {
+            into.cpus.push(cpu(1, 3));
+        }
+        if now >= self.second_ns {
+            into.cpus.push(cpu(2, 0));
+        }
+        Ok(())
+    }
+
+    fn tick_ns(&self) -> u64 {
+        TICK
+    }
+}
+
+const BEGIN: u64 = 5_000_000_007;
+
+struct Setting {
+    options: RecordOptions,
+    delays: Vec<(usize, u64)>,
+    stop_at_ms: Option<u64>,
+    offline_ms: std::ops::Range<u64>,
+    third_cpu_ms: u64,
+}
+
+fn setting(interval_ms: u64, duration_ms: Option<u64>) -> Setting {
+    Setting {
+        options: RecordOptions {
+            interval_ns: interval_ms * MS,
+            duration_ns: duration_ms.map(|ms| ms * MS),
+            host: Some("node7".into()),
+            ..RecordOptions::default()
+        },
+        delays: Vec::new(),
+        stop_at_ms: None,
+        offline_ms: 0..0,
+        third_cpu_ms: u64::MAX / MS,
+    }
+}
+
+impl Setting {
+    fn recorder(&self) -> Recorder<FakeSource, FakeClock> {
+        let now_ns = Rc::new(Shared::new(BEGIN));
+        let source = FakeSource {
+            now_ns: Rc::clone(&now_ns),
+            offline_ns: self.offline_ms.start * MS..self.offline_ms.end * MS,
+            second_ns: self.third_cpu_ms * MS,
+        };
+        let clock = FakeClock {
+            now_ns,
+            waits: 0,
+            delays: self.delays.clone(),
+            stop_at_ns: self.stop_at_ms.map(|ms| BEGIN + ms * MS),
+        };
+        Recorder::new(source, clock, self.options.clone()).unwrap()
+    }
+
+    fn run(&self) -> (String, RecordReport) {
+        let mut out = Vec::new();
+        let report = self.recorder().run(&mut out, None).unwrap();
+        (String::from_utf8(out).unwrap(), report)
+    }
+}
+
+/// Times of the rows, seconds, the end included.
+fn times(text: &str) -> Vec<f64> {
+    text.lines()
+        .filter(|l| !l.starts_with('#') && !l.starts_with("time"))
+        .map(|l| l.split(',').next().unwrap().parse().unwrap())
+        .collect()
+}
+
+fn read(text: &str) -> Profile {
+    let name: Arc<str> = "recording".into();
+    let source = Source::spool(&mut text.as_bytes(), name).unwrap();
+    Profile::collect(source.open(None, &ReadOptions::default()).unwrap()).unwrap()
+}
+
+#[test]
+fn a_recording_as_it_stands_in_the_file() {
+    let (text, report) = setting(1000, Some(3000)).run();
+    assert_eq!(
+        text,
+        "# sandbag profile 1\n\
+         # note: load is the busy share of the delivered time (all time minus steal), of /proc/stat\n\
+         # host: node7\n\
+         # begins: 2026-11-21T01:10:52.123Z\n\
+         # interval: 1\n\
+         time,cpu0,cpu1,steal0,steal1\n\
+         0,25,75,0,0\n\
+         1,25,75,0,0\n\
+         2,25,75,0,0\n\
+         3,end\n"
+    );
+    assert_eq!((report.samples, report.late, report.missed), (3, 0, 0));
+    assert_eq!((report.length_ns, report.stopped), (3000 * MS, false));
+    assert_eq!((report.cpu_ns, report.worst_late_ns), (3000, 60_000));
+    assert_eq!(report.cpus[1].load_pct, Some(75.0));
+    assert!(report.warnings().is_empty());
+    assert!((report.cost_pct() - 1e-4).abs() < 1e-12);
+}
+
+#[test]
+fn the_rest_of_the_duration_belongs_to_the_last_row() {
+    assert_eq!(times(&setting(1000, Some(2050)).run().0), [0.0, 1.0, 2.05]);
+    assert_eq!(
+        times(&setting(1000, Some(2100)).run().0),
+        [0.0, 1.0, 2.0, 2.1]
+    );
+    assert_eq!(times(&setting(1000, Some(300)).run().0), [0.0, 0.3]);
+}
+
+#[test]
+fn a_late_sample_has_its_real_time_and_the_grid_is_kept() {
+    let mut s = setting(1000, Some(5000));
+    s.delays = vec![(1, 300 * MS)];
+    let (text, report) = s.run();
+    assert_eq!(times(&text), [0.0, 1.0, 2.3, 3.0, 4.0, 5.0]);
+    assert_eq!((report.late, report.missed), (1, 0));
+    assert_eq!(report.worst_late_ns, 300 * MS);
+    assert_eq!(report.cpus[0].load_pct, Some(25.0));
+}
+
+#[test]
+fn missed_deadlines_are_counted_and_lengthen_their_row() {
+    let mut s = setting(1000, Some(6000));
+    s.delays = vec![(0, 2700 * MS)];
+    let (text, report) = s.run();
+    // due at 1; taken at 3.7; those of 2, 3 and 4 are left out
+    assert_eq!(times(&text), [0.0, 3.7, 5.0, 6.0]);
+    assert_eq!((report.late, report.missed), (1, 3));
+    let warnings = report.warnings();
+    assert!(
+        warnings[0].starts_with("1 of 3 samples came late (worst 2700.0 ms) and 3 were missed"),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn a_sample_later_than_the_end_ends_the_recording() {
+    let mut s = setting(1000, Some(3000));
+    s.delays = vec![(1, 5000 * MS)];
+    let (text, report) = s.run();
+    assert_eq!(times(&text), [0.0, 1.0, 7.0]);
+    assert_eq!((report.late, report.missed, report.samples), (1, 1, 2));
+    assert!(!report.stopped);
+}
+
+#[test]
+fn a_stop_ends_the_row_where_it_is() {
+    let mut s = setting(1000, None);
+    s.stop_at_ms = Some(2500);
+    let (text, report) = s.run();
+    assert_eq!(times(&text), [0.0, 1.0, 2.0, 2.5]);
+    assert!(report.stopped);
+    assert_eq!(report.dropped_ns, 0);
+    // too short for a row
+    s.stop_at_ms = Some(2040);
+    let (text, report) = s.run();
+    assert_eq!(times(&text), [0.0, 1.0, 2.0]);
+    assert_eq!(report.dropped_ns, 40 * MS);
+    // unless there is no other
+    s.stop_at_ms = Some(40);
+    let (text, report) = s.run();
+    assert_eq!(times(&text), [0.0, 0.04]);
+    assert_eq!((report.samples, report.dropped_ns), (1, 0));
+    read(&text);
+}
+
+#[test]
+fn an_offline_cpu_leaves_empty_cells() {
+    let mut s = setting(1000, Some(5000));
+    s.offline_ms = 1500..2500;
+    let (text, report) = s.run();
+    let rows: Vec<_> = text.lines().skip(6).collect();
+    assert_eq!(rows[0], "0,25,75,0,0");
+    assert_eq!(rows[1], "1,25,,0,");
+    assert_eq!(rows[2], "2,25,,0,");
+    assert_eq!(rows[3], "3,25,75,0,0");
+    assert_eq!((report.cpus[0].holes, report.cpus[1].holes), (0, 2));
+    assert_eq!(
+        report.warnings(),
+        ["the load of CPU 1 is unknown in 2 of 5 rows"]
+    );
+    let profile = read(&text);
+    assert_eq!(profile.steps[1].cells[1], None);
+}
+
+#[test]
+fn a_cpu_that_comes_later_is_told() {
+    let mut s = setting(1000, Some(3000));
+    s.third_cpu_ms = 1500;
+    let (text, report) = s.run();
+    assert!(text.contains("time,cpu0,cpu1,steal0,steal1\n"));
+    assert_eq!(report.unrecorded, [2]);
+    assert!(report.warnings()[0].starts_with("CPU 2 came online"));
+    // with a column from the beginning
+    s.options.cpus = Some("1-2".parse().unwrap());
+    let (text, report) = s.run();
+    assert!(
+        text.ends_with("0,75,,0,\n1,75,,0,\n2,75,0,0,0\n3,end\n"),
+        "{text}"
+    );
+    assert!(report.unrecorded.is_empty());
+}
+
+#[test]
+fn a_killed_recording_can_be_read_to_its_last_row() {
+    let (text, _) = setting(100, Some(1000)).run();
+    let killed = text.strip_suffix("1,end\n").unwrap();
+    let profile = read(killed);
+    assert_eq!(profile.steps.len(), 10);
+    assert_eq!(profile.steps[9].end_ns, 1000 * MS);
+}
+
+/// Every write and flush as it comes.
+#[derive(Default)]
+struct Journal(Rc<std::cell::RefCell<Vec<String>>>);
+
+impl Write for Journal {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        self.0.borrow_mut().push(text);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().push("flush".into());
+        Ok(())
+    }
+}
+
+#[test]
+fn each_row_leaves_at_once() {
+    let journal = Journal::default();
+    let entries = Rc::clone(&journal.0);
+    setting(1000, Some(2000))
+        .recorder()
+        .run(journal, None)
+        .unwrap();
+    let entries = entries.borrow();
+    let at = entries.iter().position(|e| e.starts_with("0,")).unwrap();
+    assert_eq!(
+        entries[at..at + 4],
+        ["0,25,75,0,0\n", "flush", "1,25,75,0,0\n", "flush"]
+    );
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let error = setting(1000, Some(2000))
+        .recorder()
+        .run(std::fs::File::create("/dev/full").unwrap(), None)
+        .unwrap_err();
+    assert!(matches!(error, Error::Output(_)));
+    assert!(error.to_string().contains("No space left"), "{error}");
+}
+
+#[test]
+fn too_short_is_refused() {
+    for (interval, duration, start) in [
+        (99, None, "an interval of 99 ms"),
+        (1000, Some(50), "a duration of 50 ms"),
+    ] {
+        let now_ns = Rc::new(Shared::new(BEGIN));
+        let source = FakeSource {
+            now_ns: Rc::clone(&now_ns),
+            offline_ns: 0..0,
+            second_ns: u64::MAX,
+        };
+        let clock = FakeClock {
+            now_ns,
+            waits: 0,
+            delays: Vec::new(),
+            stop_at_ns: None,
+        };
+        let error = Recorder::new(source, clock, setting(interval, duration).options)
+            .err()
+            .unwrap();
+        assert!(error.to_string().starts_with(start), "{error}");
+    }
+}
+
+/// A command that takes a tenth of CPU 0 and half of CPU 1.
+struct FakeCommand {
+    calls: u64,
+    interval_ns: u64,
+    fails_at: u64,
+}
+
+impl CommandClock for FakeCommand {
+    fn per_cpu_ns(&mut self, out: &mut [u64]) -> sandbag_kernel::Result<()> {
+        if self.calls == self.fails_at {
+            return Err(sandbag_kernel::Error::Missing {
+                what: "the group".into(),
+                remedy: "keep it".into(),
+            });
+        }
+        out[0] = 77 + self.calls * self.interval_ns / 10;
+        out[1] = 33 + self.calls * self.interval_ns / 2;
+        self.calls += 1;
+        Ok(())
+    }
+
+    fn counts_steal(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn the_opposing_load_is_recorded_beside_a_command() {
+    let s = setting(1000, Some(2000));
+    let mut command = FakeCommand {
+        calls: 0,
+        interval_ns: 1000 * MS,
+        fails_at: u64::MAX,
+    };
+    let mut out = Vec::new();
+    let report = s.recorder().run(&mut out, Some(&mut command)).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(
+        text.ends_with("\n0,15,25,0,0\n1,15,25,0,0\n2,end\n"),
+        "{text}"
+    );
+    assert_eq!(text.matches("# note: ").count(), 3);
+    assert_eq!(report.cpus[0].load_pct, Some(15.0));
+    read(&text);
+}
+
+#[test]
+fn a_command_s_clock_that_fails_ends_the_recording_with_what_there_is() {
+    let s = setting(1000, Some(9000));
+    let mut command = FakeCommand {
+        calls: 0,
+        interval_ns: 1000 * MS,
+        fails_at: 3,
+    };
+    let mut out = Vec::new();
+    let error = s.recorder().run(&mut out, Some(&mut command)).unwrap_err();
+    assert_eq!(error.to_string(), "the group is missing: keep it");
+    let profile = read(&String::from_utf8(out).unwrap());
+    assert_eq!(profile.steps.len(), 2);
+}
+
+#[test]
+fn the_live_machine_for_a_moment() {
+    let source = ProcStat::open(&sandbag_kernel::Root::default()).unwrap();
+    let options = RecordOptions {
+        interval_ns: 100 * MS,
+        duration_ns: Some(300 * MS),
+        ..RecordOptions::default()
+    };
+    let clock = crate::LiveClock::new(Vec::new()).unwrap();
+    let recorder = Recorder::new(source, clock, options).unwrap();
+    let cpus = recorder.cpus().len();
+    let mut out = Vec::new();
+    let report = recorder.run(&mut out, None).unwrap();
+    assert!(report.length_ns >= 300 * MS && report.cpu_ns > 0);
+    assert_eq!(report.cpus.len(), cpus);
+    read(&String::from_utf8(out).unwrap());
+}

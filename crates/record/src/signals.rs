@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! SIGINT, SIGTERM and SIGHUP as a descriptor that becomes readable.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+/// The signals that end a recording, blocked for the calling thread while
+/// this lives.
+///
+/// Make it before any other thread is started, or the signal may be delivered
+/// to a thread that has not blocked it and end the process. A child process
+/// inherits the blocked signals: reset its mask between fork and exec.
+#[derive(Debug)]
+pub struct StopSignals {
+    before: SigSet,
+    signals: SignalFd,
+}
+
+impl StopSignals {
+    /// Blocks the signals.
+    ///
+    /// # Errors
+    /// The kernel has no signal descriptor to give.
+    pub fn block() -> io::Result<Self> {
+        let mut set = SigSet::empty();
+        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+            set.add(signal);
+        }
+        let before = set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+        match SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK) {
+            Ok(signals) => Ok(Self { before, signals }),
+            Err(e) => {
+                pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None)?;
+                Err(e.into())
+            }
+        }
+    }
+
+    /// A descriptor for [`LiveClock::new`](crate::LiveClock::new).
+    ///
+    /// # Errors
+    /// Too many open files.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        use std::os::fd::AsFd as _;
+        self.signals.as_fd().try_clone_to_owned()
+    }
+
+    /// The signal that came, if one did; each is told once.
+    ///
+    /// # Errors
+    /// The descriptor cannot be read.
+    pub fn take(&self) -> io::Result<Option<i32>> {
+        Ok(self
+            .signals
+            .read_signal()?
+            .and_then(|info| i32::try_from(info.ssi_signo).ok()))
+    }
+}
+
+impl Drop for StopSignals {
+    /// A signal that came and was not [taken](Self::take) is delivered now.
+    fn drop(&mut self) {
+        // Putting back a mask that the kernel gave us cannot fail.
+        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Clock as _, LiveClock, Wake};
+
+    #[test]
+    fn a_signal_ends_the_wait_and_not_the_process() {
+        let signals = StopSignals::block().unwrap();
+        let mut clock = LiveClock::new(vec![signals.descriptor().unwrap()]).unwrap();
+        assert_eq!(signals.take().unwrap(), None);
+        // To this thread only: the test runner's other threads do not block it.
+        nix::sys::signal::raise(Signal::SIGTERM).unwrap();
+        assert_eq!(clock.wait_until(u64::MAX / 2).unwrap(), Wake::Stopped);
+        assert_eq!(signals.take().unwrap(), Some(Signal::SIGTERM as i32));
+        assert_eq!(signals.take().unwrap(), None);
+    }
+}

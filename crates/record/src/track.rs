@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One CPU from sample to sample: counters in, cells of the profile out.
+
+use sandbag_kernel::procstat::{CpuDelta, CpuTimes};
+use sandbag_profile::Cell;
+
+use crate::CpuReport;
+
+/// Decreases of up to so many ticks are races of the kernel's bookkeeping.
+const RACE_TICKS: u64 = 2;
+
+/// How far the command's clock may run ahead of `/proc/stat`: ten ticks. It
+/// covers the rounding of both (the busy states are rounded one by one) and
+/// the error of sampling them at the timer interrupt. Without a bound, a
+/// command that always runs between two interrupts, and so is never seen by
+/// `/proc/stat`, would blot out the load of others for a long time.
+const LEAD_TICKS: u64 = 10;
+
+/// What the command took between two samples.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CommandTime {
+    /// Its clock now; only differences count.
+    pub(crate) ns: u64,
+    /// Stolen time is contained.
+    pub(crate) counts_steal: bool,
+}
+
+/// State of one CPU.
+#[derive(Debug)]
+pub(crate) struct Track {
+    cpu: u32,
+    tick_ns: u64,
+    steal_as_load: bool,
+    before: Option<CpuTimes>,
+    command_before: Option<u64>,
+    /// The command's time that `/proc/stat` has not yet shown as busy.
+    lead_ns: u64,
+    unplaced_ns: u64,
+    holes: u64,
+    loaded_ns: u64,
+    base_ns: u64,
+    steal_ns: u64,
+    total_ns: u64,
+}
+
+impl Track {
+    pub(crate) fn new(cpu: u32, tick_ns: u64, steal_as_load: bool) -> Self {
+        Self {
+            cpu,
+            tick_ns,
+            steal_as_load,
+            before: None,
+            command_before: None,
+            lead_ns: 0,
+            unplaced_ns: 0,
+            holes: 0,
+            loaded_ns: 0,
+            base_ns: 0,
+            steal_ns: 0,
+            total_ns: 0,
+        }
+    }
+
+    pub(crate) fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    /// Takes the counters that the first row starts from.
+    pub(crate) fn start(&mut self, now: Option<&CpuTimes>, command: Option<CommandTime>) {
+        self.before = now.copied();
+        self.command_before = command.map(|c| c.ns).filter(|_| now.is_some());
+    }
+
+    /// The row from the last sample to this one; `None` where it is unknown.
+    pub(crate) fn next(
+        &mut self,
+        now: Option<&CpuTimes>,
+        command: Option<CommandTime>,
+    ) -> Option<Cell> {
+        let cell = self.cell(now, command);
+        self.before = now.copied();
+        self.holes += u64::from(cell.is_none());
+        cell
+    }
+
+    fn cell(&mut self, now: Option<&CpuTimes>, command: Option<CommandTime>) -> Option<Cell> {
+        let own = command.map(|c| self.own_time(now, c));
+        let delta = now?.since(self.before.as_ref()?, self.tick_ns);
+        if delta.back_ns > RACE_TICKS * self.tick_ns || delta.total_ns() == 0 {
+            return None;
+        }
+        let busy_ns = match own {
+            None => delta.busy_ns,
+            Some((ns, counts_steal)) => self.opposing(&delta, ns?, counts_steal),
+        };
+        let (loaded_ns, base_ns) = match self.steal_as_load {
+            false => (busy_ns, delta.delivered_ns()),
+            true => (busy_ns + delta.steal_ns, delta.total_ns()),
+        };
+        self.loaded_ns += loaded_ns;
+        self.base_ns += base_ns;
+        self.steal_ns += delta.steal_ns;
+        self.total_ns += delta.total_ns();
+        Some(Cell {
+            // Where all was stolen there is no load to speak of, but the
+            // steal is to be kept.
+            load_pct: percent(loaded_ns, base_ns).unwrap_or(0.0),
+            steal_pct: percent(delta.steal_ns, delta.total_ns())?,
+        })
+    }
+
+    /// The command's time since the last sample. From the moment a CPU has
+    /// been offline it is unknown: a per-CPU counter does not come back with
+    /// its CPU.
+    fn own_time(&mut self, now: Option<&CpuTimes>, command: CommandTime) -> (Option<u64>, bool) {
+        let before = self.command_before;
+        self.command_before = before.and(now).map(|_| command.ns);
+        let own = before.map(|before| command.ns.saturating_sub(before));
+        (own, command.counts_steal)
+    }
+
+    /// Busy time minus the command's own, never below 0. What the command's
+    /// clock is ahead is taken from the rows that follow, so that sums stay
+    /// right.
+    fn opposing(&mut self, delta: &CpuDelta, own_ns: u64, counts_steal: bool) -> u64 {
+        let mut own_ns = own_ns;
+        if counts_steal {
+            // Steal falls into the time in which the CPU had something to
+            // run; which task was current then nobody says.
+            let not_idle = (delta.busy_ns + delta.steal_ns).max(own_ns).max(1);
+            own_ns -= (delta.steal_ns as f64 * own_ns as f64 / not_idle as f64) as u64;
+        }
+        let own_ns = own_ns + self.lead_ns;
+        self.lead_ns = own_ns.saturating_sub(delta.busy_ns);
+        let bound = LEAD_TICKS * self.tick_ns;
+        if self.lead_ns > bound {
+            self.unplaced_ns += self.lead_ns - bound;
+            self.lead_ns = bound;
+        }
+        delta.busy_ns.saturating_sub(own_ns)
+    }
+
+    pub(crate) fn report(&self) -> CpuReport {
+        CpuReport {
+            cpu: self.cpu,
+            load_pct: percent(self.loaded_ns, self.base_ns),
+            steal_pct: percent(self.steal_ns, self.total_ns),
+            holes: self.holes,
+            unplaced_ns: self.unplaced_ns,
+        }
+    }
+}
+
+fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| (part as f64 / whole as f64 * 100.0).min(100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TICK: u64 = 10_000_000;
+
+    fn times(user: u64, idle: u64, steal: u64) -> CpuTimes {
+        CpuTimes {
+            user,
+            idle,
+            steal,
+            ..CpuTimes::default()
+        }
+    }
+
+    fn track(steal_as_load: bool) -> Track {
+        let mut track = Track::new(3, TICK, steal_as_load);
+        track.start(Some(&times(0, 0, 0)), None);
+        track
+    }
+
+    fn near(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-9
+    }
+
+    #[test]
+    fn load_and_steal() {
+        let cell = track(false).next(Some(&times(40, 40, 20)), None).unwrap();
+        assert!(near(cell.load_pct, 50.0) && near(cell.steal_pct, 20.0));
+        let cell = track(true).next(Some(&times(40, 40, 20)), None).unwrap();
+        assert!(near(cell.load_pct, 60.0) && near(cell.steal_pct, 20.0));
+        let cell = track(false).next(Some(&times(0, 0, 20)), None).unwrap();
+        assert!(near(cell.load_pct, 0.0) && near(cell.steal_pct, 100.0));
+    }
+
+    #[test]
+    fn a_cpu_that_is_away_leaves_holes() {
+        let mut track = track(false);
+        assert!(track.next(Some(&times(5, 5, 0)), None).is_some());
+        assert!(track.next(None, None).is_none());
+        // back again: this sample only begins a row
+        assert!(track.next(Some(&times(6, 9, 0)), None).is_none());
+        assert!(track.next(Some(&times(11, 14, 0)), None).is_some());
+        let report = track.report();
+        assert_eq!((report.cpu, report.holes), (3, 2));
+        assert!(near(report.load_pct.unwrap(), 50.0));
+    }
+
+    #[test]
+    fn counters_that_go_back_leave_a_hole_and_races_do_not() {
+        let mut track = track(false);
+        assert!(track.next(Some(&times(500, 500, 0)), None).is_some());
+        assert!(track.next(Some(&times(1, 1, 0)), None).is_none());
+        assert!(track.next(Some(&times(11, 11, 0)), None).is_some());
+        assert!(track.next(Some(&times(10, 21, 0)), None).is_some());
+        // nothing accounted
+        assert!(track.next(Some(&times(10, 21, 0)), None).is_none());
+    }
+
+    fn command(ns: u64, counts_steal: bool) -> Option<CommandTime> {
+        Some(CommandTime { ns, counts_steal })
+    }
+
+    #[test]
+    fn opposing_load_is_busy_minus_the_command_s_own() {
+        let mut track = Track::new(0, TICK, false);
+        track.start(Some(&times(0, 0, 0)), command(7, false));
+        let cell = track
+            .next(Some(&times(80, 20, 0)), command(7 + 30 * TICK, false))
+            .unwrap();
+        assert!(near(cell.load_pct, 50.0));
+    }
+
+    #[test]
+    fn steal_is_taken_out_of_a_wall_clock() {
+        // The command was the only one to run: 60 of 80 ticks delivered, 20 stolen.
+        let mut track = Track::new(0, TICK, false);
+        track.start(Some(&times(0, 0, 0)), command(0, true));
+        let cell = track
+            .next(Some(&times(60, 20, 20)), command(80 * TICK, true))
+            .unwrap();
+        assert!(near(cell.load_pct, 0.0));
+        assert_eq!(track.lead_ns, 0);
+        // Half of the busy time was the command's, and half of the steal.
+        let cell = track
+            .next(Some(&times(120, 40, 40)), command(120 * TICK, true))
+            .unwrap();
+        assert!(near(cell.load_pct, 37.5));
+    }
+
+    #[test]
+    fn what_the_command_is_ahead_is_made_up_for() {
+        let mut track = Track::new(0, TICK, false);
+        track.start(Some(&times(0, 0, 0)), command(0, false));
+        let first = track
+            .next(Some(&times(4, 6, 0)), command(5 * TICK, false))
+            .unwrap();
+        let second = track
+            .next(Some(&times(10, 10, 0)), command(9 * TICK, false))
+            .unwrap();
+        assert!(near(first.load_pct, 0.0) && near(second.load_pct, 10.0));
+        assert_eq!(track.report().unplaced_ns, 0);
+    }
+
+    #[test]
+    fn a_command_that_proc_stat_never_sees_does_not_blot_out_the_rest() {
+        let mut track = Track::new(0, TICK, false);
+        track.start(Some(&times(0, 0, 0)), command(0, false));
+        track.next(Some(&times(0, 100, 0)), command(50 * TICK, false));
+        assert_eq!(track.report().unplaced_ns, 40 * TICK);
+        let cell = track
+            .next(Some(&times(60, 140, 0)), command(50 * TICK, false))
+            .unwrap();
+        assert!(near(cell.load_pct, 50.0));
+    }
+
+    #[test]
+    fn the_command_s_time_is_unknown_once_the_cpu_was_away() {
+        let mut track = Track::new(0, TICK, false);
+        track.start(Some(&times(0, 0, 0)), command(0, true));
+        assert!(track.next(None, command(5, true)).is_none());
+        for n in 1..4 {
+            assert!(
+                track
+                    .next(Some(&times(n, n, 0)), command(5, true))
+                    .is_none()
+            );
+        }
+        let mut late = Track::new(0, TICK, false);
+        late.start(None, command(0, true));
+        assert!(late.next(Some(&times(1, 1, 0)), command(5, true)).is_none());
+        assert!(late.next(Some(&times(2, 2, 0)), command(5, true)).is_none());
+    }
+
+    proptest! {
+        // A command and others share a CPU; /proc/stat sees both in whole
+        // ticks, the command's clock is exact. The sums agree to a tick.
+        #[test]
+        fn sums_of_the_opposing_load_are_right(
+            rows in prop::collection::vec((0u64..=50, 0u64..=50), 1..200),
+        ) {
+            let mut track = Track::new(0, TICK, false);
+            track.start(Some(&times(0, 0, 0)), command(0, false));
+            let (mut busy, mut own, mut all, mut sum) = (0, 0, 0u64, 0.0);
+            let mut seen = times(0, 0, 0);
+            for (command_ms, others_ms) in rows {
+                own += command_ms * 1_000_000;
+                busy += (command_ms + others_ms) * 1_000_000;
+                all += 100_000_000;
+                let now = times(busy / TICK, all / TICK - busy / TICK, 0);
+                let cell = track.next(Some(&now), command(own, false)).unwrap();
+                prop_assert!((0.0..=100.0).contains(&cell.load_pct));
+                let delivered = now.user + now.idle - seen.user - seen.idle;
+                sum += cell.load_pct / 100.0 * (delivered * TICK) as f64;
+                seen = now;
+            }
+            prop_assert_eq!(track.report().unplaced_ns, 0);
+            let others = (busy - own) as f64;
+            prop_assert!((sum - others).abs() <= 2.0 * TICK as f64, "{} {}", sum, others);
+        }
+    }
+}
