@@ -90,11 +90,11 @@ impl<S: StatSource, C: Clock> Recorder<S, C> {
     pub fn run<W: Write>(
         mut self,
         out: W,
-        command: Option<&mut dyn CommandClock>,
+        command: Option<Box<dyn CommandClock>>,
     ) -> Result<RecordReport> {
         let cost_before = self.clock.cpu_ns();
         let begin_ns = self.clock.now_ns();
-        let counts_steal = command.as_deref().map(CommandClock::counts_steal);
+        let counts_steal = command.as_ref().map(|c| c.counts_steal());
         let mut writer = self.writer(out, counts_steal)?;
         let mut rows = Rows::new(&self.cpus, &self.options, self.source.tick_ns(), command);
         self.source.sample_into(&mut self.sample)?;
@@ -233,19 +233,19 @@ impl Pace {
 }
 
 /// All CPUs, and the command, from sample to sample.
-struct Rows<'a> {
+struct Rows {
     tracks: Vec<Track>,
-    command: Option<&'a mut dyn CommandClock>,
+    command: Option<Box<dyn CommandClock>>,
     command_ns: Vec<u64>,
     step: Step,
 }
 
-impl<'a> Rows<'a> {
+impl Rows {
     fn new(
         cpus: &CpuList,
         options: &RecordOptions,
         tick_ns: u64,
-        command: Option<&'a mut dyn CommandClock>,
+        command: Option<Box<dyn CommandClock>>,
     ) -> Self {
         let track = |cpu| Track::new(cpu, tick_ns, options.steal_as_load);
         Self {

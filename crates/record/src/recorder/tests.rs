@@ -381,13 +381,13 @@ impl CommandClock for FakeCommand {
 #[test]
 fn the_opposing_load_is_recorded_beside_a_command() {
     let s = setting(1000, Some(2000));
-    let mut command = FakeCommand {
+    let command = FakeCommand {
         calls: 0,
         interval_ns: 1000 * MS,
         fails_at: u64::MAX,
     };
     let mut out = Vec::new();
-    let report = s.recorder().run(&mut out, Some(&mut command)).unwrap();
+    let report = s.recorder().run(&mut out, Some(Box::new(command))).unwrap();
     let text = String::from_utf8(out).unwrap();
     assert!(
         text.ends_with("\n0,15,25,0,0\n1,15,25,0,0\n2,end\n"),
@@ -401,13 +401,16 @@ fn the_opposing_load_is_recorded_beside_a_command() {
 #[test]
 fn a_command_s_clock_that_fails_ends_the_recording_with_what_there_is() {
     let s = setting(1000, Some(9000));
-    let mut command = FakeCommand {
+    let command = FakeCommand {
         calls: 0,
         interval_ns: 1000 * MS,
         fails_at: 3,
     };
     let mut out = Vec::new();
-    let error = s.recorder().run(&mut out, Some(&mut command)).unwrap_err();
+    let error = s
+        .recorder()
+        .run(&mut out, Some(Box::new(command)))
+        .unwrap_err();
     assert_eq!(error.to_string(), "the group is missing: keep it");
     let profile = read(&String::from_utf8(out).unwrap());
     assert_eq!(profile.steps.len(), 2);
