@@ -118,6 +118,18 @@ pub struct CpuResult {
     pub busy_s: Option<f64>,
 }
 
+/// The CPUs in the order in which a reader must look at them: an absent load
+/// first, then by mean error.
+pub(crate) fn worst_first(cpus: &[CpuResult]) -> Vec<&CpuResult> {
+    let error = |c: &CpuResult| c.error_1s.map_or(0.0, |e| e.mean_abs_points);
+    let mut sorted: Vec<&CpuResult> = cpus.iter().collect();
+    sorted.sort_by(|a, b| {
+        let holes = (b.holes > 0).cmp(&(a.holes > 0));
+        holes.then(error(b).total_cmp(&error(a)))
+    });
+    sorted
+}
+
 /// What our own processes cost.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct SupervisorCost {

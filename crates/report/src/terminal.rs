@@ -4,7 +4,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use sandbag_measure::ErrorStats;
 
-use crate::run::{CommandResult, CpuResult, Run};
+use crate::run::{CommandResult, CpuResult, Run, worst_first};
 use crate::text::{signed, visible};
 
 /// Nothing printed is wider.
@@ -66,8 +66,7 @@ fn table(cpus: &[CpuResult]) -> String {
             table.add_row(row(cpu.cpu.to_string(), &[cpu]));
         }
     } else {
-        let mut worst_first: Vec<&CpuResult> = cpus.iter().collect();
-        worst_first.sort_by(|a, b| badness(b).total_cmp(&badness(a)));
+        let worst_first = worst_first(cpus);
         let (worst, rest) = worst_first.split_at(WORST_ROWS);
         for cpu in worst {
             table.add_row(row(cpu.cpu.to_string(), &[cpu]));
@@ -82,13 +81,6 @@ fn table(cpus: &[CpuResult]) -> String {
         .lines()
         .map(|l| l.trim_end().to_owned() + "\n")
         .collect()
-}
-
-/// Orders CPUs by what a user must look at first: an absent load, then the
-/// mean error.
-fn badness(cpu: &CpuResult) -> f64 {
-    let error = cpu.error_1s.map_or(0.0, |e| e.mean_abs_points);
-    if cpu.holes > 0 { 1e6 + error } else { error }
 }
 
 /// One line for one CPU or for many: means over the CPUs, worst over all.

@@ -161,7 +161,7 @@
         }),
       ],
       series: [
-        { ...stair("asked", cpu.asked, 4.5), markArea: holeAreas(cpu) },
+        { ...stair("asked", cpu.asked, 5), markArea: holeAreas(cpu) },
         ...band(cpu),
         stair("got", cpu.got, 1.5),
         {
@@ -176,7 +176,9 @@
 
   const heatChart = (element, pick, unit, digits, scale) => {
     const cpus = data.rows;
-    const rowHeight = Math.max(1, Math.min(18, Math.floor(560 / cpus.length)));
+    // Two maps fit on a sheet of paper.
+    const room = "paper" in document.documentElement.dataset ? 380 : 560;
+    const rowHeight = Math.max(1, Math.min(18, Math.floor(room / cpus.length)));
     const height = Math.max(80, rowHeight * cpus.length);
     element.style.height = height + 78 + "px";
     const cells = cpus.flatMap((c, y) =>
@@ -229,7 +231,7 @@
         hoverLink: false,
         ...scale,
       },
-      series: { type: "heatmap", data: cells, progressive: 0, progressiveThreshold: Infinity, emphasis: { disabled: true } },
+      series: { type: "heatmap", data: cells, progressive: 0, emphasis: { disabled: true } },
     };
   };
 
@@ -335,12 +337,19 @@
     const chart = echarts.init(element, null, heat
       ? { renderer: "canvas", devicePixelRatio: Math.max(2, window.devicePixelRatio) }
       : { renderer: "svg" });
-    return { chart, draw: () => chart.setOption(option(element), true), resize: () => chart.resize() };
+    // Drawing paints at once, resizing only with the next frame, which does
+    // not come before a page is printed: so the size comes first.
+    const draw = () => {
+      const drawn = option(element);
+      chart.resize();
+      chart.setOption(drawn, true);
+    };
+    return { chart, draw };
   });
-  const drawAll = () => charts.forEach((c) => { c.draw(); c.resize(); });
+  const drawAll = () => charts.forEach((c) => c.draw());
 
   drawAll();
-  window.addEventListener("resize", () => charts.forEach((c) => c.resize()));
+  window.addEventListener("resize", () => charts.forEach((c) => c.chart.resize()));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   window.addEventListener("beforeprint", () => {
     document.documentElement.dataset.paper = "";

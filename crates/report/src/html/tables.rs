@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use sandbag_measure::ErrorStats;
 
 use super::signed;
-use crate::run::{CommandResult, CpuResult, Machine, Run, SupervisorCost};
+use crate::run::{CommandResult, CpuResult, Machine, Run, SupervisorCost, worst_first};
 use crate::text::{command_line, visible};
 
 /// Tables with more lines scroll on the screen; on paper they are whole.
@@ -14,11 +14,17 @@ const LONG: usize = 16;
 /// Asked against got, one line per CPU.
 pub(super) fn cpus(run: &Run) -> Markup {
     let fine = run.cpus.iter().any(|c| c.error_100ms.is_some());
+    let long = run.cpus.len() > LONG;
+    let order: Vec<&CpuResult> = if long {
+        worst_first(&run.cpus)
+    } else {
+        run.cpus.iter().collect()
+    };
     html! {
         @if run.cpus.is_empty() {
             p { "No CPU was loaded." }
         } @else {
-            div .table.long[run.cpus.len() > LONG] {
+            div .table.long[long] {
                 table {
                     thead {
                         tr {
@@ -35,9 +41,10 @@ pub(super) fn cpus(run: &Run) -> Markup {
                             th { "headroom" small { "%, least" } }
                         }
                     }
-                    tbody { @for cpu in &run.cpus { (cpu_row(cpu, fine)) } }
+                    tbody { @for cpu in &order { (cpu_row(cpu, fine)) } }
                 }
             }
+            @if long { p .note { "All " (order.len()) " CPUs, the worst first." } }
         }
     }
 }
