@@ -13,7 +13,9 @@
 pub mod algebra;
 mod constant;
 mod error;
+pub mod export;
 mod format;
+mod import;
 mod lines;
 mod model;
 pub mod native;
@@ -27,6 +29,7 @@ mod testing;
 pub use algebra::{Gaps, MapRule};
 pub use constant::constant;
 pub use error::{Error, Fault, Place, Result};
+pub use export::{ExportReport, export, export_simgrid};
 pub use format::Format;
 pub use model::{Begin, BoxSteps, Cell, Header, Step, Steps};
 pub use number::{NS_PER_S, Seconds};

@@ -96,6 +96,12 @@ impl Lines {
         }
     }
 
+    /// The bytes and the file's name, for what is not read by lines. Nothing
+    /// must have been read.
+    pub(crate) fn into_parts(self) -> (Box<dyn Read + Send>, Arc<str>) {
+        (self.from, self.file)
+    }
+
     /// Number of the line last returned, from 1.
     pub(crate) fn number(&self) -> u64 {
         self.line

@@ -88,6 +88,8 @@ pub struct Header {
     pub host: Option<String>,
     /// When the recording began.
     pub begins_at: Option<Begin>,
+    /// Whether steal was recorded; where it was not it reads as 0.
+    pub has_steal: bool,
 }
 
 impl Header {
@@ -99,6 +101,7 @@ impl Header {
             format,
             host: None,
             begins_at: None,
+            has_steal: false,
         }
     }
 }
@@ -123,6 +126,18 @@ pub trait Steps: Send {
 
 /// Any profile.
 pub type BoxSteps = Box<dyn Steps>;
+
+impl<T: Steps + ?Sized> Steps for &mut T {
+    fn header(&self) -> &Header {
+        (**self).header()
+    }
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        (**self).next_step()
+    }
+    fn warnings(&self) -> Vec<String> {
+        (**self).warnings()
+    }
+}
 
 impl Steps for BoxSteps {
     fn header(&self) -> &Header {

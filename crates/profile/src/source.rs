@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::lines::Lines;
-use crate::{BoxSteps, Fault, Format, Gaps, Result, algebra, native};
+use crate::{BoxSteps, Fault, Format, Gaps, Result, algebra, import, native};
 
 /// How much of a file is looked at to tell its format.
 const HEAD: usize = 16 << 10;
@@ -113,7 +113,13 @@ impl Source {
             .ok_or_else(|| self.fault(Fault::UnknownFormat))?;
         let mut steps = match format {
             Format::Native => native::read(self.lines()?, options.end_ns)?,
-            _ => return Err(self.fault(Fault::NotReadable(format))),
+            Format::Krash => import::krash::read(&mut self.lines()?, options.end_ns)?,
+            Format::SadfJson | Format::SadfCsv | Format::SarText | Format::ProcStat => {
+                import::read(format, &|| self.lines())?
+            }
+            Format::SimGrid | Format::Synthetic => {
+                return Err(self.fault(Fault::NotReadable(format)));
+            }
         };
         if options.steal_as_load {
             steps = algebra::steal_as_load(steps);

@@ -16,6 +16,7 @@ pub use coalesce::coalesce;
 pub use cpus::{MapRule, map_cpus, select_cpus};
 pub use gaps::{Gaps, fill_gaps};
 pub use repeat::repeat;
+pub(crate) use resample::Resample;
 pub use resample::resample;
 pub use simple::{cut, scale_load, scale_time, steal_as_load};
 

@@ -12,31 +12,38 @@ use crate::{BoxSteps, Fault, Header, Result, Step, Steps};
 /// # Errors
 /// `step_ns` is 0.
 pub fn resample(steps: BoxSteps, step_ns: u64) -> Result<BoxSteps> {
-    if step_ns == 0 {
-        return Err(Fault::Argument {
-            what: "step length",
-            value: "0".into(),
-            must: "longer than 0",
-        }
-        .into());
-    }
-    Ok(Box::new(Resample {
-        inner: steps,
-        step_ns,
-        current: None,
-        at_ns: 0,
-    }))
+    Ok(Box::new(Resample::new(steps, step_ns)?))
 }
 
-struct Resample {
-    inner: BoxSteps,
+/// The work behind [`resample`], over any stream.
+pub(crate) struct Resample<S> {
+    inner: S,
     step_ns: u64,
     /// The step below that covers `at_ns`, as far as one was read.
     current: Option<Step>,
     at_ns: u64,
 }
 
-impl Steps for Resample {
+impl<S: Steps> Resample<S> {
+    pub(crate) fn new(inner: S, step_ns: u64) -> Result<Self> {
+        if step_ns == 0 {
+            return Err(Fault::Argument {
+                what: "step length",
+                value: "0".into(),
+                must: "longer than 0",
+            }
+            .into());
+        }
+        Ok(Self {
+            inner,
+            step_ns,
+            current: None,
+            at_ns: 0,
+        })
+    }
+}
+
+impl<S: Steps> Steps for Resample<S> {
     fn header(&self) -> &Header {
         self.inner.header()
     }

@@ -170,16 +170,24 @@ impl Steps for ScaleTime {
 /// the CPU was busy or withheld, and no steal is left.
 #[must_use]
 pub fn steal_as_load(steps: BoxSteps) -> BoxSteps {
-    Box::new(StealAsLoad { inner: steps })
+    let header = Header {
+        has_steal: false,
+        ..steps.header().clone()
+    };
+    Box::new(StealAsLoad {
+        inner: steps,
+        header,
+    })
 }
 
 struct StealAsLoad {
     inner: BoxSteps,
+    header: Header,
 }
 
 impl Steps for StealAsLoad {
     fn header(&self) -> &Header {
-        self.inner.header()
+        &self.header
     }
 
     fn next_step(&mut self) -> Result<Option<Step>> {

@@ -141,6 +141,7 @@ impl Native {
                 Err(_) => return Err(bad(Fault::UnknownColumn(format!("steal{cpu}")))),
             }
         }
+        self.header.has_steal = self.columns.iter().any(|c| matches!(c, Column::Steal(_)));
         self.header.cpus = cpus;
         Ok(())
     }

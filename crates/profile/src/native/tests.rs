@@ -197,6 +197,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read_back(mut p in any_profile()) {
         p.header.host = Some("a host".into());
+        p.header.has_steal = true;
         p.header.begins_at = "2026-11-21T01:10:52Z".parse().ok();
         let text = written(&p, true);
         let back = read_with(&text, &ReadOptions::default()).unwrap();

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reading what other programs recorded.
+//!
+//! The sampled formats (sysstat's and `/proc/stat` snapshots) are each a
+//! [`Samples`]: a stream of samples with a stamp for their end. The
+//! [`timeline`] makes contiguous steps of them. The CPUs of a recording are
+//! known only at its end, because they come and go, so such a file is read
+//! twice: once for its CPUs, once for its loads.
+
+mod json;
+pub(crate) mod krash;
+mod percent;
+mod procstat;
+mod sadf_csv;
+mod sadf_json;
+mod sar;
+mod stamp;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use std::collections::BTreeSet;
+
+use crate::lines::Lines;
+use crate::{Begin, BoxSteps, Cell, Error, Fault, Format, Header, Result};
+
+/// What one stamp of a recording says.
+#[derive(Debug, Default)]
+pub(crate) struct Sample {
+    /// When the interval began, ns of the file's clock, where the file says.
+    start_ns: Option<i64>,
+    /// When it ended.
+    end_ns: i64,
+    /// How far `start_ns` may lie from the end of the sample before without
+    /// meaning a hole: the format's resolution.
+    slack_ns: i64,
+    /// CPU and load; an offline CPU is absent or `None`.
+    cells: Vec<(u32, Option<Cell>)>,
+}
+
+impl Sample {
+    /// Whether the CPU has a value. In the usual, ascending order one
+    /// comparison tells.
+    fn has(&self, cpu: u32) -> bool {
+        self.cells.last().is_some_and(|(last, _)| cpu <= *last)
+            && self.cells.iter().any(|(c, _)| *c == cpu)
+    }
+}
+
+/// What a file says of itself, complete once it was read to its end.
+#[derive(Debug, Default)]
+pub(crate) struct About {
+    host: Option<String>,
+    /// Whether stamps are local time; they are UTC otherwise.
+    local: bool,
+    /// Whether stamps count from an unknown moment.
+    undated: bool,
+    warnings: Vec<String>,
+}
+
+/// A recording as a stream of samples.
+pub(crate) trait Samples: Send {
+    /// Reads the next sample into `sample`; false at the end.
+    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool>;
+    fn about(&self) -> About;
+    /// The fault at the place last read.
+    fn here(&self, fault: Fault) -> Error;
+}
+
+type BoxSamples = Box<dyn Samples>;
+
+fn samples(format: Format, lines: Lines) -> BoxSamples {
+    match format {
+        Format::SadfJson => Box::new(sadf_json::SadfJson::new(lines)),
+        Format::SadfCsv => Box::new(sadf_csv::SadfCsv::new(lines)),
+        Format::SarText => Box::new(sar::Sar::new(lines)),
+        _ => Box::new(procstat::ProcStat::new(lines)),
+    }
+}
+
+/// Opens a sampled recording; `lines` opens the file anew.
+pub(crate) fn read(format: Format, lines: &dyn Fn() -> Result<Lines>) -> Result<BoxSteps> {
+    let mut scan = samples(format, lines()?);
+    let mut sample = Sample::default();
+    let mut cpus = BTreeSet::new();
+    let mut begin_ns = None;
+    while scan.next_sample(&mut sample)? {
+        for (cpu, _) in &sample.cells {
+            // Almost always known already; a look is cheaper than an insert.
+            if !cpus.contains(cpu) {
+                cpus.insert(*cpu);
+            }
+        }
+        begin_ns.get_or_insert(sample.start_ns.unwrap_or(sample.end_ns));
+    }
+    let about = scan.about();
+    let Some(begin_ns) = begin_ns else {
+        return Err(lines()?.nowhere(Fault::WrongFormat {
+            named: format,
+            why: "it holds no sample of CPU load".into(),
+        }));
+    };
+    let header = Header {
+        cpus: cpus.into_iter().collect(),
+        format,
+        host: about.host.clone(),
+        begins_at: begin(&about, begin_ns),
+        has_steal: true,
+    };
+    let again = samples(format, lines()?);
+    Ok(Box::new(timeline::Timeline::new(again, header, begin_ns)))
+}
+
+fn begin(about: &About, begin_ns: i64) -> Option<Begin> {
+    let utc = jiff::Timestamp::from_nanosecond(i128::from(begin_ns)).ok()?;
+    if about.undated {
+        None
+    } else if about.local {
+        Some(Begin::Local(
+            utc.to_zoned(jiff::tz::TimeZone::UTC).datetime(),
+        ))
+    } else {
+        Some(Begin::Utc(utc))
+    }
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From sysstat's percentages of an interval to a load.
+
+use crate::number::percent;
+use crate::{Cell, Fault};
+
+/// Three values rounded to a hundredth may add up to this much over 100.
+const ROUNDING_PCT: f64 = 0.1;
+
+/// Load = (100 - idle - iowait - steal) / (100 - steal).
+///
+/// `others` is the sum of all other states and only asked for when the three
+/// are 0: a row of nothing but zeros is how older versions print a CPU that
+/// is offline.
+pub(super) fn cell(
+    idle: f64,
+    iowait: f64,
+    steal: f64,
+    others: impl FnOnce() -> f64,
+) -> Result<Option<Cell>, Fault> {
+    for (name, value) in [("%idle", idle), ("%iowait", iowait), ("%steal", steal)] {
+        if !(0.0..=100.0).contains(&value) {
+            return Err(Fault::OutOfRange {
+                what: name.into(),
+                value: value.to_string(),
+            });
+        }
+    }
+    let unused = idle + iowait + steal;
+    if unused > 100.0 + ROUNDING_PCT {
+        return Err(Fault::OutOfRange {
+            what: "%idle + %iowait + %steal".into(),
+            value: unused.to_string(),
+        });
+    }
+    if unused == 0.0 && others() == 0.0 {
+        return Ok(None);
+    }
+    let delivered = 100.0 - steal;
+    let load_pct = if delivered > 0.0 {
+        ((100.0 - unused) / delivered * 100.0).clamp(0.0, 100.0)
+    } else {
+        0.0
+    };
+    Ok(Some(Cell {
+        load_pct,
+        steal_pct: steal,
+    }))
+}
+
+/// Where the columns of a table are. Indices count from the first field.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Columns {
+    pub(super) cpu: usize,
+    idle: usize,
+    iowait: Option<usize>,
+    steal: Option<usize>,
+    /// Number of fields in a row.
+    pub(super) count: usize,
+}
+
+impl Columns {
+    /// `None` if the table is not that of CPU load. Old versions lack steal
+    /// or iowait.
+    pub(super) fn find<'a>(names: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
+        let names: Vec<&[u8]> = names.collect();
+        let find = |name: &[u8]| names.iter().position(|n| *n == name);
+        Some(Self {
+            cpu: find(b"CPU")?,
+            idle: find(b"%idle")?,
+            iowait: find(b"%iowait"),
+            steal: find(b"%steal"),
+            count: names.len(),
+        })
+    }
+
+    /// The load of a row.
+    pub(super) fn row<'a>(
+        &self,
+        fields: impl Iterator<Item = &'a [u8]> + Clone,
+    ) -> Result<Option<Cell>, Fault> {
+        let (mut idle, mut iowait, mut steal) = (0.0, 0.0, 0.0);
+        let mut count = 0;
+        for (i, field) in fields.clone().enumerate() {
+            count += 1;
+            if i == self.idle {
+                idle = percent(field, || "%idle".into())?;
+            } else if Some(i) == self.iowait {
+                iowait = percent(field, || "%iowait".into())?;
+            } else if Some(i) == self.steal {
+                steal = percent(field, || "%steal".into())?;
+            }
+        }
+        if count != self.count {
+            return Err(Fault::Syntax {
+                expected: format!("{} fields as in the header", self.count),
+                found: format!("{count}; the file may be cut short"),
+            });
+        }
+        cell(idle, iowait, steal, || {
+            let others = fields.skip(self.cpu + 1);
+            others.filter_map(crate::number::decimal).sum()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steal_is_excluded() {
+        let c = cell(40.0, 10.0, 20.0, || 30.0).unwrap().unwrap();
+        assert!((c.load_pct - 37.5).abs() < 1e-12);
+        assert_eq!(c.steal_pct, 20.0);
+    }
+
+    #[test]
+    fn nothing_but_zeros_is_offline_but_fully_busy_is_not() {
+        assert_eq!(cell(0.0, 0.0, 0.0, || 0.0).unwrap(), None);
+        assert_eq!(
+            cell(0.0, 0.0, 0.0, || 100.0).unwrap(),
+            Some(Cell::load(100.0))
+        );
+    }
+
+    #[test]
+    fn stolen_altogether() {
+        let c = cell(0.0, 0.0, 100.0, || 0.0).unwrap().unwrap();
+        assert_eq!((c.load_pct, c.steal_pct), (0.0, 100.0));
+    }
+
+    #[test]
+    fn what_cannot_be() {
+        for (idle, iowait, steal) in [
+            (101.0, 0.0, 0.0),
+            (-1.0, 0.0, 0.0),
+            (f64::NAN, 0.0, 0.0),
+            (60.0, 60.0, 0.0),
+        ] {
+            assert!(cell(idle, iowait, steal, || 0.0).is_err());
+        }
+        // Rounding alone.
+        assert_eq!(
+            cell(99.99, 0.01, 0.01, || 0.0).unwrap().unwrap().load_pct,
+            0.0
+        );
+    }
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sadf -d`: one row per CPU and stamp, fields separated by semicolons.
+//!
+//! ```text
+//! # hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle
+//! vm;1;2026-11-21 01:10:53 UTC;0;0.00;0.00;1.01;0.00;0.00;98.99
+//! ```
+//!
+//! The stamp is the end of the interval, CPU -1 is the mean of all. Other
+//! activities in the same file stand in blocks of their own.
+
+use crate::error::shown;
+use crate::lines::Lines;
+use crate::number::{NS_PER_S, cpu_number, whole};
+use crate::{Cell, Error, Fault, Format, Result};
+
+use super::percent::Columns;
+use super::stamp::{self, Stamp};
+use super::{About, Sample, Samples};
+
+pub(super) const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -d FILE -- -P ALL`";
+
+pub(super) struct SadfCsv {
+    lines: Lines,
+    /// Set while the rows are those of CPU load.
+    columns: Option<Columns>,
+    headers: u64,
+    host: Vec<u8>,
+    /// The bytes of the last stamp and what they mean: most rows have the
+    /// stamp of the row before.
+    stamp_text: Vec<u8>,
+    stamp: Stamp,
+    /// A row of the next sample, already read.
+    held: Option<Row>,
+    all_rows: u64,
+    cpu_rows: u64,
+    duplicates: u64,
+    restarts: u64,
+    done: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    end_ns: i64,
+    start_ns: i64,
+    cpu: u32,
+    cell: Option<Cell>,
+}
+
+impl SadfCsv {
+    pub(super) fn new(lines: Lines) -> Self {
+        Self {
+            lines,
+            columns: None,
+            headers: 0,
+            host: Vec::new(),
+            stamp_text: Vec::new(),
+            stamp: Stamp {
+                ns: 0,
+                local: false,
+            },
+            held: None,
+            all_rows: 0,
+            cpu_rows: 0,
+            duplicates: 0,
+            restarts: 0,
+            done: false,
+        }
+    }
+
+    /// The next row of a single CPU.
+    fn next_row(&mut self) -> Result<Option<Row>> {
+        loop {
+            let Some(line) = self.lines.next_line()? else {
+                return Ok(None);
+            };
+            if let Some(names) = line.strip_prefix(b"# ") {
+                self.headers += 1;
+                if names.ends_with(b"[...]") {
+                    return Err(self.lines.here(Fault::WrongFormat {
+                        named: Format::SadfCsv,
+                        why: "it was written with -h, all CPUs on one line; \
+                              run `sadf -d` without -h"
+                            .into(),
+                    }));
+                }
+                self.columns = Columns::find(names.split(|b| *b == b';'));
+                continue;
+            }
+            if line.is_empty() || (self.columns.is_none() && self.headers > 0) {
+                continue;
+            }
+            let row = parse(
+                line,
+                self.columns,
+                &mut self.host,
+                &mut self.stamp_text,
+                &mut self.stamp,
+            );
+            match row.map_err(|fault| self.lines.here(fault))? {
+                Parsed::Row(row) => {
+                    self.cpu_rows += 1;
+                    return Ok(Some(row));
+                }
+                Parsed::AllCpus => self.all_rows += 1,
+                Parsed::Restart => self.restarts += 1,
+                Parsed::Comment => {}
+            }
+        }
+    }
+}
+
+enum Parsed {
+    Row(Row),
+    AllCpus,
+    Restart,
+    Comment,
+}
+
+fn parse(
+    line: &[u8],
+    columns: Option<Columns>,
+    host: &mut Vec<u8>,
+    stamp_text: &mut Vec<u8>,
+    stamp: &mut Stamp,
+) -> Result<Parsed, Fault> {
+    let mut fields = Fields(Some(line));
+    let all = fields.clone();
+    let mut next = || fields.next().unwrap_or_default();
+    let (name, interval, time, fourth) = (next(), next(), next(), next());
+    if interval == b"-1" {
+        return Ok(if fourth.starts_with(b"LINUX-RESTART") {
+            Parsed::Restart
+        } else {
+            Parsed::Comment
+        });
+    }
+    let Some(columns) = columns else {
+        return Err(Fault::WrongFormat {
+            named: Format::SadfCsv,
+            why: "its first line is not a header `# hostname;interval;timestamp;CPU;...`".into(),
+        });
+    };
+    if host.is_empty() {
+        host.extend_from_slice(name);
+    } else if host != name {
+        return Err(Fault::OtherHost {
+            expected: String::from_utf8_lossy(host).into_owned(),
+            found: String::from_utf8_lossy(name).into_owned(),
+        });
+    }
+    if time != &stamp_text[..] {
+        *stamp = stamp::sadf(time).ok_or_else(|| Fault::Syntax {
+            expected: "a stamp such as `2026-11-21 01:10:53 UTC` or epoch seconds".into(),
+            found: shown(time),
+        })?;
+        stamp_text.clear();
+        stamp_text.extend_from_slice(time);
+    }
+    if fourth == b"-1" || fourth == b"all" {
+        return Ok(Parsed::AllCpus);
+    }
+    let interval = whole(interval)
+        .and_then(|s| i64::try_from(s).ok())
+        .and_then(|s| s.checked_mul(NS_PER_S as i64))
+        .ok_or_else(|| Fault::Syntax {
+            expected: "an interval in seconds".into(),
+            found: shown(interval),
+        })?;
+    let cpu = cpu_number(fourth).ok_or_else(|| Fault::Syntax {
+        expected: "the number of a CPU".into(),
+        found: shown(fourth),
+    })?;
+    Ok(Parsed::Row(Row {
+        end_ns: stamp.ns,
+        start_ns: stamp.ns.saturating_sub(interval.max(NS_PER_S as i64)),
+        cpu,
+        cell: columns.row(all)?,
+    }))
+}
+
+/// Fields between semicolons; `slice::split` with a vectorised search.
+#[derive(Clone)]
+struct Fields<'a>(Option<&'a [u8]>);
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let rest = self.0?;
+        let (field, rest) = match memchr::memchr(b';', rest) {
+            Some(n) => (&rest[..n], Some(&rest[n + 1..])),
+            None => (rest, None),
+        };
+        self.0 = rest;
+        Some(field)
+    }
+}
+
+impl Samples for SadfCsv {
+    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+        if self.done {
+            return Ok(false);
+        }
+        sample.cells.clear();
+        loop {
+            let row = match self.held.take() {
+                Some(row) => Some(row),
+                None => self.next_row()?,
+            };
+            let Some(row) = row else {
+                self.done = true;
+                if self.cpu_rows == 0 && self.all_rows > 0 {
+                    return Err(self.lines.nowhere(Fault::NoSingleCpu(NEED_P_ALL)));
+                }
+                return Ok(!sample.cells.is_empty());
+            };
+            if sample.cells.is_empty() {
+                sample.end_ns = row.end_ns;
+                sample.start_ns = Some(row.start_ns);
+                sample.slack_ns = slack(row.end_ns - row.start_ns);
+            } else if row.end_ns != sample.end_ns {
+                self.held = Some(row);
+                return Ok(true);
+            } else if sample.has(row.cpu) {
+                self.duplicates += 1;
+                continue;
+            }
+            sample.cells.push((row.cpu, row.cell));
+        }
+    }
+
+    fn about(&self) -> About {
+        About {
+            host: (!self.host.is_empty()).then(|| String::from_utf8_lossy(&self.host).into_owned()),
+            local: self.stamp.local,
+            undated: false,
+            warnings: duplicate_and_restart_warnings(self.duplicates, self.restarts),
+        }
+    }
+
+    fn here(&self, fault: Fault) -> Error {
+        self.lines.here(fault)
+    }
+}
+
+/// Stamps and intervals are whole seconds, each rounded for itself; over long
+/// intervals the clocks behind the two drift apart.
+pub(super) fn slack(interval_ns: i64) -> i64 {
+    NS_PER_S as i64 + interval_ns / 100
+}
+
+pub(super) fn duplicate_and_restart_warnings(duplicates: u64, restarts: u64) -> Vec<String> {
+    let mut all = Vec::new();
+    if duplicates > 0 {
+        all.push(format!(
+            "{duplicates} values stand there for a CPU and stamp that already had one; \
+             the first was taken"
+        ));
+    }
+    if restarts > 0 {
+        all.push(format!("the machine was restarted {restarts} times"));
+    }
+    all
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sadf -j`.
+//!
+//! Stamps are `{"date", "time", "utc": 0|1, "interval"}` up to sysstat 12.6
+//! and `{"date", "time", "tz": "UTC"|..., "interval"}` since 12.7.1; they are
+//! the end of the interval.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use crate::lines::Lines;
+use crate::number::{NS_PER_S, cpu_number};
+use crate::{Error, Fault, Format, Result};
+
+use super::json::Elements;
+use super::sadf_csv::{duplicate_and_restart_warnings, slack};
+use super::{About, Sample, Samples, percent, stamp};
+
+const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -j FILE -- -P ALL`";
+
+#[derive(Deserialize)]
+struct Statistics<'a> {
+    #[serde(borrow)]
+    timestamp: Timestamp<'a>,
+    /// Absent where only other activities were exported.
+    #[serde(borrow, rename = "cpu-load", default)]
+    cpu_load: Vec<CpuLoad<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Timestamp<'a> {
+    #[serde(borrow)]
+    date: Cow<'a, str>,
+    #[serde(borrow)]
+    time: Cow<'a, str>,
+    utc: Option<u8>,
+    #[serde(borrow)]
+    tz: Option<Cow<'a, str>>,
+    interval: i64,
+}
+
+#[derive(Deserialize)]
+struct CpuLoad<'a> {
+    #[serde(borrow)]
+    cpu: Cow<'a, str>,
+    idle: f64,
+    #[serde(default)]
+    iowait: f64,
+    #[serde(default)]
+    steal: f64,
+    // The two sets of fields; only looked at to tell an offline CPU.
+    #[serde(default)]
+    user: f64,
+    #[serde(default)]
+    usr: f64,
+    #[serde(default)]
+    nice: f64,
+    #[serde(default)]
+    system: f64,
+    #[serde(default)]
+    sys: f64,
+    #[serde(default)]
+    irq: f64,
+    #[serde(default)]
+    soft: f64,
+    #[serde(default)]
+    guest: f64,
+    #[serde(default)]
+    gnice: f64,
+}
+
+impl CpuLoad<'_> {
+    fn others(&self) -> f64 {
+        self.user
+            + self.usr
+            + self.nice
+            + self.system
+            + self.sys
+            + self.irq
+            + self.soft
+            + self.guest
+            + self.gnice
+    }
+}
+
+pub(super) struct SadfJson {
+    elements: Elements,
+    text: Vec<u8>,
+    local: bool,
+    all_rows: u64,
+    cpu_rows: u64,
+    duplicates: u64,
+    done: bool,
+}
+
+impl SadfJson {
+    pub(super) fn new(lines: Lines) -> Self {
+        Self {
+            elements: Elements::new(lines.into_parts()),
+            text: Vec::new(),
+            local: false,
+            all_rows: 0,
+            cpu_rows: 0,
+            duplicates: 0,
+            done: false,
+        }
+    }
+
+    fn read_element(&mut self, sample: &mut Sample) -> Result<()> {
+        let s: Statistics<'_> = serde_json::from_slice(&self.text).map_err(|e| {
+            // Its line counts from the beginning of the element.
+            let message = e.to_string();
+            let message = message.split(" at line ").next().unwrap_or_default();
+            self.elements
+                .in_element(Fault::Json(message.to_owned()), e.line() as u64)
+        })?;
+        let here = |fault| self.elements.in_element(fault, 1);
+        let t = s.timestamp;
+        let zone = match (&t.tz, t.utc) {
+            (Some(tz), _) => tz.as_bytes(),
+            (None, Some(0)) => b"",
+            (None, _) => b"UTC",
+        };
+        let stamp = stamp::civil(t.date.as_bytes(), t.time.as_bytes(), zone).ok_or_else(|| {
+            Fault::Syntax {
+                expected: "a date and a time such as 2026-11-21, 01:10:53".into(),
+                found: format!("{}, {}", t.date, t.time),
+            }
+        })?;
+        self.local = stamp.local;
+        let interval_ns = t.interval.max(1).saturating_mul(NS_PER_S as i64);
+        sample.end_ns = stamp.ns;
+        sample.start_ns = Some(stamp.ns.saturating_sub(interval_ns));
+        sample.slack_ns = slack(interval_ns);
+        for row in &s.cpu_load {
+            if row.cpu == "all" || row.cpu == "-1" {
+                self.all_rows += 1;
+                continue;
+            }
+            self.cpu_rows += 1;
+            let cpu = cpu_number(row.cpu.as_bytes()).ok_or_else(|| {
+                here(Fault::Syntax {
+                    expected: "the number of a CPU".into(),
+                    found: format!("{:?}", row.cpu),
+                })
+            })?;
+            if sample.has(cpu) {
+                self.duplicates += 1;
+                continue;
+            }
+            let cell =
+                percent::cell(row.idle, row.iowait, row.steal, || row.others()).map_err(here)?;
+            sample.cells.push((cpu, cell));
+        }
+        Ok(())
+    }
+}
+
+impl Samples for SadfJson {
+    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+        sample.cells.clear();
+        while !self.done {
+            if !self.elements.next_element(&mut self.text)? {
+                self.done = true;
+                if self.cpu_rows == 0 {
+                    let fault = if self.all_rows > 0 {
+                        Fault::NoSingleCpu(NEED_P_ALL)
+                    } else {
+                        Fault::WrongFormat {
+                            named: Format::SadfJson,
+                            why: "there is no `cpu-load` in sysstat.hosts[].statistics[]".into(),
+                        }
+                    };
+                    return Err(self.elements.nowhere(fault));
+                }
+                break;
+            }
+            self.read_element(sample)?;
+            if !sample.cells.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn about(&self) -> About {
+        About {
+            host: self.elements.host.clone(),
+            local: self.local,
+            undated: false,
+            warnings: duplicate_and_restart_warnings(self.duplicates, self.elements.restarts),
+        }
+    }
+
+    fn here(&self, fault: Fault) -> Error {
+        self.elements.in_element(fault, 1)
+    }
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The text of `sar -P ALL`.
+//!
+//! ```text
+//! Linux 6.1.0 (vm)  11/21/26  _x86_64_  (2 CPU)
+//!
+//! 01:10:52   CPU   %user   %nice  %system  %iowait  %steal   %idle
+//! 01:10:53     0    0.00    0.00     1.01     0.00    0.00   98.99
+//! ```
+//!
+//! Rows carry no date and go past midnight; a stamp is the end of its
+//! interval, the stamp of a table's header the begin of its first one.
+
+use crate::error::shown;
+use crate::lines::Lines;
+use crate::number::{NS_PER_S, cpu_number};
+use crate::{Error, Fault, Format, Result};
+
+use super::percent::Columns;
+use super::sadf_csv::{duplicate_and_restart_warnings, slack};
+use super::stamp;
+use super::{About, Sample, Samples};
+
+const NEED_P_ALL: &str = "run `LC_ALL=C sar -P ALL -f FILE`";
+const DAY_S: i64 = 86_400;
+
+pub(super) struct Sar {
+    lines: Lines,
+    columns: Option<Columns>,
+    host: Option<String>,
+    /// Midnight of the date in the head of the file, ns.
+    midnight_ns: Option<i64>,
+    /// Days passed since.
+    day: i64,
+    /// Time of day of the last stamp of a CPU table, s.
+    last_s: Option<i64>,
+    /// End of the last sample or stamp of a header after it.
+    begin_ns: Option<i64>,
+    /// The row that was read ahead.
+    held: Option<(i64, u32, Option<crate::Cell>)>,
+    all_rows: u64,
+    cpu_rows: u64,
+    duplicates: u64,
+    restarts: u64,
+    done: bool,
+}
+
+impl Sar {
+    pub(super) fn new(lines: Lines) -> Self {
+        Self {
+            lines,
+            columns: None,
+            host: None,
+            midnight_ns: None,
+            day: 0,
+            last_s: None,
+            begin_ns: None,
+            held: None,
+            all_rows: 0,
+            cpu_rows: 0,
+            duplicates: 0,
+            restarts: 0,
+            done: false,
+        }
+    }
+
+    /// Reads up to the next row of a single CPU, or up to a header of a CPU
+    /// table, whose stamp it keeps.
+    fn next_row(&mut self) -> Result<Option<(i64, u32, Option<crate::Cell>)>> {
+        loop {
+            let Some(line) = self.lines.next_line()? else {
+                return Ok(None);
+            };
+            let parsed = parse(line, self.columns);
+            match parsed.map_err(|fault| self.lines.here(fault))? {
+                Line::Nothing => {}
+                Line::Blank => self.columns = None,
+                Line::Machine { host, midnight_ns } => self.machine(host, midnight_ns)?,
+                Line::Restart => {
+                    self.restarts += 1;
+                    self.columns = None;
+                }
+                Line::Header(columns, time_s) => {
+                    self.columns = columns;
+                    if columns.is_some() {
+                        let ns = self.stamp(time_s)?;
+                        self.begin_ns = Some(self.begin_ns.map_or(ns, |b| b.max(ns)));
+                    }
+                }
+                Line::AllCpus => self.all_rows += 1,
+                Line::Row(time_s, cpu, cell) => {
+                    self.cpu_rows += 1;
+                    return Ok(Some((self.stamp(time_s)?, cpu, cell)));
+                }
+            }
+        }
+    }
+
+    fn machine(&mut self, host: Option<String>, midnight_ns: Option<i64>) -> Result<()> {
+        match (&self.host, &host) {
+            (Some(expected), Some(found)) if expected != found => {
+                return Err(self.lines.here(Fault::OtherHost {
+                    expected: expected.clone(),
+                    found: found.clone(),
+                }));
+            }
+            _ => self.host = host,
+        }
+        self.columns = None;
+        // With a date of its own a further file starts its days anew.
+        if midnight_ns.is_some() {
+            self.midnight_ns = midnight_ns;
+            self.day = 0;
+            self.last_s = None;
+        }
+        Ok(())
+    }
+
+    /// A time of day on the file's clock. A step back by more than half a
+    /// day is midnight, a smaller one a fault.
+    fn stamp(&mut self, time_s: i64) -> Result<i64> {
+        if let Some(last) = self.last_s {
+            if time_s < last - DAY_S / 2 {
+                self.day += 1;
+            } else if time_s < last {
+                let clock = |s: i64| format!("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+                return Err(self.lines.here(Fault::TimesGoBack {
+                    now: clock(time_s),
+                    last: clock(last),
+                    remedy: "; if the clock was set back there, export the parts before and \
+                             after it apart",
+                }));
+            }
+        }
+        self.last_s = Some(time_s);
+        let since = (self.day * DAY_S + time_s).saturating_mul(NS_PER_S as i64);
+        Ok(self.midnight_ns.unwrap_or(0).saturating_add(since))
+    }
+}
+
+enum Line {
+    Nothing,
+    Blank,
+    Machine {
+        host: Option<String>,
+        midnight_ns: Option<i64>,
+    },
+    Restart,
+    /// Columns if the table is that of CPU load.
+    Header(Option<Columns>, i64),
+    AllCpus,
+    Row(i64, u32, Option<crate::Cell>),
+}
+
+fn parse(line: &[u8], columns: Option<Columns>) -> Result<Line, Fault> {
+    let mut fields = line
+        .split(u8::is_ascii_whitespace)
+        .filter(|f| !f.is_empty());
+    let Some(first) = fields.next() else {
+        return Ok(Line::Blank);
+    };
+    let Some(mut time_s) = stamp::time_of_day(first) else {
+        return if first == b"Linux" {
+            Ok(machine(fields))
+        } else if columns.is_some() && first[0].is_ascii_digit() {
+            Err(Fault::Syntax {
+                expected: "a time of day such as 13:20:19".into(),
+                found: shown(first),
+            })
+        } else {
+            // `Average:` in whatever language, or lines of no table.
+            Ok(Line::Nothing)
+        };
+    };
+    // 12:05:00 AM is five past midnight.
+    let half = fields.clone().next().unwrap_or_default();
+    if half == b"AM" || half == b"PM" {
+        fields.next();
+        time_s = time_s % (DAY_S / 2) + if half == b"PM" { DAY_S / 2 } else { 0 };
+    }
+    let rest = fields.clone();
+    let name = fields.next().unwrap_or_default();
+    match (columns, name) {
+        (_, b"LINUX") => Ok(Line::Restart),
+        (_, b"COM") => Ok(Line::Nothing),
+        (Some(_), b"all") => Ok(Line::AllCpus),
+        (Some(columns), _) if name.first().is_some_and(u8::is_ascii_digit) => {
+            let cpu = cpu_number(name).ok_or_else(|| Fault::Syntax {
+                expected: "the number of a CPU".into(),
+                found: shown(name),
+            })?;
+            Ok(Line::Row(time_s, cpu, columns.row(rest)?))
+        }
+        // Rows of other tables may look like anything, headers too; only the
+        // header of the CPU table matters, and it is unmistakable.
+        _ => match Columns::find(rest) {
+            Some(found) if found.cpu == 0 => Ok(Line::Header(Some(found), time_s)),
+            _ => Ok(Line::Header(None, time_s)),
+        },
+    }
+}
+
+fn machine<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Line {
+    let mut host = None;
+    let mut date = None;
+    for field in fields {
+        if let (None, Some(name)) = (
+            &host,
+            field.strip_prefix(b"(").and_then(|f| f.strip_suffix(b")")),
+        ) {
+            host = Some(String::from_utf8_lossy(name).into_owned());
+        }
+        date = date
+            .or_else(|| stamp::iso_date(field))
+            .or_else(|| stamp::us_date(field));
+    }
+    Line::Machine {
+        host,
+        midnight_ns: date.and_then(stamp::midnight_ns),
+    }
+}
+
+impl Samples for Sar {
+    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+        if self.done {
+            return Ok(false);
+        }
+        sample.cells.clear();
+        sample.start_ns = self.begin_ns;
+        loop {
+            let row = match self.held.take() {
+                Some(row) => Some(row),
+                None => self.next_row()?,
+            };
+            let Some((end_ns, cpu, cell)) = row else {
+                self.done = true;
+                if self.cpu_rows == 0 && self.all_rows > 0 {
+                    return Err(self.lines.nowhere(Fault::NoSingleCpu(NEED_P_ALL)));
+                }
+                if self.cpu_rows == 0 {
+                    return Err(self.lines.nowhere(Fault::WrongFormat {
+                        named: Format::SarText,
+                        why: "it has no table with the columns CPU and %idle".into(),
+                    }));
+                }
+                return Ok(!sample.cells.is_empty());
+            };
+            if sample.cells.is_empty() {
+                let start_ns = self.begin_ns.filter(|b| *b < end_ns);
+                sample.start_ns = start_ns.or(Some(end_ns));
+                sample.end_ns = end_ns;
+                sample.slack_ns = slack(end_ns - start_ns.unwrap_or(end_ns));
+                self.begin_ns = Some(end_ns);
+            } else if end_ns != sample.end_ns {
+                self.held = Some((end_ns, cpu, cell));
+                return Ok(true);
+            } else if sample.has(cpu) {
+                self.duplicates += 1;
+                continue;
+            }
+            sample.cells.push((cpu, cell));
+        }
+    }
+
+    fn about(&self) -> About {
+        About {
+            host: self.host.clone(),
+            local: true,
+            undated: self.midnight_ns.is_none(),
+            warnings: duplicate_and_restart_warnings(self.duplicates, self.restarts),
+        }
+    }
+
+    fn here(&self, fault: Fault) -> Error {
+        self.lines.here(fault)
+    }
+}

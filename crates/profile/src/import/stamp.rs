@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Dates and times of day, as sysstat writes them.
+
+use jiff::civil::{Date, Time};
+
+use crate::number::{NS_PER_S, decimal_seconds, whole};
+
+/// A stamp on a clock whose zero is 1970, and whether it is local time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) ns: i64,
+    pub(super) local: bool,
+}
+
+/// `2019-04-18`.
+pub(super) fn iso_date(bytes: &[u8]) -> Option<Date> {
+    std::str::from_utf8(bytes)
+        .ok()?
+        .parse()
+        .ok()
+        .filter(|_| bytes.len() == 10)
+}
+
+/// `04/18/19` or `04/18/2019`: month, day, year.
+pub(super) fn us_date(bytes: &[u8]) -> Option<Date> {
+    let mut parts = bytes.split(|b| *b == b'/').map(whole);
+    let (month, day, year) = (parts.next()??, parts.next()??, parts.next()??);
+    if parts.next().is_some() {
+        return None;
+    }
+    // Two digits: sysstat is of 1999.
+    let year = match year {
+        0..=98 => year + 2000,
+        99 => 1999,
+        _ => year,
+    };
+    Date::new(
+        year.try_into().ok()?,
+        month.try_into().ok()?,
+        day.try_into().ok()?,
+    )
+    .ok()
+}
+
+/// `13:20:19` as seconds since midnight; a leap second is the one before.
+pub(super) fn time_of_day(bytes: &[u8]) -> Option<i64> {
+    let [h1, h2, b':', m1, m2, b':', s1, s2] = bytes else {
+        return None;
+    };
+    let two = |a: &u8, b: &u8| whole(&[*a, *b]).and_then(|n| i64::try_from(n).ok());
+    let (h, m, s) = (two(h1, h2)?, two(m1, m2)?, two(s1, s2)?);
+    (h < 24 && m < 60 && s <= 60).then(|| h * 3600 + m * 60 + s.min(59))
+}
+
+/// Nanoseconds from 1970 of a date's midnight, as if it were UTC.
+pub(super) fn midnight_ns(date: Date) -> Option<i64> {
+    let zoned = date
+        .to_datetime(Time::midnight())
+        .to_zoned(jiff::tz::TimeZone::UTC)
+        .ok()?;
+    i64::try_from(zoned.timestamp().as_nanosecond()).ok()
+}
+
+/// Date and time of day; `zone` is what stands after them.
+pub(super) fn civil(date: &[u8], time: &[u8], zone: &[u8]) -> Option<Stamp> {
+    let ns = midnight_ns(iso_date(date)?)?
+        .checked_add(time_of_day(time)?.checked_mul(NS_PER_S as i64)?)?;
+    // An abbreviation such as CET or IST names no zone for certain.
+    let local = !matches!(zone, b"UTC" | b"GMT" | b"Z");
+    Some(Stamp { ns, local })
+}
+
+/// The stamps of `sadf -d`: epoch seconds, or date and time with or without
+/// a zone.
+pub(super) fn sadf(bytes: &[u8]) -> Option<Stamp> {
+    if let Some(ns) = epoch(bytes) {
+        return Some(Stamp { ns, local: false });
+    }
+    let mut parts = bytes.split(|b| *b == b' ').filter(|p| !p.is_empty());
+    let (date, time) = (parts.next()?, parts.next()?);
+    civil(date, time, parts.next().unwrap_or_default()).filter(|_| parts.next().is_none())
+}
+
+/// Seconds since 1970, or since any other moment.
+pub(super) fn epoch(bytes: &[u8]) -> Option<i64> {
+    decimal_seconds(bytes).and_then(|ns| i64::try_from(ns).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("2019-04-18 13:20:19 UTC", Some((1_555_593_619, false)))]
+    #[case("2019-04-18 13:20:19", Some((1_555_593_619, true)))]
+    #[case("2019-04-18 13:20:19 CET", Some((1_555_593_619, true)))]
+    #[case("1555593619", Some((1_555_593_619, false)))]
+    #[case("2019-04-18 25:20:19 UTC", None)]
+    #[case("2019-13-18 13:20:19 UTC", None)]
+    #[case("2019-04-18", None)]
+    #[case("", None)]
+    fn stamps(#[case] text: &str, #[case] expected: Option<(i64, bool)>) {
+        let got = sadf(text.as_bytes());
+        assert_eq!(got.map(|s| (s.ns / 1_000_000_000, s.local)), expected);
+    }
+
+    #[test]
+    fn american_dates() {
+        let date = |s: &str| us_date(s.as_bytes()).map(|d| d.to_string());
+        assert_eq!(date("04/18/19").as_deref(), Some("2019-04-18"));
+        assert_eq!(date("11/21/2026").as_deref(), Some("2026-11-21"));
+        assert_eq!(date("18/04/19"), None);
+        assert_eq!(date("04/18"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn anything_may_stand_there(bytes: Vec<u8>, text in "[0-9:/ -]{0,24}") {
+            for b in [&bytes[..], text.as_bytes()] {
+                sadf(b);
+                us_date(b);
+                iso_date(b);
+                time_of_day(b);
+            }
+        }
+    }
+}

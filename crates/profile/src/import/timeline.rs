@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From stamped samples to contiguous steps.
+
+use crate::number::{NS_PER_S, Seconds};
+use crate::{Fault, Header, Result, Step, Steps};
+
+use super::{BoxSamples, Sample};
+
+pub(super) struct Timeline {
+    samples: BoxSamples,
+    header: Header,
+    begin_ns: i64,
+    /// End of the last step, in the file's clock.
+    last_ns: i64,
+    sample: Sample,
+    /// A sample that was read and whose step follows a hole.
+    held: bool,
+    done: bool,
+    counts: Counts,
+}
+
+/// What is told at the end.
+#[derive(Debug, Default)]
+struct Counts {
+    duplicates: u64,
+    first_duplicate_ns: u64,
+    holes: u64,
+    hole_ns: u64,
+    overlaps: u64,
+    absent_ns: u64,
+}
+
+impl Timeline {
+    pub(super) fn new(samples: BoxSamples, header: Header, begin_ns: i64) -> Self {
+        Self {
+            samples,
+            header,
+            begin_ns,
+            last_ns: begin_ns,
+            sample: Sample::default(),
+            held: false,
+            done: false,
+            counts: Counts::default(),
+        }
+    }
+
+    fn since_begin(&self, ns: i64) -> u64 {
+        u64::try_from(ns.saturating_sub(self.begin_ns)).unwrap_or(0)
+    }
+
+    fn step(&mut self) -> Result<Option<Step>> {
+        loop {
+            if std::mem::take(&mut self.held) {
+                return Ok(Some(self.sample_step()));
+            }
+            if !self.samples.next_sample(&mut self.sample)? {
+                return Ok(None);
+            }
+            let end_ns = self.sample.end_ns;
+            if end_ns == self.last_ns {
+                if self.counts.duplicates == 0 {
+                    self.counts.first_duplicate_ns = self.since_begin(end_ns);
+                }
+                self.counts.duplicates += 1;
+                continue;
+            }
+            if end_ns < self.last_ns {
+                return Err(self.samples.here(Fault::TimesGoBack {
+                    now: stamp(end_ns),
+                    last: stamp(self.last_ns),
+                    remedy: "; if clocks were changed there (summer time, a clock set back), \
+                             export the parts before and after it apart, or with `sadf -U`",
+                }));
+            }
+            let start_ns = self.sample.start_ns.unwrap_or(self.last_ns);
+            if start_ns < self.last_ns.saturating_sub(self.sample.slack_ns) {
+                self.counts.overlaps += 1;
+            }
+            // A sample may say that it began after its own end; it did not.
+            let start_ns = start_ns.min(end_ns - 1);
+            if start_ns.saturating_sub(self.last_ns) > self.sample.slack_ns {
+                let hole = self.hole(start_ns);
+                self.held = true;
+                return Ok(Some(hole));
+            }
+            return Ok(Some(self.sample_step()));
+        }
+    }
+
+    fn advance(&mut self, to_ns: i64) -> (u64, u64) {
+        let times = (self.since_begin(self.last_ns), self.since_begin(to_ns));
+        self.last_ns = to_ns;
+        times
+    }
+
+    fn hole(&mut self, until_ns: i64) -> Step {
+        let (start_ns, end_ns) = self.advance(until_ns);
+        self.counts.holes += 1;
+        self.counts.hole_ns = self.counts.hole_ns.saturating_add(end_ns - start_ns);
+        Step {
+            start_ns,
+            end_ns,
+            cells: vec![None; self.header.cpus.len()],
+        }
+    }
+
+    fn sample_step(&mut self) -> Step {
+        let (start_ns, end_ns) = self.advance(self.sample.end_ns);
+        let mut cells = vec![None; self.header.cpus.len()];
+        for (i, (cpu, cell)) in self.sample.cells.iter().enumerate() {
+            // CPUs mostly come in the order of the header, without gaps.
+            let at = if self.header.cpus.get(i) == Some(cpu) {
+                Ok(i)
+            } else {
+                self.header.cpus.binary_search(cpu)
+            };
+            if let Ok(at) = at {
+                cells[at] = *cell;
+            }
+        }
+        if cells.iter().any(Option::is_none) {
+            self.counts.absent_ns = self.counts.absent_ns.saturating_add(end_ns - start_ns);
+        }
+        Step {
+            start_ns,
+            end_ns,
+            cells,
+        }
+    }
+}
+
+/// A stamp for a message. Whether it is local time or UTC is the file's own.
+fn stamp(ns: i64) -> String {
+    match jiff::Timestamp::from_nanosecond(i128::from(ns)) {
+        Ok(t) => {
+            let t = t.to_zoned(jiff::tz::TimeZone::UTC).datetime();
+            format!("{} {}", t.date(), t.time())
+        }
+        Err(_) => format!("{} s", ns / NS_PER_S as i64),
+    }
+}
+
+impl Steps for Timeline {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        if self.done {
+            return Ok(None);
+        }
+        let step = self.step();
+        self.done = !matches!(step, Ok(Some(_)));
+        step
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let c = &self.counts;
+        let mut all = self.samples.about().warnings;
+        if c.duplicates > 0 {
+            all.push(format!(
+                "{} samples have the stamp of the one before and were left out; the first at {}",
+                c.duplicates,
+                Seconds(c.first_duplicate_ns)
+            ));
+        }
+        if c.holes > 0 {
+            all.push(format!(
+                "the recording has {} holes, {} in all, in which no load is known",
+                c.holes,
+                Seconds(c.hole_ns)
+            ));
+        }
+        if c.absent_ns > 0 {
+            all.push(format!(
+                "in {} some CPU was offline or absent; its load is unknown there",
+                Seconds(c.absent_ns)
+            ));
+        }
+        if c.overlaps > 0 {
+            all.push(format!(
+                "{} samples claim to begin before the one before them ended; \
+                 they were taken to begin there",
+                c.overlaps
+            ));
+        }
+        all
+    }
+}
