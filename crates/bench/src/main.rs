@@ -1,2 +1,99 @@
-//! placeholder
-fn main() {}
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The benchmark of sandbag: runs the real program cell by cell and prints how
+//! large the error of each method was, verified three ways.
+//!
+//! `cells` says what is measured, `runner` runs one cell, `clocks`, `tasks`
+//! and `closing` verify it, `windows` and `tables` turn it into figures,
+//! `compete` is the competition, `place` and `churn` the groups around it,
+//! `hierarchy` the switch from cgroup v1 to v2 and back.
+
+mod cells;
+mod child;
+mod churn;
+mod clocks;
+mod closing;
+mod compete;
+mod hierarchy;
+mod interrupt;
+mod latency;
+mod machine;
+mod markdown;
+mod mounts;
+mod mpstat;
+mod place;
+mod row;
+mod runner;
+mod session;
+mod stats;
+mod tables;
+mod tasks;
+mod windows;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use sandbag_kernel::Root;
+
+/// Measures how well sandbag holds a load; needs root
+#[derive(Debug, Parser)]
+#[command(
+    name = "sandbag-bench",
+    version,
+    args_conflicts_with_subcommands = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    session: session::SessionArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Remove what a killed benchmark left: groups, and moved cgroup mounts
+    Clean,
+    /// Compete for the CPUs, and print the CPU time taken as JSON
+    #[command(hide = true)]
+    Compete(compete::CompeteArgs),
+    /// Measure the wake-up delay of a 1 ms sleeper
+    #[command(hide = true)]
+    Latency(latency::LatencyArgs),
+    /// Put the cgroup mounts back when standard input closes
+    #[command(hide = true)]
+    HierarchyGuard,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match &arguments.verb {
+        None => session::run(&arguments.session),
+        Some(Verb::Clean) => clean(),
+        Some(Verb::Compete(args)) => compete::compete(args),
+        Some(Verb::Latency(args)) => latency::latency(args),
+        Some(Verb::HierarchyGuard) => hierarchy::guard(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("sandbag-bench: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn clean() -> Result<()> {
+    // Groups first: the mounts cannot come back while v2 groups hold tasks of
+    // a benchmark that was killed.
+    let groups = place::Layout::detect(&Root::default())?.clean()?;
+    let moved = hierarchy::restore()?;
+    println!(
+        "{groups} groups removed; cgroup mounts {}",
+        if moved {
+            "restored"
+        } else {
+            "as they should be"
+        }
+    );
+    Ok(())
+}

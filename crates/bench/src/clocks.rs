@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The exact clocks of each CPU at one instant, read on that CPU.
+//!
+//! Idle time in nanoseconds is in `/proc/timer_list` (root only), without the
+//! idle period that is going on; whoever reads it *on* the CPU in question
+//! ends that period, so nothing is missing. The same holds for the run times
+//! of tasks: what was running on this CPU has just been accounted. All values
+//! of one CPU are read within a fraction of a millisecond under `SCHED_FIFO`
+//! priority 1, so that no competitor comes in between; that is one
+//! interruption of well under a millisecond per CPU at each end of a run.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use sandbag_kernel::process::Process;
+use sandbag_kernel::procstat::{ProcStat, tick_ns};
+use sandbag_kernel::{CpuList, Root};
+
+use crate::compete::account::{Account, monotonic_ns};
+use crate::compete::kinds::set_policy;
+
+/// Clocks of one CPU, nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CpuClocks {
+    /// `CLOCK_MONOTONIC`.
+    pub wall_ns: u64,
+    /// Idle since boot.
+    pub idle_ns: u64,
+    /// Steal since boot, in ticks of 10 ms.
+    pub steal_ns: u64,
+    /// The burners pinned here.
+    pub burner_ns: u64,
+    /// The competitors, by their own books.
+    pub competitors_ns: u64,
+    /// All tasks since boot, by v1's `cpuacct.usage_percpu` of the root group.
+    pub tasks_ns: Option<u64>,
+}
+
+/// Where the clocks are.
+#[derive(Debug)]
+pub struct Sources<'a> {
+    /// CPUs to read.
+    pub cpus: &'a CpuList,
+    /// Books of the competitors.
+    pub accounts: Vec<&'a Account>,
+    /// v1's cpuacct hierarchy.
+    pub cpuacct: Option<&'a Path>,
+    /// Threads that burn, with the CPU each is pinned to.
+    pub burners: Vec<(u32, Process)>,
+}
+
+impl Sources<'_> {
+    /// Reads the clocks of every CPU, in the order of the list.
+    pub fn read(&self) -> Result<Vec<CpuClocks>> {
+        let me = Pid::from_raw(0);
+        let everywhere = sched_getaffinity(me).context("sched_getaffinity")?;
+        // Without real-time (in a group without a budget, say) the reading is
+        // less exact, which the closing error will show.
+        let realtime = set_policy(libc::SCHED_FIFO, 1).is_ok();
+        let mut stat = ProcStat::open(&Root::default())?;
+        let clocks = self
+            .cpus
+            .iter()
+            .map(|cpu| {
+                let mut here = CpuSet::new();
+                here.set(cpu as usize)?;
+                sched_setaffinity(me, &here).with_context(|| format!("move to CPU {cpu}"))?;
+                self.read_here(cpu, &mut stat)
+            })
+            .collect();
+        sched_setaffinity(me, &everywhere).context("sched_setaffinity")?;
+        if realtime {
+            set_policy(libc::SCHED_OTHER, 0)?;
+        }
+        clocks
+    }
+
+    fn read_here(&self, cpu: u32, stat: &mut ProcStat) -> Result<CpuClocks> {
+        let timers = std::fs::read_to_string("/proc/timer_list").ok();
+        let wall_ns = monotonic_ns();
+        let tasks_ns = self
+            .cpuacct
+            .and_then(|dir| percpu(dir.join("cpuacct.usage_percpu"), cpu));
+        let burner_ns = self
+            .burners
+            .iter()
+            .filter(|(on, _)| *on == cpu)
+            // A burner that has just ended has no more to say.
+            .filter_map(|(_, thread)| thread.schedstat().ok())
+            .map(|s| s.exec_ns)
+            .sum();
+        let competitors_ns = self.accounts.iter().map(|a| a.cpu_ns(cpu as usize)).sum();
+        let times = *stat
+            .sample()?
+            .get(cpu)
+            .with_context(|| format!("CPU {cpu} has gone offline"))?;
+        let idle_ns = timers
+            .and_then(|text| idle_ns(&text, cpu))
+            // A kernel without tickless idle leaves the field at 0.
+            .filter(|ns| *ns > 0)
+            .unwrap_or((times.idle + times.iowait) * tick_ns());
+        Ok(CpuClocks {
+            wall_ns,
+            idle_ns,
+            steal_ns: times.steal * tick_ns(),
+            burner_ns,
+            competitors_ns,
+            tasks_ns,
+        })
+    }
+}
+
+/// Idle time of a CPU, with and without waiting for I/O, from the text of
+/// `/proc/timer_list`.
+fn idle_ns(text: &str, cpu: u32) -> Option<u64> {
+    let heading = format!("cpu: {cpu}");
+    let mut lines = text.lines().skip_while(|l| *l != heading).skip(1);
+    let mut field = |name: &str| -> Option<u64> {
+        lines
+            .by_ref()
+            .take_while(|l| !l.starts_with("cpu: "))
+            .find_map(|l| l.trim().strip_prefix(name)?.trim_start().strip_prefix(':'))
+            .and_then(|value| value.trim().strip_suffix("nsecs")?.trim().parse().ok())
+    };
+    Some(field(".idle_sleeptime")? + field(".iowait_sleeptime")?)
+}
+
+/// The value of a CPU in a file with one number per possible CPU.
+fn percpu(path: PathBuf, cpu: u32) -> Option<u64> {
+    std::fs::read_to_string(path)
+        .ok()?
+        .split_whitespace()
+        .nth(cpu as usize)?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMER_LIST: &str = "\
+Timer List Version: v0.10
+now at 1025451716052 nsecs
+
+cpu: 0
+ clock 0:
+  .idle_calls     : 26127
+  .idle_sleeptime : 1092051062182 nsecs
+  .iowait_sleeptime: 1403149520 nsecs
+  .last_jiffies   : 4295216808
+
+cpu: 1
+ clock 0:
+  .idle_sleeptime : 100 nsecs
+  .iowait_sleeptime: 7 nsecs
+Tick Device: mode:     1
+";
+
+    #[test]
+    fn idle_time_of_each_cpu() {
+        assert_eq!(
+            idle_ns(TIMER_LIST, 0),
+            Some(1_092_051_062_182 + 1_403_149_520)
+        );
+        assert_eq!(idle_ns(TIMER_LIST, 1), Some(107));
+        assert_eq!(idle_ns(TIMER_LIST, 2), None);
+    }
+
+    #[test]
+    fn a_cpu_without_the_field_does_not_borrow_its_neighbours() {
+        let text = TIMER_LIST.replacen("  .idle_sleeptime : 1092051062182 nsecs\n", "", 1);
+        assert_eq!(idle_ns(&text, 0), None);
+    }
+
+    #[test]
+    fn percpu_files_are_by_position() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("usage");
+        std::fs::write(&path, "11 22 33 \n").unwrap();
+        assert_eq!(percpu(path.clone(), 2), Some(33));
+        assert_eq!(percpu(path, 3), None);
+    }
+}

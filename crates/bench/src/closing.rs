@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Do the books close? Per CPU and run, three sources that know nothing of
+//! each other must add to the delivered time (wall minus steal):
+//!
+//! burner (its clock) + competitors (their clocks) + idle (the CPU's clock)
+//! + others (everyone else's clocks) = 100 %, to within 0.3 points.
+//!
+//! The kernel's own sum (all tasks by cpuacct, plus idle), the load that
+//! sandbag claims and the busy share that mpstat saw are held against the same
+//! parts. Pure.
+
+use crate::clocks::CpuClocks;
+
+/// Largest closing error that is accepted, points of the delivered time.
+pub const CLOSES_POINTS: f64 = 0.3;
+
+/// The parts of one CPU over one run; shares in percent of the delivered
+/// time, differences in points.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closing {
+    /// The CPU.
+    pub cpu: u32,
+    /// Steal, percent of the wall time.
+    pub steal_pct: f64,
+    /// The burner, by its clock read from outside or, where it was not found,
+    /// by what sandbag claims.
+    pub burner_pct: f64,
+    /// The competitors.
+    pub competitors_pct: f64,
+    /// Idle.
+    pub idle_pct: f64,
+    /// Everyone else.
+    pub other_pct: f64,
+    /// The sum of the four minus 100.
+    pub closing_points: f64,
+    /// All tasks and idle by the kernel's own books, minus 100 (v1 only).
+    pub kernel_points: Option<f64>,
+    /// What sandbag says it got over the run minus the burner's clock over
+    /// the verified part.
+    pub claim_points: Option<f64>,
+    /// mpstat's busy share minus burner, competitors and others.
+    pub mpstat_points: Option<f64>,
+}
+
+/// What is known of one CPU besides its clocks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known {
+    /// Run time of everyone else, nanoseconds.
+    pub other_ns: u64,
+    /// The load that sandbag says it got, percent.
+    pub claimed_pct: Option<f64>,
+    /// Busy share by mpstat, percent.
+    pub mpstat_pct: Option<f64>,
+}
+
+/// Adds up; `None` if no time was delivered.
+pub fn close(cpu: u32, before: &CpuClocks, after: &CpuClocks, known: &Known) -> Option<Closing> {
+    let delta = |of: fn(&CpuClocks) -> u64| of(after).saturating_sub(of(before)) as f64;
+    let wall = delta(|c| c.wall_ns);
+    let steal = delta(|c| c.steal_ns);
+    let delivered = wall - steal;
+    if delivered <= 0.0 {
+        return None;
+    }
+    let share = |ns: f64| 100.0 * ns / delivered;
+    let seen = share(delta(|c| c.burner_ns));
+    let found = after.burner_ns > before.burner_ns;
+    let burner_pct = match known.claimed_pct {
+        Some(claimed) if !found => claimed,
+        _ => seen,
+    };
+    let competitors_pct = share(delta(|c| c.competitors_ns));
+    let idle_pct = share(delta(|c| c.idle_ns));
+    let other_pct = share(known.other_ns as f64);
+    let busy = burner_pct + competitors_pct + other_pct;
+    let kernel_points = before
+        .tasks_ns
+        .zip(after.tasks_ns)
+        .map(|(b, a)| share(a.saturating_sub(b) as f64) + idle_pct - 100.0);
+    Some(Closing {
+        cpu,
+        steal_pct: 100.0 * steal / wall,
+        burner_pct,
+        competitors_pct,
+        idle_pct,
+        other_pct,
+        closing_points: busy + idle_pct - 100.0,
+        kernel_points,
+        claim_points: known.claimed_pct.filter(|_| found).map(|c| c - seen),
+        mpstat_points: known.mpstat_pct.map(|m| m - busy),
+    })
+}
+
+/// The value of largest magnitude, with its sign.
+pub fn worst(values: impl Iterator<Item = f64>) -> Option<f64> {
+    values.max_by(|a, b| a.abs().total_cmp(&b.abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clocks(wall: u64, idle: u64, steal: u64, burner: u64, competitors: u64) -> CpuClocks {
+        CpuClocks {
+            wall_ns: wall,
+            idle_ns: idle,
+            steal_ns: steal,
+            burner_ns: burner,
+            competitors_ns: competitors,
+            tasks_ns: None,
+        }
+    }
+
+    #[test]
+    fn parts_that_add_up_close() {
+        let before = clocks(100, 10, 5, 7, 9);
+        let after = clocks(1100, 110, 105, 457, 349);
+        let known = Known {
+            other_ns: 10,
+            claimed_pct: Some(50.1),
+            mpstat_pct: Some(89.0),
+        };
+        let c = close(3, &before, &after, &known).unwrap();
+        assert!(c.closing_points.abs() < 1e-9, "{c:?}");
+        assert!((c.burner_pct - 50.0).abs() < 1e-9);
+        assert!((c.steal_pct - 10.0).abs() < 1e-9);
+        assert!((c.claim_points.unwrap() - 0.1).abs() < 1e-9);
+        assert!((c.mpstat_points.unwrap() - (89.0 - 800.0 / 9.0)).abs() < 1e-9);
+        assert_eq!(c.kernel_points, None);
+    }
+
+    #[test]
+    fn time_that_nobody_admits_to_shows() {
+        let c = close(
+            0,
+            &clocks(0, 0, 0, 0, 0),
+            &clocks(1000, 100, 0, 500, 380),
+            &Known::default(),
+        )
+        .unwrap();
+        assert!((c.closing_points + 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_burner_that_was_not_found_is_believed_and_not_confirmed() {
+        let known = Known {
+            claimed_pct: Some(60.0),
+            ..Known::default()
+        };
+        let c = close(
+            0,
+            &clocks(0, 0, 0, 0, 0),
+            &clocks(1000, 400, 0, 0, 0),
+            &known,
+        )
+        .unwrap();
+        assert!(c.closing_points.abs() < 1e-9);
+        assert_eq!(c.claim_points, None);
+    }
+
+    #[test]
+    fn nothing_delivered_nothing_closed() {
+        let still = clocks(1, 0, 0, 0, 0);
+        assert_eq!(close(0, &still, &still, &Known::default()), None);
+    }
+
+    #[test]
+    fn the_worst_keeps_its_sign() {
+        assert_eq!(worst([0.1, -0.4, 0.3].into_iter()), Some(-0.4));
+        assert_eq!(worst(std::iter::empty()), None);
+    }
+}

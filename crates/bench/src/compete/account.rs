@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Competitors keep their own books: CPU time per CPU, in shared memory.
+//!
+//! cgroup v2 has no per-CPU clock of a group, and a group of the benchmark's
+//! own around the competitors would change what is measured. So every
+//! competitor reads its own CPU clock (`CLOCK_PROCESS_CPUTIME_ID`, ns) after
+//! each small piece of work and adds the difference to the word of the CPU it
+//! is on. A piece is some 50 us, so at most that much is booked late or, after
+//! a migration, on the neighbour. The words lie in a file that the driver maps
+//! too: it reads them in the middle of a run, and they outlive a competitor
+//! that is killed.
+
+use std::fs::{File, OpenOptions};
+use std::num::NonZeroUsize;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context as _, Result, ensure};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use nix::time::{ClockId, clock_gettime};
+
+/// Words per line: one line per CPU, so that CPUs do not share cache lines.
+const LINE: usize = 8;
+/// Words of the first line.
+const STARTED: usize = 0;
+const FAILED: usize = 1;
+
+/// Per-CPU totals of a group of competitors.
+#[derive(Debug)]
+pub struct Account {
+    words: std::ptr::NonNull<libc::c_void>,
+    bytes: NonZeroUsize,
+    cpus: usize,
+}
+
+// SAFETY: the mapping is only accessed through atomics.
+unsafe impl Sync for Account {}
+// SAFETY: as above; the mapping belongs to the process, not to a thread.
+unsafe impl Send for Account {}
+
+impl Account {
+    /// Books in memory that only this process and its children see.
+    pub fn anonymous(cpus: usize) -> Result<Self> {
+        let bytes = size(cpus)?;
+        let (protection, flags) = (
+            ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+            MapFlags::MAP_SHARED,
+        );
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let words =
+            unsafe { mmap_anonymous(None, bytes, protection, flags) }.context("map the account")?;
+        Ok(Self { words, bytes, cpus })
+    }
+
+    /// Creates the file `path` with empty books, readable and writable for
+    /// everyone: the competitors may run as another user.
+    pub fn create(path: &Path, cpus: usize) -> Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o666)
+            .open(path)
+            .with_context(|| format!("create {}", path.display()))?;
+        file.set_len(size(cpus)?.get() as u64)
+            .with_context(|| format!("size {}", path.display()))?;
+        Self::map(&file, cpus)
+    }
+
+    /// Maps the books that [`Self::create`] made for the same number of CPUs.
+    pub fn open(path: &Path, cpus: usize) -> Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(path)
+            .with_context(|| format!("open {}", path.display()))?;
+        let length = file.metadata()?.len();
+        ensure!(
+            length == size(cpus)?.get() as u64,
+            "{} has {length} bytes, which is not an account of {cpus} CPUs",
+            path.display()
+        );
+        Self::map(&file, cpus)
+    }
+
+    fn map(file: &File, cpus: usize) -> Result<Self> {
+        let bytes = size(cpus)?;
+        let (protection, flags) = (
+            ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+            MapFlags::MAP_SHARED,
+        );
+        // SAFETY: a new mapping; the file has this size and nobody shrinks it.
+        let words =
+            unsafe { mmap(None, bytes, protection, flags, file, 0) }.context("map the account")?;
+        Ok(Self { words, bytes, cpus })
+    }
+
+    fn word(&self, index: usize) -> &AtomicU64 {
+        debug_assert!(index * size_of::<u64>() < self.bytes.get());
+        // SAFETY: inside the mapping, aligned (the mapping is to a page), and
+        // every access anywhere is atomic.
+        unsafe { &*self.words.as_ptr().cast::<AtomicU64>().add(index) }
+    }
+
+    /// Adds CPU time to a CPU.
+    pub fn add(&self, cpu: usize, ns: u64) {
+        let cpu = cpu.min(self.cpus - 1);
+        self.word((1 + cpu) * LINE).fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// CPU time of every CPU so far, nanoseconds.
+    pub fn totals_ns(&self) -> Vec<u64> {
+        (0..self.cpus).map(|cpu| self.cpu_ns(cpu)).collect()
+    }
+
+    /// CPU time of one CPU so far, nanoseconds; 0 for one that is not there.
+    pub fn cpu_ns(&self, cpu: usize) -> u64 {
+        if cpu >= self.cpus {
+            return 0;
+        }
+        self.word((1 + cpu) * LINE).load(Ordering::Relaxed)
+    }
+
+    /// A competitor says that it is running.
+    pub fn has_started(&self) {
+        self.word(STARTED).fetch_add(1, Ordering::Release);
+    }
+
+    /// How many have said so.
+    pub fn started(&self) -> u64 {
+        self.word(STARTED).load(Ordering::Acquire)
+    }
+
+    /// A competitor says that it could not become what it should be.
+    pub fn has_failed(&self) {
+        self.word(FAILED).fetch_add(1, Ordering::Release);
+    }
+
+    /// How many have said so.
+    pub fn failed(&self) -> u64 {
+        self.word(FAILED).load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        // SAFETY: our mapping, of this length; no reference outlives `self`.
+        // Failure leaves a mapping behind, which the exit of the process ends.
+        let _ = unsafe { munmap(self.words, self.bytes.get()) };
+    }
+}
+
+fn size(cpus: usize) -> Result<NonZeroUsize> {
+    ensure!(cpus > 0, "no CPUs");
+    NonZeroUsize::new((1 + cpus) * LINE * size_of::<u64>()).context("no CPUs")
+}
+
+/// Books the time of the calling process, difference by difference. One per
+/// process: it begins with what the process has used since it was forked.
+#[derive(Debug)]
+pub struct Meter<'a> {
+    account: &'a Account,
+    booked_ns: u64,
+}
+
+impl<'a> Meter<'a> {
+    /// A meter of the calling process.
+    pub fn new(account: &'a Account) -> Self {
+        Self {
+            account,
+            booked_ns: 0,
+        }
+    }
+
+    /// Books what was used since the last call, on the CPU we are on now.
+    pub fn book(&mut self) {
+        let now = own_cpu_ns();
+        // SAFETY: no arguments, no memory.
+        let cpu = unsafe { libc::sched_getcpu() };
+        self.account.add(
+            usize::try_from(cpu).unwrap_or(0),
+            now.saturating_sub(self.booked_ns),
+        );
+        self.booked_ns = now;
+    }
+}
+
+/// CPU time of the calling process, nanoseconds.
+pub fn own_cpu_ns() -> u64 {
+    clock_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// `CLOCK_MONOTONIC`, nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    clock_ns(ClockId::CLOCK_MONOTONIC)
+}
+
+fn clock_ns(clock: ClockId) -> u64 {
+    // These two clocks always exist and do not fail.
+    clock_gettime(clock).map_or(0, |t| {
+        (t.tv_sec() as u64) * 1_000_000_000 + t.tv_nsec() as u64
+    })
+}
+
+/// Number of CPUs the kernel is configured for: the size of the books.
+pub fn configured_cpus() -> usize {
+    nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_CONF)
+        .ok()
+        .flatten()
+        .and_then(|n| usize::try_from(n).ok())
+        .unwrap_or(1)
+        .max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_mappings_of_one_file_are_the_same_books() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("account");
+        let ours = Account::create(&path, 3).unwrap();
+        let theirs = Account::open(&path, 3).unwrap();
+        theirs.add(0, 5);
+        theirs.add(2, 7);
+        theirs.add(99, 1);
+        theirs.has_started();
+        assert_eq!(ours.totals_ns(), [5, 0, 8]);
+        assert_eq!((ours.started(), ours.failed()), (1, 0));
+        assert_eq!(ours.cpu_ns(3), 0);
+    }
+
+    #[test]
+    fn books_of_another_size_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("account");
+        Account::create(&path, 3).unwrap();
+        assert!(Account::open(&path, 4).is_err());
+        assert!(Account::anonymous(0).is_err());
+    }
+
+    #[test]
+    fn a_meter_books_all_of_the_processs_time() {
+        let account = Account::anonymous(configured_cpus()).unwrap();
+        let mut meter = Meter::new(&account);
+        meter.book();
+        meter.book();
+        let booked: u64 = account.totals_ns().iter().sum();
+        assert!(booked > 0 && booked <= own_cpu_ns());
+    }
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a competitor does. Every kind ends by itself at its deadline, books
+//! its CPU time, and is bounded in what it takes besides CPU time.
+
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::ValueEnum;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::{ForkResult, Pid, fork};
+
+use super::account::{Account, Meter, configured_cpus, monotonic_ns, own_cpu_ns};
+
+/// Kinds of competitors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Keeps a CPU busy.
+    Spin,
+    /// A third each of spinners, of tasks that run 0.3 ms and sleep 0.7 ms,
+    /// and of tasks that fork ten short-lived children every 10 ms.
+    Mixed,
+    /// Spinners at nice +10.
+    NicePlus,
+    /// Spinners at nice -10.
+    NiceMinus,
+    /// Spinners of `SCHED_BATCH`.
+    Batch,
+    /// Spinners of `SCHED_IDLE`.
+    Idle,
+    /// Spinners, and on each CPU one `SCHED_FIFO` task that runs 2 ms in 10.
+    Realtime,
+    /// Write to one page after the other of a quarter of the available
+    /// memory, at most 2 GiB in all.
+    Memory,
+    /// Write 256 KiB and wait until it is on the disk, again and again.
+    Disk,
+    /// In turn a timer every 50 us and datagrams over the loopback device.
+    Interrupts,
+}
+
+/// Busy time of a real-time competitor per [`REALTIME_PERIOD_NS`].
+const REALTIME_BUSY_NS: u64 = 2_000_000;
+/// Period of a real-time competitor: with [`REALTIME_BUSY_NS`] a duty of 20 %.
+const REALTIME_PERIOD_NS: u64 = 10_000_000;
+/// Most memory that all memory competitors touch together.
+const MEMORY_LIMIT: u64 = 2 << 30;
+/// A disk competitor begins again at the start of its file here.
+const DISK_FILE: u64 = 32 << 20;
+/// Children per burst of a fork storm.
+const STORM: usize = 10;
+/// Datagrams per burst, with a millisecond of sleep after it.
+const DATAGRAMS: usize = 32;
+
+/// What a competitor is given.
+#[derive(Debug, Clone, Copy)]
+pub struct Job {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its number, from 0.
+    pub index: usize,
+    /// How many there are.
+    pub of: usize,
+    /// When to end, `CLOCK_MONOTONIC`.
+    pub until_ns: u64,
+}
+
+impl Job {
+    /// Sets the scheduling class, says "started", works, and returns at the
+    /// deadline.
+    pub fn run(&self, account: &Account) -> Result<()> {
+        let mut meter = Meter::new(account);
+        self.become_kind()?;
+        meter.book();
+        account.has_started();
+        match self.kind {
+            Kind::Mixed if self.index % 3 == 1 => self.sleep_and_run(&mut meter),
+            Kind::Mixed if self.index % 3 == 2 => self.fork_storm(&mut meter, account)?,
+            Kind::Realtime if self.is_realtime() => self.realtime(&mut meter),
+            Kind::Memory => self.touch_memory(&mut meter)?,
+            Kind::Disk => self.write_disk(&mut meter)?,
+            Kind::Interrupts if self.index.is_multiple_of(2) => self.short_timers(&mut meter),
+            Kind::Interrupts => self.datagrams(&mut meter)?,
+            _ => self.spin(&mut meter),
+        }
+        meter.book();
+        Ok(())
+    }
+
+    fn is_realtime(&self) -> bool {
+        self.index < realtime_tasks(self.kind)
+    }
+
+    fn become_kind(&self) -> Result<()> {
+        match self.kind {
+            Kind::NicePlus => set_nice(10),
+            Kind::NiceMinus => set_nice(-10),
+            Kind::Batch => set_policy(libc::SCHED_BATCH, 0),
+            Kind::Idle => set_policy(libc::SCHED_IDLE, 0),
+            Kind::Realtime if self.is_realtime() => {
+                let mut set = CpuSet::new();
+                set.set(self.index)?;
+                sched_setaffinity(Pid::from_raw(0), &set).context("sched_setaffinity")?;
+                set_policy(libc::SCHED_FIFO, 1)
+            }
+            // First in line should memory ever run out.
+            Kind::Memory => std::fs::write("/proc/self/oom_score_adj", "1000")
+                .context("write 1000 to /proc/self/oom_score_adj"),
+            _ => Ok(()),
+        }
+    }
+
+    fn over(&self) -> bool {
+        monotonic_ns() >= self.until_ns
+    }
+
+    fn spin(&self, meter: &mut Meter<'_>) {
+        while !self.over() {
+            burn();
+            meter.book();
+        }
+    }
+
+    fn sleep_and_run(&self, meter: &mut Meter<'_>) {
+        while !self.over() {
+            burn_for(300_000);
+            meter.book();
+            std::thread::sleep(Duration::from_micros(700));
+        }
+    }
+
+    /// Bounded twice: by its CPU clock, and by the wall clock in case that the
+    /// CPU clock stands still (steal).
+    fn realtime(&self, meter: &mut Meter<'_>) {
+        let mut next = monotonic_ns();
+        while !self.over() {
+            let (cpu, wall) = (own_cpu_ns(), monotonic_ns());
+            while own_cpu_ns() - cpu < REALTIME_BUSY_NS
+                && monotonic_ns() - wall < 2 * REALTIME_BUSY_NS
+            {
+                burn();
+            }
+            meter.book();
+            next = (next + REALTIME_PERIOD_NS).max(monotonic_ns() + REALTIME_BUSY_NS);
+            sleep_until(next);
+        }
+    }
+
+    fn fork_storm(&self, meter: &mut Meter<'_>, account: &Account) -> Result<()> {
+        // A child's end (tearing down its memory) comes after its last entry;
+        // wait4 knows the whole, and the child's own entry knows the CPU.
+        let entries = Account::anonymous(configured_cpus())?;
+        while !self.over() {
+            for _ in 0..STORM {
+                let before = entries.totals_ns();
+                // SAFETY: this process has one thread, so the child may use
+                // everything it finds.
+                match unsafe { fork() }.context("fork")? {
+                    ForkResult::Child => {
+                        let mut own = Meter::new(&entries);
+                        burn_for(200_000);
+                        own.book();
+                        // SAFETY: ends the child without running the
+                        // destructors of what it shares with its parent.
+                        unsafe { libc::_exit(0) }
+                    }
+                    ForkResult::Parent { child } => {
+                        let whole = wait_and_account(child)?;
+                        book_child(account, &before, &entries.totals_ns(), whole);
+                    }
+                }
+                meter.book();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    fn touch_memory(&self, meter: &mut Meter<'_>) -> Result<()> {
+        let info = std::fs::read_to_string("/proc/meminfo").context("read /proc/meminfo")?;
+        let bytes = memory_share(&info, self.of).context("no MemAvailable in /proc/meminfo")?;
+        let mut memory = vec![0u8; bytes];
+        let mut round = 0u8;
+        loop {
+            round = round.wrapping_add(1);
+            for pages in memory.chunks_mut(256 * 4096) {
+                for page in pages.chunks_mut(4096) {
+                    page[0] = std::hint::black_box(round);
+                }
+                meter.book();
+                if self.over() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn write_disk(&self, meter: &mut Meter<'_>) -> Result<()> {
+        // Unlinked from the start: nothing is left whatever happens.
+        let mut file: File = tempfile::tempfile_in("/var/tmp")
+            .or_else(|_| tempfile::tempfile())
+            .context("make a temporary file")?;
+        let block = vec![0x5au8; 256 << 10];
+        let mut written = 0;
+        while !self.over() {
+            file.write_all(&block)
+                .and_then(|()| file.sync_data())
+                .context("write to a temporary file")?;
+            written += block.len() as u64;
+            if written >= DISK_FILE {
+                file.rewind()?;
+                written = 0;
+            }
+            meter.book();
+        }
+        Ok(())
+    }
+
+    fn short_timers(&self, meter: &mut Meter<'_>) {
+        // The default slack of 50 us would double the period.
+        let _ = nix::sys::prctl::set_timerslack(1);
+        while !self.over() {
+            std::thread::sleep(Duration::from_micros(50));
+            meter.book();
+        }
+    }
+
+    fn datagrams(&self, meter: &mut Meter<'_>) -> Result<()> {
+        let socket = UdpSocket::bind("127.0.0.1:0").context("bind to 127.0.0.1")?;
+        socket.connect(socket.local_addr()?)?;
+        socket.set_read_timeout(Some(Duration::from_millis(20)))?;
+        let mut buffer = [0u8; 64];
+        while !self.over() {
+            for _ in 0..DATAGRAMS {
+                // A datagram may be lost when buffers are short: not an error
+                // of the competitor, whose purpose is the interrupt.
+                let _ = socket.send(&buffer);
+                let _ = socket.recv(&mut buffer);
+            }
+            meter.book();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+}
+
+/// How many real-time tasks a kind adds in front of the `N` asked for.
+pub fn realtime_tasks(kind: Kind) -> usize {
+    match kind {
+        Kind::Realtime => configured_cpus().min(CpuSet::count()),
+        _ => 0,
+    }
+}
+
+/// Some 20 to 50 us of arithmetic.
+pub fn burn() {
+    let mut x = 1u64;
+    for i in 0..16_000u64 {
+        x = std::hint::black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i));
+    }
+}
+
+fn burn_for(ns: u64) {
+    let start = own_cpu_ns();
+    while own_cpu_ns() - start < ns {
+        burn();
+    }
+}
+
+/// Sleeps until `CLOCK_MONOTONIC` reads `ns`.
+pub fn sleep_until(ns: u64) {
+    let at = libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: `at` is valid for the call; no remaining time is asked for with
+    // an absolute deadline. An interrupted sleep is resumed.
+    while unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &raw const at,
+            std::ptr::null_mut(),
+        )
+    } == libc::EINTR
+    {}
+}
+
+fn set_nice(nice: i32) -> Result<()> {
+    // SAFETY: no memory is involved; `who` 0 is the caller.
+    let rc = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    nix::errno::Errno::result(rc)
+        .map(drop)
+        .with_context(|| format!("setpriority({nice})"))
+}
+
+/// Gives the calling thread a scheduling policy.
+pub fn set_policy(policy: i32, priority: i32) -> Result<()> {
+    let parameter = libc::sched_param {
+        sched_priority: priority,
+    };
+    // SAFETY: `parameter` is valid for the call; pid 0 is the caller.
+    let rc = unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) };
+    nix::errno::Errno::result(rc)
+        .map(drop)
+        .with_context(|| format!("sched_setscheduler(policy {policy}, priority {priority})"))
+}
+
+/// Reaps a child and returns its CPU time, nanoseconds.
+fn wait_and_account(child: Pid) -> Result<u64> {
+    let mut status = 0;
+    // SAFETY: rusage is plain data, for which zeroes are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are valid for the call.
+        let rc = unsafe { libc::wait4(child.as_raw(), &raw mut status, 0, &raw mut usage) };
+        match nix::errno::Errno::result(rc) {
+            Ok(_) => return Ok(timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime)),
+            Err(nix::errno::Errno::EINTR) => {}
+            Err(e) => return Err(e).context("wait4"),
+        }
+    }
+}
+
+fn timeval_ns(t: libc::timeval) -> u64 {
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000
+}
+
+/// Books the whole time of a child on the CPU where it made its own entry.
+fn book_child(account: &Account, before: &[u64], after: &[u64], whole_ns: u64) {
+    let cpu = before.iter().zip(after).position(|(b, a)| a > b);
+    account.add(cpu.unwrap_or(0), whole_ns);
+}
+
+/// Bytes for each of `of` memory competitors, given /proc/meminfo.
+fn memory_share(meminfo: &str, of: usize) -> Option<usize> {
+    let line = meminfo
+        .lines()
+        .find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    let bytes = (kib * 1024 / 4).min(MEMORY_LIMIT) / of.max(1) as u64;
+    usize::try_from(bytes.max(4096)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded_by_a_quarter_and_by_two_gib() {
+        let info = "MemTotal:  16000000 kB\nMemAvailable:    400000 kB\n";
+        assert_eq!(memory_share(info, 1), Some(100_000 * 1024));
+        assert_eq!(memory_share(info, 10), Some(10_000 * 1024));
+        let large = "MemAvailable: 400000000 kB\n";
+        assert_eq!(memory_share(large, 4), Some(512 << 20));
+        assert_eq!(memory_share("MemTotal: 1 kB\n", 1), None);
+    }
+
+    #[test]
+    fn a_childs_whole_time_goes_to_the_cpu_it_was_on() {
+        let account = Account::anonymous(3).unwrap();
+        book_child(&account, &[1, 2, 3], &[1, 2, 9], 70);
+        assert_eq!(account.totals_ns(), [0, 0, 70]);
+    }
+
+    #[test]
+    fn real_time_competitors_never_come_near_a_whole_cpu() {
+        const { assert!(REALTIME_BUSY_NS * 5 <= REALTIME_PERIOD_NS) };
+    }
+
+    #[test]
+    fn spinners_end_at_their_deadline_and_book() {
+        let account = Account::anonymous(configured_cpus()).unwrap();
+        let job = Job {
+            kind: Kind::Spin,
+            index: 0,
+            of: 1,
+            until_ns: monotonic_ns() + 5_000_000,
+        };
+        job.run(&account).unwrap();
+        assert_eq!(account.started(), 1);
+        assert!(account.totals_ns().iter().sum::<u64>() > 0);
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag-bench compete KIND N SECONDS`: competitors in one binary.
+//!
+//! A parent forks N processes, waits for them and prints one line of JSON:
+//! when they ran, their CPU time per CPU by their own clocks, and the same in
+//! all as the kernel's `getrusage` has it. The parent sleeps meanwhile.
+
+pub mod account;
+pub mod kinds;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitStatus, wait};
+use nix::unistd::{ForkResult, Pid, fork, setsid};
+use sandbag_kernel::CpuList;
+use serde::{Deserialize, Serialize};
+
+use account::{Account, configured_cpus, monotonic_ns};
+use kinds::{Job, Kind, realtime_tasks};
+
+/// Arguments of `compete`.
+#[derive(Debug, Args)]
+pub struct CompeteArgs {
+    /// What the competitors do
+    #[arg(value_enum)]
+    pub kind: Kind,
+    /// How many; 0 waits and does nothing
+    pub count: usize,
+    /// How long, at most an hour
+    #[arg(value_parser = seconds)]
+    pub seconds: f64,
+    /// Pin all of them to these CPUs
+    #[arg(long)]
+    pub cpus: Option<CpuList>,
+    /// Keep the books in this file, which the driver made
+    #[arg(long)]
+    pub account: Option<PathBuf>,
+    /// One session per competitor, so that each is an autogroup of its own
+    #[arg(long)]
+    pub sessions: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if s > 0.0 && s <= 3600.0 => Ok(s),
+        _ => Err("not a number of seconds between 0 and 3600".to_owned()),
+    }
+}
+
+/// The line of JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Competitors asked for.
+    pub count: usize,
+    /// Competitors that could not run as asked.
+    pub failed: u64,
+    /// `CLOCK_MONOTONIC` at the start, nanoseconds.
+    pub start_ns: u64,
+    /// Wall time from start to the last one's end, nanoseconds.
+    pub wall_ns: u64,
+    /// Their CPU time by CPU number, by their own clocks, nanoseconds.
+    pub cpu_ns: Vec<u64>,
+    /// Their CPU time in all, by `getrusage` of the parent, nanoseconds.
+    pub rusage_ns: u64,
+}
+
+/// Runs the competitors to their end.
+pub fn compete(args: &CompeteArgs) -> Result<()> {
+    let cpus = configured_cpus();
+    let account = match &args.account {
+        Some(path) => Account::open(path, cpus)?,
+        None => Account::anonymous(cpus)?,
+    };
+    if let Some(list) = &args.cpus {
+        let mut set = CpuSet::new();
+        for cpu in list.iter() {
+            set.set(cpu as usize)
+                .with_context(|| format!("CPU {cpu}"))?;
+        }
+        sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("pin to CPUs {list}"))?;
+    }
+    let start_ns = monotonic_ns();
+    let until_ns = start_ns + (args.seconds * 1e9) as u64;
+    let of = match args.count {
+        0 => 0,
+        n => n + realtime_tasks(args.kind),
+    };
+    for index in 0..of {
+        let job = Job {
+            kind: args.kind,
+            index,
+            of,
+            until_ns,
+        };
+        start(&job, &account, args.sessions)?;
+    }
+    if of == 0 {
+        account.has_started();
+        kinds::sleep_until(until_ns);
+    }
+    wait_for_all(&account)?;
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
+    let totals = Totals {
+        count: args.count,
+        failed: account.failed(),
+        start_ns,
+        wall_ns: monotonic_ns() - start_ns,
+        cpu_ns: account.totals_ns(),
+        rusage_ns: [usage.user_time(), usage.system_time()]
+            .iter()
+            .map(|t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_usec() as u64 * 1_000)
+            .sum(),
+    };
+    println!("{}", serde_json::to_string(&totals)?);
+    if totals.failed > 0 {
+        bail!("{} of {of} competitors could not run", totals.failed);
+    }
+    Ok(())
+}
+
+fn start(job: &Job, account: &Account, session: bool) -> Result<()> {
+    let parent = Pid::this();
+    // SAFETY: this process has one thread, so the child may use everything it
+    // finds.
+    match unsafe { fork() }.context("fork")? {
+        ForkResult::Parent { .. } => Ok(()),
+        ForkResult::Child => {
+            let outcome = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
+                .context("prctl(PR_SET_PDEATHSIG)")
+                .and_then(|()| {
+                    // The parent may have died before the line above.
+                    if nix::unistd::getppid() != parent {
+                        bail!("the parent has gone");
+                    }
+                    if session {
+                        setsid().context("setsid")?;
+                    }
+                    job.run(account)
+                });
+            let code = match outcome {
+                Ok(()) => 0,
+                Err(e) => {
+                    account.has_failed();
+                    eprintln!("sandbag-bench: competitor {}: {e:#}", job.index);
+                    1
+                }
+            };
+            // SAFETY: ends the child without running the parent's destructors.
+            unsafe { libc::_exit(code) }
+        }
+    }
+}
+
+fn wait_for_all(account: &Account) -> Result<()> {
+    loop {
+        match wait() {
+            // A killed competitor did not run as asked either.
+            Ok(WaitStatus::Signaled(..)) => account.has_failed(),
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(nix::errno::Errno::ECHILD) => return Ok(()),
+            Err(e) => return Err(e).context("wait"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_bounded() {
+        assert!(seconds("0.5").is_ok());
+        for bad in ["0", "-1", "nan", "3601", "inf", "x"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+}

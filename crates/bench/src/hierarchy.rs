@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Moves the cpu controllers of a machine from cgroup v1 to v2 and back.
+//!
+//! A machine that mounts v1 `cpu`, `cpuset` and `cpuacct` beside a v2 tree
+//! gives these controllers to the v2 tree a moment after the v1 hierarchies
+//! are unmounted, and takes them back when they are mounted again; so both
+//! versions can be measured on one kernel. This changes the whole machine, so
+//! it is done only where `SANDBAG_DISPOSABLE=1` says that it may be spoilt,
+//! only if the hierarchies have no groups (they would keep the controllers),
+//! and it is undone whatever happens:
+//!
+//! - what was mounted is written to [`JOURNAL`] first;
+//! - a helper process of its own session holds a pipe to the benchmark and
+//!   mounts everything again when the pipe closes, on success, on an error and
+//!   when the benchmark is killed;
+//! - if the helper is killed too, the next start and `sandbag-bench clean` do
+//!   it from the journal.
+//!
+//! The way back first disables the controllers in every group of the v2 tree:
+//! the kernel answers EBUSY to a v1 mount while a v2 group has them, and for a
+//! moment afterwards, hence the retries.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::signal::{SigHandler, Signal, signal};
+use sandbag_kernel::Root;
+use serde::{Deserialize, Serialize};
+
+use crate::mounts::{Mount, cgroup_mounts, v2_mount};
+
+/// What was mounted before the switch; exists exactly while it is not undone.
+pub const JOURNAL: &str = "/run/sandbag-bench/mounts.json";
+/// Controllers that move.
+const MOVED: [&str; 3] = ["cpu", "cpuset", "cpuacct"];
+/// Of these, the ones that v2 knows by name (cpuacct is part of it always).
+const ENABLED: [&str; 2] = ["cpu", "cpuset"];
+/// How long the kernel may take to hand the controllers over.
+const HAND_OVER: Duration = Duration::from_secs(10);
+/// How long the way back may take; sandbag's own guardian needs up to 2 s to
+/// take down a run that was killed.
+const WAY_BACK: Duration = Duration::from_secs(60);
+
+/// The v1 mounts to take away and to put back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saved {
+    mounts: Vec<Mount>,
+    v2: PathBuf,
+}
+
+impl Saved {
+    /// The plan for a machine with these mounts.
+    fn plan(mounts: &[Mount]) -> Result<Self> {
+        let v2 = v2_mount(mounts)
+            .context("no cgroup2 tree is mounted: mount one to measure v2")?
+            .to_owned();
+        let moved: Vec<Mount> = mounts
+            .iter()
+            .filter(|m| m.kind == "cgroup" && MOVED.iter().any(|c| m.has(c)))
+            .cloned()
+            .collect();
+        ensure!(
+            !moved.is_empty(),
+            "cpu is not mounted as cgroup v1: this machine is on v2 already, leave out --v2"
+        );
+        for m in &moved {
+            let (_, data) = split_options(&m.options);
+            ensure!(
+                data.split(',').all(|o| MOVED.contains(&o)),
+                "{} is mounted with `{data}`, of which only {} may be moved",
+                m.target.display(),
+                MOVED.join(", ")
+            );
+        }
+        Ok(Self { mounts: moved, v2 })
+    }
+
+    /// The saved mounts that are not among `now`.
+    fn missing<'a>(&'a self, now: &[Mount]) -> Vec<&'a Mount> {
+        self.mounts.iter().filter(|m| !now.contains(m)).collect()
+    }
+}
+
+/// Splits mount options into flags and the file system's own.
+fn split_options(options: &str) -> (MsFlags, String) {
+    let mut flags = MsFlags::empty();
+    let mut data = Vec::new();
+    for option in options.split(',') {
+        match option {
+            "rw" => {}
+            "ro" => flags |= MsFlags::MS_RDONLY,
+            "nosuid" => flags |= MsFlags::MS_NOSUID,
+            "nodev" => flags |= MsFlags::MS_NODEV,
+            "noexec" => flags |= MsFlags::MS_NOEXEC,
+            "noatime" => flags |= MsFlags::MS_NOATIME,
+            "nodiratime" => flags |= MsFlags::MS_NODIRATIME,
+            "relatime" => flags |= MsFlags::MS_RELATIME,
+            own => data.push(own),
+        }
+    }
+    (flags, data.join(","))
+}
+
+/// Refuses hierarchies that have groups: unmounted, they would live on and
+/// keep their controllers.
+fn refuse_groups(root: &Root, saved: &Saved) -> Result<()> {
+    for m in &saved.mounts {
+        let groups = children(&root.path(&m.target));
+        if let Some(group) = groups.first() {
+            bail!(
+                "{} exists: the controllers can only be moved while the v1 hierarchies have no groups",
+                group.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Directories directly below `path`, sorted; none where it cannot be read.
+fn children(path: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+        .map(|e| e.path())
+        .collect();
+    found.sort();
+    found
+}
+
+/// Disables the moved controllers in `group` and below, deepest first.
+fn disable_below(group: &Path) -> Result<()> {
+    for child in children(group) {
+        disable_below(&child)?;
+    }
+    let control = group.join("cgroup.subtree_control");
+    let enabled =
+        fs::read_to_string(&control).with_context(|| format!("read {}", control.display()))?;
+    for controller in ENABLED {
+        if enabled.split_whitespace().any(|c| c == controller) {
+            sandbag_kernel::root::write(&control, format!("-{controller}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn current_mounts(root: &Root) -> Result<Vec<Mount>> {
+    Ok(cgroup_mounts(&root.read("/proc/self/mounts")?))
+}
+
+/// The machine is on v2 while this lives.
+#[derive(Debug)]
+pub struct OnV2 {
+    helper: Child,
+    pipe: Option<ChildStdin>,
+}
+
+impl OnV2 {
+    /// Switches. `program` is this program, for the helper.
+    pub fn switch(program: &Path) -> Result<Self> {
+        ensure!(
+            std::env::var_os("SANDBAG_DISPOSABLE").is_some_and(|v| v == "1"),
+            "--v2 moves the machine's cgroup controllers: set SANDBAG_DISPOSABLE=1 if it may be spoilt"
+        );
+        ensure!(nix::unistd::geteuid().is_root(), "--v2 needs root");
+        let root = Root::default();
+        let saved = Saved::plan(&current_mounts(&root)?)?;
+        refuse_groups(&root, &saved)?;
+        write_journal(&saved)?;
+        let this = match Self::start_helper(program) {
+            Ok(this) => this,
+            Err(e) => {
+                // Nothing was moved yet: this only removes the journal.
+                restore()?;
+                return Err(e);
+            }
+        };
+        // From here on, dropping `this` undoes everything.
+        for m in &saved.mounts {
+            umount2(&m.target, MntFlags::empty())
+                .with_context(|| format!("unmount {}", m.target.display()))?;
+        }
+        wait_for_controllers(&saved.v2.join("cgroup.controllers"))?;
+        let control = saved.v2.join("cgroup.subtree_control");
+        for controller in ENABLED {
+            sandbag_kernel::root::write(&control, format!("+{controller}"))?;
+        }
+        Ok(this)
+    }
+
+    fn start_helper(program: &Path) -> Result<Self> {
+        let mut command = Command::new(program);
+        command
+            .arg("hierarchy-guard")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        // SAFETY: setsid is async-signal-safe.
+        unsafe {
+            command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?));
+        }
+        let mut helper = command.spawn().context("start the helper")?;
+        let pipe = helper.stdin.take();
+        let mut line = String::new();
+        if let Some(output) = helper.stdout.take() {
+            BufReader::new(output).read_line(&mut line)?;
+        }
+        ensure!(line == "ready\n", "the helper did not start");
+        Ok(Self { helper, pipe })
+    }
+
+    /// Puts everything back and says whether that succeeded.
+    pub fn back(mut self) -> Result<()> {
+        self.undo()
+    }
+
+    fn undo(&mut self) -> Result<()> {
+        if self.pipe.take().is_none() {
+            return Ok(());
+        }
+        let status = self.helper.wait().context("wait for the helper")?;
+        ensure!(
+            status.success(),
+            "the cgroup mounts were not restored: run `sandbag-bench clean`"
+        );
+        Ok(())
+    }
+}
+
+impl Drop for OnV2 {
+    fn drop(&mut self) {
+        if let Err(e) = self.undo() {
+            eprintln!("sandbag-bench: {e:#}");
+        }
+    }
+}
+
+/// `sandbag-bench hierarchy-guard`: waits for the end of the pipe, then puts
+/// the mounts back.
+pub fn guard() -> Result<()> {
+    for s in [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGPIPE,
+    ] {
+        // SAFETY: ignoring a signal installs no handler.
+        unsafe { signal(s, SigHandler::SigIgn) }.context("ignore signals")?;
+    }
+    println!("ready");
+    let mut nothing = Vec::new();
+    // An error on the pipe is an end of it, too.
+    let _ = std::io::stdin().read_to_end(&mut nothing);
+    restore().map(drop)
+}
+
+/// Puts the mounts back if the journal says that they were moved; true if
+/// there was something to do.
+pub fn restore() -> Result<bool> {
+    let text = match fs::read_to_string(JOURNAL) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(e).with_context(|| format!("read {JOURNAL}")),
+    };
+    let saved: Saved =
+        serde_json::from_str(&text).with_context(|| format!("understand {JOURNAL}"))?;
+    let root = Root::default();
+    let give_up = Instant::now() + WAY_BACK;
+    loop {
+        match restore_once(&root, &saved) {
+            Ok(()) => break,
+            Err(e) if Instant::now() > give_up => return Err(e),
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+    fs::remove_file(JOURNAL).with_context(|| format!("remove {JOURNAL}"))?;
+    Ok(true)
+}
+
+fn restore_once(root: &Root, saved: &Saved) -> Result<()> {
+    if saved.missing(&current_mounts(root)?).is_empty() {
+        return Ok(());
+    }
+    disable_below(&saved.v2)?;
+    for m in saved.missing(&current_mounts(root)?) {
+        let (flags, data) = split_options(&m.options);
+        mount(
+            Some(m.source.as_str()),
+            &m.target,
+            Some(m.kind.as_str()),
+            flags,
+            Some(data.as_str()),
+        )
+        .with_context(|| format!("mount {data} at {}", m.target.display()))?;
+    }
+    let now = current_mounts(root)?;
+    if let Some(m) = saved.missing(&now).first() {
+        bail!(
+            "{} is not mounted with `{}` again",
+            m.target.display(),
+            m.options
+        );
+    }
+    Ok(())
+}
+
+fn write_journal(saved: &Saved) -> Result<()> {
+    let path = Path::new(JOURNAL);
+    ensure!(
+        !path.exists(),
+        "{JOURNAL} exists: another run is on v2, or one was killed; see `sandbag-bench clean`"
+    );
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
+    }
+    // Whole or not at all.
+    let draft = path.with_extension("new");
+    fs::write(&draft, serde_json::to_string_pretty(saved)?)
+        .and_then(|()| fs::rename(&draft, path))
+        .with_context(|| format!("write {JOURNAL}"))
+}
+
+fn wait_for_controllers(file: &Path) -> Result<()> {
+    let give_up = Instant::now() + HAND_OVER;
+    loop {
+        let there = sandbag_kernel::root::read(file)?;
+        if ENABLED
+            .iter()
+            .all(|c| there.split_whitespace().any(|t| t == *c))
+        {
+            return Ok(());
+        }
+        if Instant::now() > give_up {
+            bail!(
+                "{} still lacks cpu and cpuset after {HAND_OVER:?}: \
+                 another mount namespace may hold the v1 hierarchies",
+                file.display()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mounts::tests::HYBRID;
+
+    #[test]
+    fn the_plan_takes_the_cpu_controllers_and_nothing_else() {
+        let saved = Saved::plan(&cgroup_mounts(HYBRID)).unwrap();
+        let targets: Vec<_> = saved.mounts.iter().map(|m| m.target.clone()).collect();
+        assert_eq!(
+            targets,
+            ["cpu", "cpuacct", "cpuset"].map(|c| Path::new("/sys/fs/cgroup").join(c))
+        );
+        assert_eq!(saved.v2, Path::new("/sys/fs/cgroup/unified"));
+        let text = serde_json::to_string(&saved).unwrap();
+        assert_eq!(serde_json::from_str::<Saved>(&text).unwrap(), saved);
+    }
+
+    #[test]
+    fn controllers_mounted_together_with_others_stay() {
+        let text = HYBRID.replace("relatime,cpuacct", "relatime,cpuacct,memory");
+        let e = Saved::plan(&cgroup_mounts(&text)).unwrap_err();
+        assert!(e.to_string().contains("cpuacct,memory"), "{e}");
+    }
+
+    #[test]
+    fn nothing_to_move_or_nowhere_to_move_it() {
+        let only_v1: String = HYBRID.lines().take(6).map(|l| format!("{l}\n")).collect();
+        assert!(Saved::plan(&cgroup_mounts(&only_v1)).is_err());
+        let only_v2 = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        let e = Saved::plan(&cgroup_mounts(only_v2)).unwrap_err();
+        assert!(e.to_string().contains("v2 already"), "{e}");
+    }
+
+    #[test]
+    fn what_is_missing_is_found_by_place_and_options() {
+        let before = cgroup_mounts(HYBRID);
+        let saved = Saved::plan(&before).unwrap();
+        assert!(saved.missing(&before).is_empty());
+        let mut now = before;
+        now.retain(|m| !m.has("cpuset"));
+        now.reverse();
+        let missing = saved.missing(&now);
+        assert_eq!(missing.len(), 1);
+        assert!(missing[0].has("cpuset"));
+    }
+
+    #[test]
+    fn options_become_flags_and_data() {
+        let (flags, data) = split_options("rw,nosuid,nodev,noexec,relatime,cpu,cpuacct");
+        assert_eq!(data, "cpu,cpuacct");
+        assert_eq!(
+            flags,
+            MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RELATIME
+        );
+    }
+
+    #[test]
+    fn hierarchies_with_groups_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        let saved = Saved::plan(&cgroup_mounts(HYBRID)).unwrap();
+        refuse_groups(&root, &saved).unwrap();
+        fs::create_dir_all(root.path("/sys/fs/cgroup/cpuset/docker")).unwrap();
+        let e = refuse_groups(&root, &saved).unwrap_err();
+        assert!(e.to_string().contains("cpuset/docker"), "{e}");
+    }
+
+    #[test]
+    fn controllers_are_disabled_where_they_are_enabled() {
+        let dir = tempfile::tempdir().unwrap();
+        let (deep, plain) = (dir.path().join("a/b"), dir.path().join("c"));
+        for group in [&deep, &plain] {
+            fs::create_dir_all(group).unwrap();
+        }
+        let control = |group: &Path| group.join("cgroup.subtree_control");
+        fs::write(control(dir.path()), "cpuset cpu\n").unwrap();
+        fs::write(control(&dir.path().join("a")), "cpu\n").unwrap();
+        fs::write(control(&deep), "\n").unwrap();
+        fs::write(control(&plain), "pids\n").unwrap();
+        disable_below(dir.path()).unwrap();
+        let read = |group: &Path| fs::read_to_string(control(group)).unwrap();
+        assert_eq!(read(dir.path()), "-cpuset");
+        assert_eq!(read(&dir.path().join("a")), "-cpu");
+        assert_eq!(read(&plain), "pids\n");
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The machine that was measured, in a few lines.
+
+use std::io::Read as _;
+
+use anyhow::Result;
+use sandbag_kernel::Root;
+use sandbag_kernel::procstat::{CpuDelta, ProcStat, Sample, tick_ns};
+
+/// Facts by name, in the order of the description.
+pub fn describe(root: &Root) -> Vec<(&'static str, String)> {
+    let text = |path: &str| root.read(path).unwrap_or_default();
+    let cpuinfo = text("/proc/cpuinfo");
+    let field = |name: &str| {
+        cpuinfo
+            .lines()
+            .find_map(|l| l.strip_prefix(name)?.trim_start().strip_prefix(':'))
+            .map(|v| v.trim().to_owned())
+    };
+    let release = text("/proc/sys/kernel/osrelease").trim().to_owned();
+    let online = text("/sys/devices/system/cpu/online").trim().to_owned();
+    let config = kernel_config(root, &release);
+    let setting = |name: &str| {
+        config
+            .lines()
+            .find_map(|l| l.strip_prefix(name)?.strip_prefix('='))
+            .map(str::to_owned)
+    };
+    let memory = text("/proc/meminfo")
+        .lines()
+        .find_map(|l| l.strip_prefix("MemTotal:"))
+        .map_or_else(|| "unknown".to_owned(), |v| v.trim().to_owned());
+    let model = field("model name").or_else(|| field("CPU part"));
+    let hypervisor = field("flags").is_some_and(|f| f.split(' ').any(|w| w == "hypervisor"));
+    let governor = text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+    vec![
+        ("CPU", model.unwrap_or_else(|| "unknown".to_owned())),
+        ("CPUs online", online),
+        (
+            "virtual",
+            if hypervisor { "yes" } else { "not seen" }.to_owned(),
+        ),
+        ("memory", memory),
+        ("kernel", release),
+        (
+            "HZ",
+            setting("CONFIG_HZ").unwrap_or_else(|| "unknown (no kernel configuration)".to_owned()),
+        ),
+        (
+            "frequency governor",
+            match governor.trim() {
+                "" => "none".to_owned(),
+                g => g.to_owned(),
+            },
+        ),
+        (
+            "autogroup",
+            match text("/proc/sys/kernel/sched_autogroup_enabled").trim() {
+                "1" => "on",
+                "0" => "off",
+                _ => "none",
+            }
+            .to_owned(),
+        ),
+        (
+            "load average at the start",
+            text("/proc/loadavg").trim().to_owned(),
+        ),
+    ]
+}
+
+/// The configuration the kernel was built with; empty where it is not told.
+fn kernel_config(root: &Root, release: &str) -> String {
+    if let Ok(packed) = std::fs::File::open(root.path("/proc/config.gz")) {
+        let mut text = String::new();
+        if flate2::read::GzDecoder::new(packed)
+            .read_to_string(&mut text)
+            .is_ok()
+        {
+            return text;
+        }
+    }
+    root.read(format!("/boot/config-{release}"))
+        .unwrap_or_default()
+}
+
+/// Steal of the whole machine from its making until it is asked.
+#[derive(Debug)]
+pub struct StealMeter {
+    stat: ProcStat,
+    start: Sample,
+}
+
+impl StealMeter {
+    /// Begins.
+    pub fn start(root: &Root) -> Result<Self> {
+        let mut stat = ProcStat::open(root)?;
+        let start = stat.sample()?.clone();
+        Ok(Self { stat, start })
+    }
+
+    /// Steal since then, percent of all CPUs' time.
+    pub fn steal_pct(&mut self) -> Result<f64> {
+        let now = self.stat.sample()?;
+        let deltas: Vec<CpuDelta> = now
+            .cpus
+            .iter()
+            .filter_map(|(cpu, times)| Some(times.since(self.start.get(*cpu)?, tick_ns())))
+            .collect();
+        let total: u64 = deltas.iter().map(CpuDelta::total_ns).sum();
+        let steal: u64 = deltas.iter().map(|d| d.steal_ns).sum();
+        Ok(sandbag_measure::window::share_pct(steal, total))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_is_not_told_is_unknown() {
+        let dir = tempfile::tempdir().unwrap();
+        let facts = describe(&Root::at(dir.path()));
+        assert!(facts.iter().any(|(n, v)| *n == "CPU" && v == "unknown"));
+        assert!(
+            facts
+                .iter()
+                .any(|(n, v)| *n == "HZ" && v.starts_with("unknown"))
+        );
+    }
+
+    #[test]
+    fn facts_of_a_fake_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        for (path, text) in [
+            (
+                "/proc/cpuinfo",
+                "model name\t: Fast CPU\nflags\t\t: fpu hypervisor\n",
+            ),
+            ("/proc/sys/kernel/osrelease", "6.1.0\n"),
+            ("/boot/config-6.1.0", "CONFIG_HZ_250=y\nCONFIG_HZ=250\n"),
+        ] {
+            let path = root.path(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let facts = describe(&root);
+        let get = |name| facts.iter().find(|(n, _)| *n == name).unwrap().1.as_str();
+        assert_eq!(get("CPU"), "Fast CPU");
+        assert_eq!(get("HZ"), "250");
+        assert_eq!(get("virtual"), "yes");
+        assert_eq!(get("frequency governor"), "none");
+    }
+
+    #[test]
+    fn steal_is_a_share_of_all_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        fs::create_dir_all(root.path("/proc")).unwrap();
+        let stat = root.path("/proc/stat");
+        fs::write(
+            &stat,
+            "cpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n",
+        )
+        .unwrap();
+        let mut meter = StealMeter::start(&root).unwrap();
+        fs::write(
+            &stat,
+            "cpu0 90 0 0 0 0 0 0 10 0 0\ncpu1 50 0 0 50 0 0 0 0 0 0\n",
+        )
+        .unwrap();
+        assert!((meter.steal_pct().unwrap() - 5.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One run of one cell as one raw row.
+
+use sandbag_report::Run;
+use sandbag_report::achieved::Row as Window;
+use serde::Serialize;
+
+use crate::cells::{Cell, Disturbance, kind_name};
+use crate::closing::{Closing, worst};
+use crate::windows::{errors, resolution_ms, step_response};
+
+/// Figures of one run; a column is empty where the run does not give it.
+/// Errors are points, shares percent.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Row {
+    /// Round, from 1.
+    pub round: usize,
+    /// `v1` or `v2`.
+    pub cgroup: String,
+    /// The cell's name.
+    pub cell: String,
+    /// The method.
+    pub method: String,
+    /// Asked load.
+    pub asked_pct: f64,
+    /// Kind of the competitors.
+    pub kind: String,
+    /// Their number.
+    pub count: usize,
+    /// Where they ran.
+    pub place: String,
+    /// Why there are no figures, if there are none.
+    pub failed: Option<String>,
+    /// What was got, mean over CPUs.
+    pub got_pct: Option<f64>,
+    /// Windows of 1 s that count.
+    pub windows_1s: u64,
+    /// Windows of 1 s left out because of steal.
+    pub stolen_1s: u64,
+    /// Windows of 1 s without load.
+    pub holes_1s: u64,
+    /// Mean absolute error per 1 s window.
+    pub mae_1s: Option<f64>,
+    /// Standard deviation of the same.
+    pub sd_1s: Option<f64>,
+    /// Worst of the same, signed.
+    pub worst_1s: Option<f64>,
+    /// Windows of 100 ms that count.
+    pub windows_100ms: u64,
+    /// Windows of 100 ms left out because of steal.
+    pub stolen_100ms: u64,
+    /// Mean absolute error per 100 ms window.
+    pub mae_100ms: Option<f64>,
+    /// Standard deviation of the same.
+    pub sd_100ms: Option<f64>,
+    /// Worst of the same, signed.
+    pub worst_100ms: Option<f64>,
+    /// Shortest resolved window, milliseconds.
+    pub resolution_ms: Option<u32>,
+    /// Seconds that begin 100 ms after a change.
+    pub step_windows: u64,
+    /// Mean absolute error of these.
+    pub step_mae: Option<f64>,
+    /// Standard deviation of these.
+    pub step_sd: Option<f64>,
+    /// Worst of these, signed.
+    pub step_worst: Option<f64>,
+    /// sandbag's verdict.
+    pub verdict: String,
+    /// Steal over the run.
+    pub steal_pct: Option<f64>,
+    /// Supervisor and guardian, percent of one core per loaded CPU.
+    pub supervisor_pct: Option<f64>,
+    /// Wake-ups of the supervisor per second.
+    pub wakeups_per_s: Option<f64>,
+    /// Resident set of the supervisor, KiB.
+    pub resident_kib: Option<u64>,
+    /// Private memory of a burner, KiB.
+    pub burner_kib: Option<u64>,
+    /// Worst closing error over the CPUs.
+    pub closing: Option<f64>,
+    /// Worst closing error of the kernel's own books.
+    pub kernel: Option<f64>,
+    /// Worst difference between claimed load and the burner's clock.
+    pub claim: Option<f64>,
+    /// Worst difference between mpstat and the parts.
+    pub mpstat: Option<f64>,
+    /// Competitors that could not run as they should.
+    pub competitors_failed: u64,
+}
+
+impl Row {
+    /// A row that says only which run it is.
+    pub fn new(cell: &Cell, cgroup: &str, round: usize) -> Self {
+        Self {
+            round,
+            cgroup: cgroup.to_owned(),
+            cell: cell.id(),
+            method: cell.method.name().to_owned(),
+            asked_pct: cell.asked_pct,
+            kind: kind_name(cell.kind),
+            count: cell.count,
+            place: cell.place.to_string(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in what the run recorded.
+    pub fn take_run(&mut self, cell: &Cell, run: &Run, seconds: &[Window], tenths: &[Window]) {
+        let per_second = errors(seconds, 1.0);
+        self.stolen_1s = per_second.stolen;
+        self.holes_1s = per_second.holes;
+        if let Some(s) = per_second.stats {
+            self.windows_1s = s.windows;
+            self.mae_1s = Some(s.mean_abs_points);
+            self.sd_1s = Some(s.sd_points);
+            self.worst_1s = Some(s.worst_points);
+        }
+        let per_tenth = errors(tenths, 0.1);
+        self.stolen_100ms = per_tenth.stolen;
+        // Without the windows themselves, sandbag's own statistics of them.
+        let recorded = || run.error_100ms.filter(|_| tenths.is_empty());
+        if let Some(s) = per_tenth.stats.or_else(recorded) {
+            self.windows_100ms = s.windows;
+            self.mae_100ms = Some(s.mean_abs_points);
+            self.sd_100ms = Some(s.sd_points);
+            self.worst_100ms = Some(s.worst_points);
+        }
+        self.resolution_ms = resolution_ms(tenths);
+        if cell.disturbance == Disturbance::Steps
+            && let Some(s) = step_response(tenths).stats
+        {
+            self.step_windows = s.windows;
+            self.step_mae = Some(s.mean_abs_points);
+            self.step_sd = Some(s.sd_points);
+            self.step_worst = Some(s.worst_points);
+        }
+        let cpus = run.cpus.len() as f64;
+        if cpus > 0.0 {
+            let mean = |of: fn(&sandbag_report::run::CpuResult) -> f64| {
+                Some(run.cpus.iter().map(of).sum::<f64>() / cpus)
+            };
+            self.got_pct = mean(|c| c.got_pct);
+            self.steal_pct = mean(|c| c.steal_pct);
+        }
+        self.verdict = run.verdict.to_string();
+        self.supervisor_pct = Some(run.supervisor.pct_per_cpu);
+        self.wakeups_per_s =
+            (run.length_s > 0.0).then(|| run.supervisor.wakeups as f64 / run.length_s);
+        self.resident_kib = Some(run.supervisor.resident_kib);
+        self.burner_kib = Some(run.supervisor.burner_private_kib);
+    }
+
+    /// Takes in how the books closed.
+    pub fn take_closings(&mut self, closings: &[Closing]) {
+        self.closing = worst(closings.iter().map(|c| c.closing_points));
+        self.kernel = worst(closings.iter().filter_map(|c| c.kernel_points));
+        self.claim = worst(closings.iter().filter_map(|c| c.claim_points));
+        self.mpstat = worst(closings.iter().filter_map(|c| c.mpstat_points));
+    }
+}
+
+/// How the books of one CPU closed in one run, as a raw row.
+#[derive(Debug, Clone, Serialize)]
+pub struct ClosingRow {
+    /// Round, from 1.
+    pub round: usize,
+    /// `v1` or `v2`.
+    pub cgroup: String,
+    /// The cell's name.
+    pub cell: String,
+    /// The CPU.
+    pub cpu: u32,
+    /// Steal, percent of the wall time.
+    pub steal_pct: f64,
+    /// Burner, percent of the delivered time.
+    pub burner_pct: f64,
+    /// Competitors.
+    pub competitors_pct: f64,
+    /// Idle.
+    pub idle_pct: f64,
+    /// Everyone else.
+    pub other_pct: f64,
+    /// Sum of the four minus 100.
+    pub closing_points: f64,
+    /// Kernel's tasks and idle minus 100.
+    pub kernel_points: Option<f64>,
+    /// Claim minus clock.
+    pub claim_points: Option<f64>,
+    /// mpstat minus parts.
+    pub mpstat_points: Option<f64>,
+}
+
+impl ClosingRow {
+    /// The row of `closing` in the run that `row` describes.
+    pub fn new(row: &Row, closing: &Closing) -> Self {
+        Self {
+            round: row.round,
+            cgroup: row.cgroup.clone(),
+            cell: row.cell.clone(),
+            cpu: closing.cpu,
+            steal_pct: closing.steal_pct,
+            burner_pct: closing.burner_pct,
+            competitors_pct: closing.competitors_pct,
+            idle_pct: closing.idle_pct,
+            other_pct: closing.other_pct,
+            closing_points: closing.closing_points,
+            kernel_points: closing.kernel_points,
+            claim_points: closing.claim_points,
+            mpstat_points: closing.mpstat_points,
+        }
+    }
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs one cell: competitors, disturbance, the real sandbag, and the clocks
+//! at both ends of the part that is verified.
+//!
+//! The verified part lies inside the hold: it begins when the competitors run
+//! (or a second after sandbag was started, where they ran before) and ends
+//! before the first of them stops, so that neither start nor end of a process
+//! is in it.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use nix::sys::signal::Signal;
+use sandbag_kernel::process::Process;
+use sandbag_kernel::{CpuList, Root};
+use sandbag_report::achieved::{self, read_achieved};
+use sandbag_report::{Run, read_run};
+
+use crate::cells::{Cell, Disturbance, Place, kind_name, step_profile};
+use crate::child::Running;
+use crate::churn::Churn;
+use crate::clocks::Sources;
+use crate::closing::{Closing, Known, close};
+use crate::compete::account::{Account, configured_cpus};
+use crate::interrupt;
+use crate::mpstat::Mpstat;
+use crate::place::{Group, Layout};
+use crate::row::{ClosingRow, Row};
+use crate::tasks::census;
+
+/// How long competitors and sandbag may take to start.
+const START: Duration = Duration::from_secs(20);
+/// How long sandbag may take beyond the planned end.
+const OVERTIME: Duration = Duration::from_secs(20);
+/// From the start of sandbag to a load that is held, where nothing says when
+/// that is.
+const SETTLE: Duration = Duration::from_millis(1000);
+/// From the first clocks to the end of the hold, what is left out at the end.
+const MARGIN: Duration = Duration::from_millis(400);
+
+/// What all runs share.
+#[derive(Debug)]
+pub struct Bench {
+    /// The measured program.
+    pub sandbag: PathBuf,
+    /// This program.
+    pub program: PathBuf,
+    /// CPUs that are loaded.
+    pub cpus: CpuList,
+    /// Length of a run, seconds.
+    pub seconds: u32,
+    /// Run directories go here.
+    pub work: PathBuf,
+    /// Seed of the step profiles.
+    pub seed: u64,
+}
+
+/// What one run gave.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The row.
+    pub row: Row,
+    /// One per CPU, where the run was verified.
+    pub closings: Vec<ClosingRow>,
+}
+
+impl Bench {
+    /// Runs a cell once. A run that fails is a row that says why; an error is
+    /// only what ends the whole benchmark.
+    pub fn run(&self, cell: &Cell, layout: &Layout, round: usize) -> Result<Outcome> {
+        let mut row = Row::new(cell, layout.name(), round);
+        let dir = self.work.join(format!(
+            "{}-{round}-{}",
+            layout.name(),
+            cell.id().replace('/', "-")
+        ));
+        let outcome = self.run_in(&dir, cell, layout, &mut row);
+        interrupt::check()?;
+        let closings = match outcome {
+            Ok(closings) => closings,
+            Err(e) => {
+                row.failed = Some(format!("{e:#}"));
+                Vec::new()
+            }
+        };
+        // Some hundred runs of up to a megabyte each.
+        let _ = fs::remove_dir_all(&dir);
+        row.take_closings(&closings);
+        let closings = closings.iter().map(|c| ClosingRow::new(&row, c)).collect();
+        Ok(Outcome { row, closings })
+    }
+
+    fn cpus_of(&self, cell: &Cell) -> CpuList {
+        let keep = if cell.one_cpu { 1 } else { usize::MAX };
+        self.cpus.iter().take(keep).collect()
+    }
+
+    fn run_in(
+        &self,
+        dir: &Path,
+        cell: &Cell,
+        layout: &Layout,
+        row: &mut Row,
+    ) -> Result<Vec<Closing>> {
+        fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
+        let cpus = self.cpus_of(cell);
+        let account = Account::create(&dir.join("account"), configured_cpus())?;
+        let extra = Account::create(&dir.join("account-extra"), configured_cpus())?;
+
+        let _group: Option<Group>;
+        let _competitors: Option<Running>;
+        (_group, _competitors) = self.start_outside(dir, cell, layout, &account)?;
+        let (_moved, churn) = self.start_disturbance(dir, cell, layout, &extra)?;
+
+        let errors = dir.join("stderr");
+        let mut sandbag = self.start_sandbag(dir, cell, &cpus, &errors)?;
+        let started = Instant::now();
+        let begun = match cell.place {
+            Place::Cmd => {
+                let wanted = planned(cell);
+                interrupt::wait_for(started + START, || {
+                    account.started() + account.failed() >= wanted || sandbag.has_ended()
+                })?;
+                Instant::now()
+            }
+            _ => started + SETTLE,
+        };
+        let length = Duration::from_secs(u64::from(self.seconds));
+        let end = match cell.place {
+            Place::Cmd => begun + length,
+            _ => started + length,
+        };
+        let verified = self.verify(begun, end, &cpus, &[&account, &extra], layout, &mut sandbag)?;
+        let status = sandbag.wait_until(end + OVERTIME)?;
+        row.competitors_failed = account.failed() + extra.failed();
+        if let Some(churn) = churn {
+            churn.finish().context("groups that come and go")?;
+        }
+        let run_dir = dir.join("run");
+        let status = status
+            .ok_or_else(|| anyhow!("sandbag was still running {OVERTIME:?} after its end"))?;
+        if !run_dir.join("run.json").exists() {
+            bail!("sandbag: {status}: {}", last_words(&errors));
+        }
+        let run = read_run(&run_dir)?;
+        let seconds = windows(&run_dir.join("achieved.csv"))?;
+        let tenths = windows(&run_dir.join("achieved-100ms.csv")).unwrap_or_default();
+        row.take_run(cell, &run, &seconds, &tenths);
+        Ok(verified.map_or_else(Vec::new, |v| v.close(&cpus, &run)))
+    }
+
+    /// Competitors that do not belong to the command.
+    fn start_outside(
+        &self,
+        dir: &Path,
+        cell: &Cell,
+        layout: &Layout,
+        account: &Account,
+    ) -> Result<(Option<Group>, Option<Running>)> {
+        let group = match cell.place {
+            Place::Cmd => return Ok((None, None)),
+            Place::Sibling(weight) => Some(layout.make(&format!("sibling-{weight}"), weight)?),
+            Place::Outside => None,
+        };
+        let mut command = self.compete(cell, f64::from(self.seconds) + 60.0, &dir.join("account"));
+        if cell.place == Place::Outside {
+            command.arg("--sessions");
+        }
+        command.stdout(Stdio::null());
+        let mut running = Running::start(command, Signal::SIGKILL, group.as_ref())?;
+        self.wait_for_start(&mut running, account, planned(cell))?;
+        Ok((group, Some(running)))
+    }
+
+    fn start_disturbance(
+        &self,
+        dir: &Path,
+        cell: &Cell,
+        layout: &Layout,
+        extra: &Account,
+    ) -> Result<(Option<Running>, Option<Churn>)> {
+        if cell.disturbance != Disturbance::Groups {
+            return Ok((None, None));
+        }
+        let one = Cell {
+            kind: crate::compete::kinds::Kind::Spin,
+            count: 1,
+            ..cell.clone()
+        };
+        let mut command = self.compete(
+            &one,
+            f64::from(self.seconds) + 60.0,
+            &dir.join("account-extra"),
+        );
+        command.stdout(Stdio::null());
+        let mut running = Running::start(command, Signal::SIGKILL, None)?;
+        self.wait_for_start(&mut running, extra, 1)?;
+        let spinners = Process::new(&Root::default(), running.pid()).children()?;
+        let churn = Churn::start(layout.clone(), spinners);
+        Ok((Some(running), Some(churn)))
+    }
+
+    fn wait_for_start(&self, running: &mut Running, account: &Account, wanted: u64) -> Result<()> {
+        let all = || account.started() + account.failed() >= wanted;
+        interrupt::wait_for(Instant::now() + START, || all() || running.has_ended())?;
+        if !all() {
+            bail!("the competitors did not start");
+        }
+        Ok(())
+    }
+
+    fn compete(&self, cell: &Cell, seconds: f64, account: &Path) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(["compete", &kind_name(cell.kind), &cell.count.to_string()])
+            .arg(seconds.to_string())
+            .arg("--account")
+            .arg(account);
+        if cell.one_cpu {
+            command.arg("--cpus").arg(self.cpus_of(cell).to_string());
+        }
+        command
+    }
+
+    fn start_sandbag(
+        &self,
+        dir: &Path,
+        cell: &Cell,
+        cpus: &CpuList,
+        errors: &Path,
+    ) -> Result<Running> {
+        let mut command = Command::new(&self.sandbag);
+        // The command must not become the user who called sudo: its
+        // competitors may need what only root can do.
+        for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
+            command.env_remove(name);
+        }
+        let in_command = cell.place == Place::Cmd;
+        // Longer than the command, which then ends the run.
+        let length = self.seconds + if in_command { 5 } else { 0 };
+        if cell.disturbance == Disturbance::Steps {
+            let numbers: Vec<u32> = cpus.iter().collect();
+            let profile = dir.join("steps.csv");
+            fs::write(&profile, step_profile(&numbers, length, self.seed))?;
+            command.arg("replay").arg(profile);
+        } else {
+            command
+                .args(["load", &cell.asked_pct.to_string()])
+                .args(["--cpus", &cpus.to_string()])
+                .args(["-d", &format!("{length}s")]);
+        }
+        command
+            .args(["--method", cell.method.name(), "--windows", "100ms", "-q"])
+            .arg("--out")
+            .arg(dir.join("run"));
+        if in_command {
+            let compete = self.compete(cell, f64::from(self.seconds), &dir.join("account"));
+            command
+                .arg("--")
+                .arg(compete.get_program())
+                .args(compete.get_args());
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(File::create(dir.join("stdout"))?)
+            .stderr(File::create(errors)?);
+        Running::start(command, Signal::SIGTERM, None)
+    }
+
+    fn verify(
+        &self,
+        begun: Instant,
+        end: Instant,
+        cpus: &CpuList,
+        accounts: &[&Account],
+        layout: &Layout,
+        sandbag: &mut Running,
+    ) -> Result<Option<Verified>> {
+        let root = Root::default();
+        interrupt::sleep_until(begun + Duration::from_millis(200))?;
+        if sandbag.has_ended() {
+            return Ok(None);
+        }
+        let seconds = end
+            .saturating_duration_since(begun + 2 * MARGIN)
+            .as_secs()
+            .max(1);
+        let mpstat = Mpstat::start(u32::try_from(seconds).unwrap_or(1)).ok();
+        interrupt::sleep_until(begun + MARGIN)?;
+
+        let census_before = census(&root, &self.sandbag, &self.program)?;
+        let sources = Sources {
+            cpus,
+            accounts: accounts.to_vec(),
+            cpuacct: match layout {
+                Layout::V1 { cpuacct, .. } => cpuacct.as_deref(),
+                Layout::V2 { .. } => None,
+            },
+            burners: census_before.burners,
+        };
+        let before = sources.read()?;
+        interrupt::sleep_until(end - MARGIN)?;
+        let after = sources.read()?;
+        let census_after = census(&root, &self.sandbag, &self.program)?;
+        Ok(Some(Verified {
+            before,
+            after,
+            others: census_after.others.since(&census_before.others, cpus),
+            // Reaped only now: until then its own cost stays readable.
+            mpstat: mpstat.and_then(|m| m.finish().ok()).unwrap_or_default(),
+        }))
+    }
+}
+
+/// How many competitors say that they have started.
+fn planned(cell: &Cell) -> u64 {
+    let more = match cell.count {
+        // Without competitors the parent says so for them.
+        0 => 1,
+        _ => crate::compete::kinds::realtime_tasks(cell.kind),
+    };
+    (cell.count + more) as u64
+}
+
+/// The clocks at both ends and what else is known.
+#[derive(Debug)]
+struct Verified {
+    before: Vec<crate::clocks::CpuClocks>,
+    after: Vec<crate::clocks::CpuClocks>,
+    others: Vec<u64>,
+    mpstat: std::collections::BTreeMap<u32, f64>,
+}
+
+impl Verified {
+    fn close(&self, cpus: &CpuList, run: &Run) -> Vec<Closing> {
+        let clocks = self.before.iter().zip(&self.after).zip(&self.others);
+        cpus.iter()
+            .zip(clocks)
+            .filter_map(|(cpu, ((before, after), other_ns))| {
+                let known = Known {
+                    other_ns: *other_ns,
+                    claimed_pct: run.cpus.iter().find(|c| c.cpu == cpu).map(|c| c.got_pct),
+                    mpstat_pct: self.mpstat.get(&cpu).copied(),
+                };
+                close(cpu, before, after, &known)
+            })
+            .collect()
+    }
+}
+
+fn windows(path: &Path) -> Result<Vec<achieved::Row>> {
+    Ok(read_achieved(path)?.collect::<Result<_, _>>()?)
+}
+
+/// The last line of what sandbag said.
+fn last_words(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .rev()
+        .find(|l| !l.trim().is_empty())
+        .unwrap_or("without a word")
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_are_the_last_line_with_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stderr");
+        assert_eq!(last_words(&path), "without a word");
+        fs::write(&path, "sandbag: one\nsandbag: two\n\n").unwrap();
+        assert_eq!(last_words(&path), "sandbag: two");
+    }
+}
