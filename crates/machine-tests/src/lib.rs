@@ -6,10 +6,16 @@
 //! - [`guest`]: a virtual machine with a kernel of its own (cgroup v2, CFS),
 //!   bare or with systemd as PID 1.
 //! - [`spinner`]: the competitor that measures what is left for it.
+//! - [`state`]: the machine before and after.
+//! - [`ours`]: sandbag's processes and what each is for.
+//! - [`killing`]: kill -9 at random moments, and whether all is as before.
 //!
 //! The tests themselves are in `tests/`, what they run inside a guest in
 //! `tests/guest/` of the repository; `docs/testing.md` is the overview.
 
 pub mod case;
 pub mod guest;
+pub mod killing;
+pub mod ours;
 pub mod spinner;
+pub mod state;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::guest::{self, Guest, Kind, Outcome};
+use sandbag_machine_tests::killing::Restored;
 use sandbag_machine_tests::spinner::Spun;
 use serde::Deserialize;
 
@@ -24,6 +25,11 @@ const QUOTA_POINTS: f64 = 5.0;
 /// How far the published formula must be off at least, points. It would be 30
 /// on 4 CPUs and 39 on 8; if it is not, the guest does not show what it must.
 const PUBLISHED_POINTS: f64 = 15.0;
+/// What `systemd.sh` asks for while it measures, in ascending order.
+const REPLAYED_PCT: [f64; 4] = [20.0, 35.0, 50.0, 80.0];
+/// How often `systemd.sh` compares: after the replay, after three rounds of
+/// three kills, and after two ways to undo.
+const COMPARISONS: usize = 1 + 3 * 3 + 2;
 /// A competitor that begins later than this was not there to compete, seconds.
 const LATE_S: f64 = 0.5;
 
@@ -77,6 +83,16 @@ fn main() -> ExitCode {
             can_run: bare_with_sandbag,
             run: shares_are_off::<8>,
         },
+        Case {
+            name: "guest_systemd_replay_beside_busy_units",
+            can_run: systemd,
+            run: replay_beside_busy_units,
+        },
+        Case {
+            name: "guest_systemd_all_is_as_before_after_replay_kills_and_restore",
+            can_run: systemd,
+            run: all_is_as_before,
+        },
     ])
 }
 
@@ -87,6 +103,11 @@ fn bare() -> Result<(), String> {
 fn bare_with_sandbag() -> Result<(), String> {
     guest::sandbag()?;
     bare()
+}
+
+fn systemd() -> Result<(), String> {
+    guest::sandbag()?;
+    guest::prepare(Kind::Systemd)
 }
 
 /// Shows that the machinery measures: the share that the kernel's rule gives
@@ -114,6 +135,68 @@ fn quota<const CPUS: u32>() -> anyhow::Result<()> {
 fn shares_are_off<const CPUS: u32>() -> anyhow::Result<()> {
     let left: Spun = held(CPUS)?.result("left-shares")?;
     off_by_at_least(PUBLISHED_POINTS, &left)
+}
+
+/// Each CPU has a level of its own; what the groups used is the kernel's
+/// account of them, and no clock of sandbag's.
+fn replay_beside_busy_units() -> anyhow::Result<()> {
+    let outcome = under_systemd()?;
+    let run: RunJson = outcome.result("run-replay")?;
+    let mut used: Vec<f64> = outcome.result("used-replay")?;
+    let shown: Vec<String> = run
+        .cpus
+        .iter()
+        .map(|cpu| format!("{:.1} for {:.1}", cpu.got_pct, cpu.asked_pct))
+        .collect();
+    case::note(&format!("replay: got {}", shown.join(", ")));
+    case::note(&format!("replay: the groups used {used:.1?}"));
+    ensure!(run.cpus.len() == 4, "{} CPUs in run.json", run.cpus.len());
+    for cpu in &run.cpus {
+        ensure!(
+            (cpu.got_pct - cpu.asked_pct).abs() <= PACE_POINTS,
+            "CPU {}: got {:.1}, asked for {:.1}",
+            cpu.cpu,
+            cpu.got_pct,
+            cpu.asked_pct
+        );
+    }
+    used.sort_by(f64::total_cmp);
+    ensure!(used.len() == REPLAYED_PCT.len(), "{} groups", used.len());
+    for (used, asked) in used.iter().zip(REPLAYED_PCT) {
+        ensure!(
+            (used - asked).abs() <= PACE_POINTS,
+            "a group used {used:.1} % of a CPU, {asked} were asked for"
+        );
+    }
+    Ok(())
+}
+
+/// After the replay, after each kill and after each way to undo.
+fn all_is_as_before() -> anyhow::Result<()> {
+    let outcome = under_systemd()?;
+    let restored: Vec<Restored> = outcome.results("restored")?;
+    let slowest = restored.iter().map(|r| r.seconds).fold(0.0, f64::max);
+    case::note(&format!(
+        "{} times as before, after {slowest:.1} s at most",
+        restored.len()
+    ));
+    for one in &restored {
+        ensure!(
+            one.processes == 0 && one.difference.is_empty(),
+            "{}: not as before after {:.1} s: {} processes, {:#?}",
+            one.after,
+            one.seconds,
+            one.processes,
+            one.difference
+        );
+    }
+    ensure!(
+        restored.len() == COMPARISONS,
+        "{} comparisons, {COMPARISONS} expected:\n{}",
+        restored.len(),
+        outcome.said()
+    );
+    Ok(())
 }
 
 /// Both views of a run: what sandbag says it took, and what was left.
@@ -206,6 +289,11 @@ fn held(cpus: u32) -> anyhow::Result<&'static Outcome> {
     booted(once, Kind::Bare, cpus, "hold.sh")
 }
 
+fn under_systemd() -> anyhow::Result<&'static Outcome> {
+    static SYSTEMD: OnceLock<Result<Outcome, String>> = OnceLock::new();
+    booted(&SYSTEMD, Kind::Systemd, 4, "systemd.sh")
+}
+
 /// The outcome of a scenario that several cases look at.
 fn booted(
     once: &'static OnceLock<Result<Outcome, String>>,
@@ -215,7 +303,8 @@ fn booted(
 ) -> anyhow::Result<&'static Outcome> {
     once.get_or_init(|| {
         let sandbag = guest::sandbag()?;
-        boot(kind, cpus, scenario, vec![spinner(), sandbag]).map_err(|error| format!("{error:#}"))
+        boot(kind, cpus, scenario, vec![spinner(), killer(), sandbag])
+            .map_err(|error| format!("{error:#}"))
     })
     .as_ref()
     .map_err(|error| anyhow::anyhow!("{error}"))
@@ -247,4 +336,8 @@ fn boot(kind: Kind, cpus: u32, scenario: &str, programs: Vec<PathBuf>) -> anyhow
 
 fn spinner() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_spinner"))
+}
+
+fn killer() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_killer"))
 }

@@ -42,7 +42,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Kind::Bare
     };
     guest::prepare(kind).map_err(anyhow::Error::msg)?;
-    let mut programs = vec![std::env::current_exe()?.with_file_name("spinner")];
+    let own = std::env::current_exe()?;
+    let mut programs = vec![own.with_file_name("spinner"), own.with_file_name("killer")];
     match guest::sandbag() {
         Ok(sandbag) => programs.push(sandbag),
         Err(reason) => eprintln!("without sandbag: {reason}"),

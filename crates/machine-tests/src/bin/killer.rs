@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! [`sandbag_machine_tests::killing`] for scenarios of a guest.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use sandbag_machine_tests::killing::{Killing, Restored, Victim};
+use sandbag_machine_tests::state::State;
+
+/// Kill sandbag's processes, compare the machine before and after
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Where the machine's state is kept between calls
+    #[arg(long, default_value = "/tmp/state")]
+    state: PathBuf,
+    /// The program under test
+    #[arg(long, default_value = "/usr/bin/sandbag")]
+    sandbag: PathBuf,
+    /// Seconds after which what is not as before counts as left behind
+    #[arg(long, default_value_t = 10)]
+    patience: u64,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Write down the machine's state
+    Before,
+    /// Compare with what was written down
+    Compare {
+        /// What was done in between
+        after: String,
+    },
+    /// Kill the supervisor, the guardian and a burner of one run each
+    Rounds {
+        /// How often
+        count: u32,
+        /// Seed of the moments and of the choice of the burner
+        seed: u64,
+    },
+    /// Kill supervisor and guardian together, then undo by sandbag's words
+    Both {
+        /// Seed of the moment
+        seed: u64,
+        /// Arguments for sandbag
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        remedy: Vec<String>,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    if let Verb::Before = arguments.verb {
+        let state = State::read()?;
+        return Ok(serde_json::to_writer(
+            File::create(&arguments.state)?,
+            &state,
+        )?);
+    }
+    let mut killing = Killing {
+        sandbag: &arguments.sandbag,
+        before: serde_json::from_reader(File::open(&arguments.state)?)?,
+        patience: Duration::from_secs(arguments.patience),
+        chance: fastrand::Rng::with_seed(0),
+    };
+    match arguments.verb {
+        Verb::Before => {}
+        Verb::Compare { after } => print(&killing.compare(&after)?)?,
+        Verb::Rounds { count, seed } => {
+            killing.chance.seed(seed);
+            for _ in 0..count {
+                for victim in [Victim::Supervisor, Victim::Guardian, Victim::Burner] {
+                    print(&killing.round(victim)?)?;
+                }
+            }
+        }
+        Verb::Both { seed, remedy } => {
+            killing.chance.seed(seed);
+            let remedy: Vec<&str> = remedy.iter().map(String::as_str).collect();
+            print(&killing.both(&remedy)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn print(restored: &Restored) -> anyhow::Result<()> {
+    println!("@result restored {}", serde_json::to_string(restored)?);
+    Ok(())
+}
