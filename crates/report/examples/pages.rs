@@ -7,7 +7,8 @@ mod fixture;
 
 use std::path::PathBuf;
 
-use sandbag_report::{terminal::summary_table, write_run};
+use sandbag_report::terminal::summary_table;
+use sandbag_report::{plot_run, write_run};
 
 fn main() {
     let Some(dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
@@ -17,14 +18,17 @@ fn main() {
     for (name, made) in [
         ("quiet", fixture::quiet()),
         ("large", fixture::large()),
+        ("long", fixture::long()),
         ("missed", fixture::missed()),
         ("holes", fixture::holes_and_steal()),
         ("empty", fixture::empty()),
     ] {
         let dir = dir.join(name);
         std::fs::create_dir_all(&dir).unwrap();
-        made.write_achieved(&dir.join("achieved.csv"));
+        let achieved = dir.join("achieved.csv");
+        made.write_achieved(&achieved);
         write_run(&dir, &made.run).unwrap();
         println!("{}\n{}", dir.display(), summary_table(&made.run));
+        println!("{}", plot_run(&made.run, &achieved).unwrap());
     }
 }

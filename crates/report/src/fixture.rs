@@ -91,6 +91,23 @@ pub fn large() -> Fixture {
     })
 }
 
+/// 2 CPUs x 3 h, thinned, with one second in which the load was gone: kept.
+pub fn long() -> Fixture {
+    let mut chance = Chance(5);
+    simulate(&[0, 1], 3 * 3600, true, |cpu, t| {
+        let rhythm = (t as f64 / 1500.0 + f64::from(cpu)).sin();
+        Second {
+            asked_pct: (50.0 + 35.0 * rhythm + if (t / 300) % 2 == 0 { 8.0 } else { 0.0 }).round(),
+            error_points: if (cpu, t) == (1, 7000) {
+                -20.0
+            } else {
+                chance.around(0.15)
+            },
+            ..Second::default()
+        }
+    })
+}
+
 /// 4 CPUs x 60 s by the published formula: far off.
 pub fn missed() -> Fixture {
     let mut chance = Chance(3);

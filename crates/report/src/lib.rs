@@ -11,6 +11,7 @@ pub mod error;
 #[cfg(test)]
 mod fixture;
 pub mod html;
+pub mod plot;
 pub mod run;
 mod series;
 pub mod terminal;
@@ -19,5 +20,6 @@ pub mod write;
 
 pub use achieved::{AchievedWriter, read_achieved};
 pub use error::Error;
+pub use plot::{plot_profile, plot_run};
 pub use run::Run;
 pub use write::{read_run, write_run};

@@ -10,9 +10,9 @@ use crate::text::{signed, visible};
 /// Nothing printed is wider.
 const COLUMNS: usize = 80;
 /// With more CPUs than this only the worst are listed.
-const MOST_ROWS: usize = 16;
+pub(crate) const MOST_ROWS: usize = 16;
 /// How many are listed then.
-const WORST_ROWS: usize = 5;
+pub(crate) const WORST_ROWS: usize = 5;
 
 /// The table asked against got, the verdict, what the command was granted,
 /// what we cost, and the warnings, in this order; at most 80 columns wide,
@@ -122,7 +122,7 @@ fn command_line(command: &CommandResult) -> String {
     );
     if let (Some(available), Some(efficiency)) = (command.available_s, command.efficiency) {
         text += &format!(
-            "; {available:.2} s were available to it, it used {:.1} %",
+            "; used {:.1} % of the {available:.2} s available to it",
             efficiency * 100.0
         );
     }

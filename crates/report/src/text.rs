@@ -33,6 +33,20 @@ pub(crate) fn signed(value: f64, digits: usize) -> String {
     }
 }
 
+/// A length of time: `12.5 s`, `3:20 min`, `1:00:00 h`.
+pub(crate) fn clock(seconds: f64) -> String {
+    if seconds < 120.0 {
+        return format!("{} s", (seconds * 10.0).round() / 10.0);
+    }
+    let s = seconds.round() as u64;
+    let (hours, minutes, rest) = (s / 3600, s / 60 % 60, s % 60);
+    if hours == 0 {
+        format!("{minutes}:{rest:02} min")
+    } else {
+        format!("{hours}:{minutes:02}:{rest:02} h")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +55,13 @@ mod tests {
     fn words_are_quoted_where_the_shell_needs_it() {
         let arguments = ["load", "50", "--out", "my run", "it's"].map(str::to_owned);
         assert_eq!(command_line(&arguments), r#"load 50 --out 'my run' "it's""#);
+    }
+
+    #[test]
+    fn lengths_read_like_a_clock_once_they_are_long() {
+        assert_eq!(clock(12.54), "12.5 s");
+        assert_eq!(clock(200.0), "3:20 min");
+        assert_eq!(clock(86_399.9), "24:00:00 h");
     }
 
     #[test]

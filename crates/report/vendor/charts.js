@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The parts of Apache ECharts that report.html draws with, and no others.
-import { connect, init, use } from "echarts/core";
-import { BarChart, HeatmapChart, LineChart } from "echarts/charts";
+import { init, use } from "echarts/core";
+import { BarChart, CustomChart, HeatmapChart, LineChart } from "echarts/charts";
 import {
   AxisPointerComponent,
   GridComponent,
@@ -15,6 +15,7 @@ use([
   AxisPointerComponent,
   BarChart,
   CanvasRenderer,
+  CustomChart,
   GridComponent,
   HeatmapChart,
   LineChart,
@@ -24,4 +25,4 @@ use([
   VisualMapContinuousComponent,
 ]);
 
-export { connect, init };
+export { init };

@@ -88,9 +88,9 @@ fn headline(run: &Run) -> Markup {
         1 => "1 CPU".to_owned(),
         n => format!("{n} CPUs"),
     }];
-    what.push(format!("{:.1} s", run.length_s));
+    what.push(text::clock(run.length_s));
     if run.paused_s > 0.0 {
-        what.push(format!("paused for {:.1} s", run.paused_s));
+        what.push(format!("paused for {}", text::clock(run.paused_s)));
     }
     what.push(format!("method {}", visible(&run.method.name)));
     what.push(format!("host {}", visible(&run.machine.host)));
@@ -118,7 +118,7 @@ fn figures(run: &Run) -> Markup {
         @if let Some(e) = run.error_100ms {
             (figure("mean abs., 100 ms", format!("{:.2} points", e.mean_abs_points)))
         }
-        (figure("steal", format!("{steal:.1} %")))
+        @if !run.cpus.is_empty() { (figure("steal", format!("{steal:.1} %"))) }
         (figure("disturbed windows", format!("{:.1} %", run.noisy_share * 100.0)))
         @if let Some(efficiency) = run.command.as_ref().and_then(|c| c.efficiency) {
             (figure("program's efficiency", format!("{:.1} %", efficiency * 100.0)))
@@ -228,7 +228,7 @@ fn reproduce(run: &Run) -> Markup {
             p .note {
                 "sandbag " (visible(&run.sandbag)) ", profile " (visible(&run.profile))
                 @if let Some(seed) = run.seed { ", seed " (seed) }
-                ". The figures are recomputed from achieved.csv; run.json holds all of them."
+                ". All figures are in run.json and can be computed again from achieved.csv."
             }
         }
     }

@@ -89,22 +89,37 @@
     lineStyle: { color: colour(name), width: lineWidth },
   });
 
-  // From least to greatest window, as an area between two staircases.
+  // From the least to the greatest window, one polygon per stretch without a
+  // gap. (Stacked areas would do for categories, but not over a value axis.)
   const band = (cpu) => {
-    if (!cpu.got_min.length) return [];
-    const side = (values, area) => ({
-      type: "line",
-      step: "end",
-      stack: "band",
-      stackStrategy: "all",
-      symbol: "none",
-      silent: true,
-      data: stairs(values),
-      lineStyle: { width: 0 },
-      areaStyle: area ? { color: colour("got"), opacity: 0.25 } : { opacity: 0 },
+    const stretches = [];
+    cpu.got_min.forEach((low, i) => {
+      if (low === null) return;
+      const last = stretches[stretches.length - 1];
+      if (last && last.until === i) last.until = i + 1;
+      else stretches.push({ from: i, until: i + 1 });
     });
-    const height = cpu.got_max.map((v, i) => (v === null ? null : v - cpu.got_min[i]));
-    return [side(cpu.got_min, false), side(height, true)];
+    const outline = ({ from, until }) => {
+      const upper = [];
+      const lower = [];
+      for (let i = from; i < until; i++) {
+        const next = Math.min(end, (i + 1) * width);
+        upper.push([i * width, cpu.got_max[i]], [next, cpu.got_max[i]]);
+        lower.push([i * width, cpu.got_min[i]], [next, cpu.got_min[i]]);
+      }
+      return upper.concat(lower.reverse());
+    };
+    return {
+      type: "custom",
+      silent: true,
+      tooltip: { show: false },
+      data: stretches.map((s) => [s.from * width, 0]),
+      renderItem: (params, api) => ({
+        type: "polygon",
+        shape: { points: outline(stretches[params.dataIndex]).map((p) => api.coord(p)) },
+        style: { fill: colour("got"), opacity: 0.3 },
+      }),
+    };
   };
 
   const holeAreas = (cpu) => {
@@ -162,7 +177,7 @@
       ],
       series: [
         { ...stair("asked", cpu.asked, 5), markArea: holeAreas(cpu) },
-        ...band(cpu),
+        band(cpu),
         stair("got", cpu.got, 1.5),
         {
           ...stair("plain", cpu.error, 1),

@@ -171,8 +171,8 @@ pub(super) fn method(run: &Run) -> Markup {
                     (fact("period", &format!("{} ms", method.period_ms)))
                 }
                 @for (name, value) in &method.parameters { (fact(name, value)) }
-                (fact("kept: mean abs. error at most", &format!("{} points", run.tolerance.mean_points)))
-                (fact("kept: 99 % of 1 s windows within", &format!("{} points", run.tolerance.window_points)))
+                (fact("kept: mean abs. error at most", &points(run.tolerance.mean_points)))
+                (fact("kept: 99 % of 1 s windows within", &points(run.tolerance.window_points)))
             }
         }
     }
@@ -205,6 +205,11 @@ fn none() -> String {
 
 fn seconds(s: f64) -> String {
     format!("{s:.2} s")
+}
+
+fn points(value: f64) -> String {
+    let unit = if value == 1.0 { "point" } else { "points" };
+    format!("{value} {unit}")
 }
 
 fn mebibytes(kib: u64) -> String {

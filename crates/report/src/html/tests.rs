@@ -93,6 +93,15 @@ fn a_large_run_makes_a_small_page() {
 }
 
 #[test]
+fn a_long_run_is_thinned_and_the_page_says_so() {
+    let page = rendered(&fixture::long());
+    assert!(page.contains("Thinned to steps of 32 s"));
+    assert!(page.len() < 800_000, "{}", page.len());
+    let errors = data(&page)["lines"][1]["error"].to_string();
+    assert!(errors.contains("-20"), "the worst window was lost");
+}
+
+#[test]
 fn without_windows_the_page_says_why_there_are_no_charts() {
     let run = fixture::quiet().run;
     let page = render(&run, Path::new("/nonexistent/achieved.csv"));
