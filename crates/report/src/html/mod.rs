@@ -150,14 +150,19 @@ fn over_time(series: &Result<Series, String>) -> Markup {
             };
         }
     };
-    let window = if series.thinned {
-        format!(
-            "Thinned to steps of {} s: lines are means, bands reach from the least to the greatest \
-             window, errors and maxima are those of the worst window.",
+    let lines = series.cpus.len() <= MOST_CHARTS;
+    let window = match (series.thinned, lines) {
+        (false, _) => format!("One step per window of {} s.", series.width_s),
+        (true, true) => format!(
+            "Thinned to steps of {} s: lines are means, bands reach from the least to the \
+             greatest window, errors are those of the worst window.",
             series.width_s
-        )
-    } else {
-        format!("One step per window of {} s.", series.width_s)
+        ),
+        (true, false) => format!(
+            "Thinned to steps of {} s: loads are means, the errors of single CPUs those of the \
+             worst window.",
+            series.width_s
+        ),
     };
     let holes = series.cpus.iter().any(|(_, t)| !t.holes.is_empty());
     html! {
@@ -169,7 +174,7 @@ fn over_time(series: &Result<Series, String>) -> Markup {
                 @if holes { span { i .key.hole {} "load absent" } }
                 span .note { "Load in percent of one CPU, steal excluded. " (window) }
             }
-            @if series.cpus.len() <= MOST_CHARTS {
+            @if lines {
                 div .charts {
                     @for (i, (cpu, _)) in series.cpus.iter().enumerate() {
                         figure { figcaption { "CPU " (cpu) } div .chart.load data-chart="load" data-line=(i) {} }
