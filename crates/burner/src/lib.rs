@@ -1,1 +1,28 @@
-//! placeholder
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Produces a load and holds it: methods, burners, the supervisor, and what
+//! makes sure that nothing is left behind.
+//!
+//! ```text
+//!   supervisor --orders--> board <--boundaries-- burner (one or more per CPU)
+//!       |  \                                        |
+//!       |   `--weights, caps--> group per burner <--'
+//!       |--gate--> command, in a group of its own
+//!       `--pipe--> guardian --journal--> undo, when the pipe closes
+//! ```
+
+pub mod board;
+pub mod burn;
+pub mod child;
+pub mod command;
+pub mod error;
+pub mod guardian;
+pub mod journal;
+pub mod layout;
+pub mod method;
+pub mod pacing;
+pub mod registry;
+pub mod supervisor;
+mod systemd;
+pub mod undo;
+
+pub use error::{Error, Result};

@@ -10,6 +10,7 @@ pub mod autogroup;
 pub mod capability;
 pub mod cgroup;
 pub mod clock;
+pub mod command_clock;
 pub mod container;
 pub mod cpufreq;
 pub mod cpulist;

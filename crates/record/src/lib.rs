@@ -13,7 +13,6 @@
 //! running totals.
 
 mod clock;
-mod command;
 mod error;
 mod notes;
 mod options;
@@ -23,9 +22,9 @@ mod signals;
 mod track;
 
 pub use clock::{Clock, LiveClock, Wake};
-pub use command::{CommandClock, CpuacctClock, PerfClock};
 pub use error::{Error, Result};
 pub use options::{MIN_INTERVAL_NS, RecordOptions};
 pub use recorder::{Recorder, StatSource};
 pub use report::{CpuReport, RecordReport};
+pub use sandbag_kernel::command_clock::{CommandClock, CpuacctClock, PerfClock};
 pub use signals::StopSignals;

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
-use sandbag_kernel::perf::GroupClock;
-use sandbag_kernel::{CpuList, Error, Result, Root};
+use crate::perf::GroupClock;
+use crate::{CpuList, Error, Result, Root};
 
 /// What a command took of each CPU.
 pub trait CommandClock {
     /// Fills in the command's CPU time so far, nanoseconds, one per CPU in the
-    /// order of [`Recorder::cpus`](crate::Recorder::cpus). Only differences
+    /// order of the list that the clock was opened with. Only differences
     /// count.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl CpuacctClock {
     /// [`Error::Missing`] for a CPU that this machine cannot have.
     pub fn open(root: &Root, dir: &Path, cpus: &CpuList) -> Result<Self> {
         let possible = root.path("/sys/devices/system/cpu/possible");
-        let text = sandbag_kernel::root::read(&possible)?;
+        let text = crate::root::read(&possible)?;
         let numbers: CpuList = text
             .parse()
             .map_err(|_| Error::parse(&possible, "a list of CPUs", &text))?;

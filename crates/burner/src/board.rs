@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The memory that supervisor and burners share.
+//!
+//! Orders go down (from when on which level), boundaries come up (the CPU
+//! clock at every multiple of 100 ms). Both are rings, written by one side and
+//! read by the other, so neither ever waits for the other: a burner that is
+//! preempted stops nobody, and the supervisor may sleep for as long as the
+//! rings last. `sandbag status` maps the same memory read-only.
+//!
+//! All times are nanoseconds of CLOCK_MONOTONIC.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Distance of the boundaries at which burners note their CPU clock. Every
+/// reporting window is a whole number of them.
+pub const BOUNDARY_NS: u64 = 100_000_000;
+/// Orders that fit into the ring.
+pub const ORDERS: usize = 16;
+/// Boundaries that fit into the ring: the supervisor must look at least this
+/// often (25 s).
+pub const BOUNDARIES: usize = 256;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"sandbag1");
+
+#[repr(C)]
+struct Head {
+    magic: AtomicU64,
+    slots: AtomicU64,
+    paused: AtomicU32,
+}
+
+#[repr(C)]
+struct RawOrder {
+    from_ns: AtomicU64,
+    level_bits: AtomicU64,
+}
+
+#[repr(C)]
+struct RawBoundary {
+    /// Number of the boundary (its time / BOUNDARY_NS), 0 while being written.
+    number: AtomicU64,
+    cpu_ns: AtomicU64,
+    stolen_ns: AtomicU64,
+}
+
+/// One burner's part of the board.
+#[repr(C, align(64))]
+pub struct Slot {
+    published: AtomicU64,
+    restart: AtomicU64,
+    orders: [RawOrder; ORDERS],
+    /// CPU number, for readers from outside.
+    pub cpu: AtomicU32,
+    /// 1 while the burner sleeps with nothing to do: its CPU clock stands.
+    pub idle: AtomicU32,
+    /// 1 when the kernel moved the burner off its CPU (hot-unplug).
+    pub displaced: AtomicU32,
+    /// 1 from the moment the burner rings for headroom until it is answered.
+    pub alarm: AtomicU32,
+    /// Wall time from each grid point until the period's load was reached.
+    pub active_ns: AtomicU64,
+    /// Load taken in those times.
+    pub taken_ns: AtomicU64,
+    /// Load that was given up because the debt grew past its bound.
+    pub lost_ns: AtomicU64,
+    /// Latest CPU clock, for readers from outside.
+    pub cpu_ns: AtomicU64,
+    boundaries: [RawBoundary; BOUNDARIES],
+}
+
+/// From `from_ns` on, take `level` (0 to 1) of the CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Order {
+    /// Monotonic time from which the level holds.
+    pub from_ns: u64,
+    /// Share of the CPU, 0 to 1.
+    pub level: f64,
+}
+
+/// A burner's clocks at one boundary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Boundary {
+    /// CPU time of the burner up to the boundary.
+    pub cpu_ns: u64,
+    /// Steal that the burner saw while it was running.
+    pub stolen_ns: u64,
+}
+
+/// The mapped board.
+#[derive(Debug)]
+pub struct Board {
+    memory: NonNull<u8>,
+    bytes: usize,
+    slots: usize,
+    file: OwnedFd,
+}
+
+// SAFETY: everything behind the pointer is atomic, and the mapping lives as
+// long as the board.
+unsafe impl Send for Board {}
+// SAFETY: as above.
+unsafe impl Sync for Board {}
+
+fn bytes_for(slots: usize) -> usize {
+    slots_at() + slots * size_of::<Slot>()
+}
+
+fn slots_at() -> usize {
+    size_of::<Head>().next_multiple_of(align_of::<Slot>())
+}
+
+impl Board {
+    /// A new board of `slots` slots in anonymous shared memory. Pages of
+    /// slots that are never used are never allocated.
+    pub fn create(slots: usize) -> io::Result<Self> {
+        // SAFETY: the name is a valid C string; the flag makes the descriptor
+        // close on exec, burners get theirs explicitly.
+        let fd = unsafe { libc::memfd_create(c"sandbag".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call above returned a descriptor that nobody else owns.
+        let file = unsafe { OwnedFd::from_raw_fd(fd) };
+        let file = File::from(file);
+        file.set_len(bytes_for(slots) as u64)?;
+        let board = Self::map(file.into(), slots, true)?;
+        board.head().slots.store(slots as u64, Ordering::Relaxed);
+        board.head().magic.store(MAGIC, Ordering::Release);
+        Ok(board)
+    }
+
+    /// Maps a board that another process made.
+    ///
+    /// # Errors
+    /// `InvalidData` where the file is not a board.
+    pub fn open(file: OwnedFd, writable: bool) -> io::Result<Self> {
+        let file = File::from(file);
+        let length = file.metadata()?.len() as usize;
+        let slots = length.saturating_sub(slots_at()) / size_of::<Slot>();
+        if slots == 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let board = Self::map(file.into(), slots, writable)?;
+        if board.head().magic.load(Ordering::Acquire) != MAGIC {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(board)
+    }
+
+    fn map(file: OwnedFd, slots: usize, writable: bool) -> io::Result<Self> {
+        let bytes = bytes_for(slots);
+        let write = if writable { libc::PROT_WRITE } else { 0 };
+        // SAFETY: a new mapping at an address of the kernel's choice; the
+        // file is at least `bytes` long (set or checked by the callers).
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | write,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self {
+            memory: NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
+            bytes,
+            slots,
+            file,
+        })
+    }
+
+    /// The descriptor to hand to a burner.
+    #[must_use]
+    pub fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// Number of slots.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots
+    }
+
+    /// A board always has slots; this is here because `len` is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots == 0
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: the mapping starts with a Head, is page-aligned, and any
+        // bit pattern is a valid Head.
+        unsafe { self.memory.cast::<Head>().as_ref() }
+    }
+
+    /// A burner's slot.
+    ///
+    /// # Panics
+    /// If `index` is not below [`Board::len`].
+    #[must_use]
+    pub fn slot(&self, index: usize) -> &Slot {
+        assert!(index < self.slots, "slot {index} of {}", self.slots);
+        // SAFETY: in bounds by the assertion, aligned by `slots_at`, and any
+        // bit pattern is a valid Slot.
+        unsafe {
+            self.memory
+                .add(slots_at())
+                .cast::<Slot>()
+                .add(index)
+                .as_ref()
+        }
+    }
+
+    /// All burners stop taking load from their next grid point on.
+    pub fn set_paused(&self, paused: bool) {
+        self.head()
+            .paused
+            .store(u32::from(paused), Ordering::Release);
+    }
+
+    /// Whether the run stands still.
+    #[must_use]
+    pub fn paused(&self) -> bool {
+        self.head().paused.load(Ordering::Acquire) != 0
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `map` with this length, and no
+        // reference into it outlives the board.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
+    }
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slot")
+            .field("cpu", &self.cpu)
+            .field("published", &self.published)
+            .field("idle", &self.idle)
+            .field("cpu_ns", &self.cpu_ns)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Slot {
+    /// Supervisor: appends an order. Orders must be in the order of their
+    /// times. The oldest is overwritten when the ring is full; the caller
+    /// publishes no further ahead than [`ORDERS`] - 2.
+    pub fn publish(&self, order: Order) {
+        let n = self.published.load(Ordering::Relaxed);
+        let raw = &self.orders[n as usize % ORDERS];
+        raw.from_ns.store(order.from_ns, Ordering::Relaxed);
+        raw.level_bits
+            .store(order.level.to_bits(), Ordering::Relaxed);
+        self.published.store(n + 1, Ordering::Release);
+        self.wake();
+    }
+
+    /// Supervisor: everything published so far is void; what is published
+    /// next counts from now on. The burner goes on with its last level until
+    /// then.
+    pub fn void_orders(&self) {
+        let n = self.published.load(Ordering::Relaxed);
+        self.restart.store(n, Ordering::Release);
+    }
+
+    /// Number of orders published so far.
+    #[must_use]
+    pub fn published(&self) -> u64 {
+        self.published.load(Ordering::Acquire)
+    }
+
+    /// Number of the first order that counts.
+    #[must_use]
+    pub fn restart(&self) -> u64 {
+        self.restart.load(Ordering::Acquire)
+    }
+
+    /// The `n`-th order, if it is still in the ring.
+    #[must_use]
+    pub fn order(&self, n: u64) -> Option<Order> {
+        let published = self.published();
+        if n >= published || published - n > ORDERS as u64 {
+            return None;
+        }
+        let raw = &self.orders[n as usize % ORDERS];
+        Some(Order {
+            from_ns: raw.from_ns.load(Ordering::Relaxed),
+            level: f64::from_bits(raw.level_bits.load(Ordering::Relaxed)),
+        })
+    }
+
+    fn wake(&self) {
+        if self.idle.load(Ordering::Acquire) != 0 {
+            // SAFETY: the futex word is in shared memory that both sides map.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    self.futex(),
+                    libc::FUTEX_WAKE,
+                    i32::MAX,
+                    0,
+                    0,
+                    0,
+                );
+            }
+        }
+    }
+
+    /// The low half of the order count: it changes with every order, so
+    /// waiting on it cannot miss one. (Both halves are there on big-endian
+    /// machines too; only the address differs.)
+    fn futex(&self) -> *const u32 {
+        let half = usize::from(cfg!(target_endian = "big"));
+        // SAFETY: stays within the eight bytes of `published`.
+        unsafe { self.published.as_ptr().cast::<u32>().add(half) }
+    }
+
+    /// Burner: sleeps until an order beyond `seen` is published, or `until`
+    /// (monotonic) if given.
+    pub fn wait_for_order(&self, seen: u64, until: Option<u64>) {
+        let deadline = until.map(|ns| libc::timespec {
+            tv_sec: (ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+        });
+        // SAFETY: FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC time
+        // or null; the word is in shared memory.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.futex(),
+                libc::FUTEX_WAIT_BITSET,
+                seen as u32,
+                deadline
+                    .as_ref()
+                    .map_or(std::ptr::null(), std::ptr::from_ref),
+                0,
+                u32::MAX,
+            );
+        }
+    }
+
+    /// Burner: notes its clocks at boundary `number`.
+    pub fn note_boundary(&self, number: u64, boundary: Boundary) {
+        let raw = &self.boundaries[number as usize % BOUNDARIES];
+        raw.number.store(0, Ordering::Release);
+        raw.cpu_ns.store(boundary.cpu_ns, Ordering::Release);
+        raw.stolen_ns.store(boundary.stolen_ns, Ordering::Release);
+        raw.number.store(number, Ordering::Release);
+    }
+
+    /// The clocks at boundary `number`, once the burner noted them.
+    #[must_use]
+    pub fn boundary(&self, number: u64) -> Option<Boundary> {
+        let raw = &self.boundaries[number as usize % BOUNDARIES];
+        if raw.number.load(Ordering::Acquire) != number {
+            return None;
+        }
+        let boundary = Boundary {
+            cpu_ns: raw.cpu_ns.load(Ordering::Acquire),
+            stolen_ns: raw.stolen_ns.load(Ordering::Acquire),
+        };
+        (raw.number.load(Ordering::Acquire) == number).then_some(boundary)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_go_down_in_order_and_old_ones_are_gone() {
+        let board = Board::create(2).unwrap();
+        let slot = board.slot(1);
+        for n in 0..20u64 {
+            slot.publish(Order {
+                from_ns: n,
+                level: 0.5,
+            });
+        }
+        assert_eq!(slot.published(), 20);
+        assert_eq!(slot.order(19).unwrap().from_ns, 19);
+        assert_eq!(slot.order(20), None);
+        assert_eq!(slot.order(3), None);
+        assert_eq!(board.slot(0).published(), 0);
+    }
+
+    #[test]
+    fn a_boundary_is_there_once_it_is_noted() {
+        let board = Board::create(1).unwrap();
+        let slot = board.slot(0);
+        let noted = Boundary {
+            cpu_ns: 7,
+            stolen_ns: 1,
+        };
+        assert_eq!(slot.boundary(300), None);
+        slot.note_boundary(300, noted);
+        assert_eq!(slot.boundary(300), Some(noted));
+        assert_eq!(slot.boundary(300 + BOUNDARIES as u64), None);
+    }
+
+    #[test]
+    fn another_process_sees_the_same_board() {
+        let board = Board::create(3).unwrap();
+        board.slot(2).cpu.store(9, Ordering::Relaxed);
+        board.set_paused(true);
+        let again = Board::open(board.file.try_clone().unwrap(), false).unwrap();
+        assert_eq!(again.len(), 3);
+        assert_eq!(again.slot(2).cpu.load(Ordering::Relaxed), 9);
+        assert!(again.paused());
+    }
+
+    #[test]
+    fn a_file_that_is_no_board_is_refused() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        assert!(Board::open(file.into(), false).is_err());
+    }
+}

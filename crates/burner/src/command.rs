@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The wrapped command: who it runs as, how it starts, what it used.
+//!
+//! It is started in two steps. A process of ours waits at a gate until it is
+//! in its group and the load is held, then becomes the command. That works
+//! alike for directories of ours and for systemd, which must be told a
+//! process id, and the command's first instruction already runs under the
+//! load. Standard input, output and error, terminal and process group are the
+//! caller's own.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use crate::child::{self, EXEC_VERB};
+use crate::error::{Error, Result};
+
+/// What to run, and as whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandSpec {
+    /// Program and arguments; never empty.
+    pub arguments: Vec<OsString>,
+    /// The user to become; `None` to stay who we are.
+    pub user: Option<User>,
+    /// Die with the supervisor.
+    pub kill: bool,
+}
+
+/// The user who called sudo.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// User id.
+    pub uid: u32,
+    /// Primary group.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub groups: Vec<u32>,
+    /// Name, for USER and LOGNAME.
+    pub name: String,
+    /// Home directory, if the user database knows it.
+    pub home: Option<OsString>,
+}
+
+impl User {
+    /// The user behind sudo, if we were called through it. The user database
+    /// is read as files: a static binary cannot load the modules that resolve
+    /// users from elsewhere, and sudo has resolved the numbers already.
+    #[must_use]
+    pub fn behind_sudo() -> Option<Self> {
+        let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+        // SAFETY: no arguments, cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            return None;
+        }
+        let uid = number("SUDO_UID").filter(|uid| *uid != 0)?;
+        let gid = number("SUDO_GID")?;
+        let name = std::env::var("SUDO_USER").ok()?;
+        let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+        let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        Some(Self {
+            groups: groups_of(&groups, &name, gid),
+            home: home_of(&users, &name),
+            uid,
+            gid,
+            name,
+        })
+    }
+}
+
+/// group(5): `NAME:PASSWORD:GID:MEMBER,MEMBER`.
+fn groups_of(text: &str, user: &str, primary: u32) -> Vec<u32> {
+    let member = text.lines().filter_map(|line| {
+        let mut fields = line.split(':').skip(2);
+        let gid = fields.next()?.parse().ok()?;
+        fields.next()?.split(',').any(|m| m == user).then_some(gid)
+    });
+    let mut groups: Vec<u32> = std::iter::once(primary).chain(member).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    groups
+}
+
+/// passwd(5): `NAME:PASSWORD:UID:GID:GECOS:HOME:SHELL`.
+fn home_of(text: &str, user: &str) -> Option<OsString> {
+    text.lines()
+        .map(|line| line.split(':').collect::<Vec<_>>())
+        .find(|fields| fields.first() == Some(&user))
+        .and_then(|fields| fields.get(5).map(OsString::from))
+}
+
+/// A command that waits at its gate.
+#[derive(Debug)]
+pub struct Waiting {
+    pid: u32,
+    program: OsString,
+    gate: File,
+    status: File,
+}
+
+impl Waiting {
+    /// Starts the process up to its gate.
+    pub fn start(spec: &CommandSpec) -> Result<Self> {
+        let failed = |cause| Error::Start {
+            what: "the command's process".into(),
+            cause,
+        };
+        let (gate_end, gate) = pipe().map_err(failed)?;
+        let (status, status_end) = pipe().map_err(failed)?;
+        let inherit = [gate_end.as_raw_fd(), status_end.as_raw_fd()];
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg0("sandbag")
+            .arg(EXEC_VERB)
+            .args(inherit.map(|fd| fd.to_string()))
+            .args(&spec.arguments);
+        let (user, kill) = (spec.user.clone(), spec.kill);
+        if let Some(user) = &user {
+            command.env("USER", &user.name).env("LOGNAME", &user.name);
+            if let Some(home) = &user.home {
+                command.env("HOME", home);
+            }
+        }
+        // SAFETY: only async-signal-safe calls on values made before.
+        unsafe {
+            command.pre_exec(move || {
+                child::empty_signal_mask();
+                if let Some(user) = &user {
+                    become_user(user)?;
+                }
+                if kill {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                }
+                inherit
+                    .iter()
+                    .try_for_each(|fd| child::keep_across_exec(*fd))
+            });
+        }
+        // Not `wait`ed for through this handle: the supervisor reaps it with
+        // wait4, which also says what it used.
+        let pid = command.spawn().map_err(failed)?.id();
+        Ok(Self {
+            pid,
+            program: spec.arguments[0].clone(),
+            gate: gate.into(),
+            status: status.into(),
+        })
+    }
+
+    /// Its process id, which stays the same when it becomes the command.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Lets it become the command.
+    ///
+    /// # Errors
+    /// [`Error::Command`] if the program cannot be executed.
+    pub fn go(mut self) -> Result<()> {
+        let failed = |cause| Error::Start {
+            what: "the command's process".into(),
+            cause,
+        };
+        self.gate.write_all(b".").map_err(failed)?;
+        let mut errno = [0; 4];
+        // Closed by the exec itself, or written to if there was none.
+        match self.status.read_exact(&mut errno) {
+            Err(_) => Ok(()),
+            Ok(()) => Err(Error::Command {
+                program: self.program.to_string_lossy().into_owned(),
+                cause: io::Error::from_raw_os_error(i32::from_ne_bytes(errno)),
+            }),
+        }
+    }
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    // SAFETY: room for two descriptors, which are ours on success.
+    unsafe {
+        match libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) {
+            0 => Ok((OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1]))),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+fn become_user(user: &User) -> io::Result<()> {
+    // SAFETY: plain system calls on memory that outlives them; groups first,
+    // for it takes the privilege that the last call gives up.
+    let failed = unsafe {
+        libc::setgroups(user.groups.len(), user.groups.as_ptr()) != 0
+            || libc::setgid(user.gid) != 0
+            || libc::setuid(user.uid) != 0
+    };
+    match failed {
+        true => Err(io::Error::last_os_error()),
+        false => Ok(()),
+    }
+}
+
+/// The process behind the gate: waits, then becomes the command. Returns an
+/// exit code only if that fails.
+#[must_use]
+pub fn exec(arguments: &[OsString]) -> u8 {
+    let number = |n: usize| arguments.get(n)?.to_str()?.parse::<i32>().ok();
+    let (Some(gate), Some(status)) = (number(0), number(1)) else {
+        return 125;
+    };
+    // SAFETY: the supervisor handed these descriptors to this process alone.
+    let (mut gate, mut status) = unsafe { (File::from_raw_fd(gate), File::from_raw_fd(status)) };
+    // SAFETY: sets flags on descriptors of ours.
+    unsafe {
+        libc::fcntl(gate.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC);
+        libc::fcntl(status.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC);
+    }
+    // The supervisor died before the load was held: do not run at all.
+    if !matches!(gate.read(&mut [0]), Ok(1)) {
+        return 125;
+    }
+    let strings: Vec<CString> = arguments[2..]
+        .iter()
+        .filter_map(|a| CString::new(OsStr::as_bytes(a)).ok())
+        .collect();
+    let mut pointers: Vec<*const libc::c_char> = strings.iter().map(|s| s.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    // SAFETY: a null-terminated list of C strings; Rust ignores SIGPIPE for
+    // itself, which the command must not inherit.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::execvp(pointers[0], pointers.as_ptr());
+    }
+    let cause = io::Error::last_os_error();
+    let _ = status.write_all(&cause.raw_os_error().unwrap_or(0).to_ne_bytes());
+    match cause.kind() {
+        io::ErrorKind::NotFound => 127,
+        _ => 126,
+    }
+}
+
+/// How a command ended and what it used, it and the children it waited for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ended {
+    /// Exit code, if it exited.
+    pub exit_code: Option<i32>,
+    /// Signal, if one ended it.
+    pub signal: Option<i32>,
+    /// User time, seconds.
+    pub user_s: f64,
+    /// System time, seconds.
+    pub system_s: f64,
+    /// Voluntary and involuntary context switches.
+    pub switches: (i64, i64),
+}
+
+/// Reaps one child of ours that ended, without waiting: its process id, how
+/// it ended, what it used.
+#[must_use]
+pub fn reap() -> Option<(u32, Ended)> {
+    let mut status = 0;
+    // SAFETY: zeroed rusage is valid; both pointers are to our own memory.
+    let (pid, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        let pid = libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage);
+        (pid, usage)
+    };
+    let pid = u32::try_from(pid).ok().filter(|pid| *pid != 0)?;
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
+    Some((
+        pid,
+        Ended {
+            exit_code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+            signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+            user_s: seconds(usage.ru_utime),
+            system_s: seconds(usage.ru_stime),
+            switches: (usage.ru_nvcsw, usage.ru_nivcsw),
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_and_home_are_read_from_the_files() {
+        let text = "root:x:0:\nadm:x:4:ann,bob\ndocker:x:999:bob\nbob:x:1000:\n";
+        assert_eq!(groups_of(text, "bob", 1000), [4, 999, 1000]);
+        let text = "root:x:0:0:root:/root:/bin/sh\nbob:x:1000:1000::/home/bob:/bin/sh\n";
+        assert_eq!(home_of(text, "bob").unwrap(), "/home/bob");
+        assert_eq!(home_of(text, "eve"), None);
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can go wrong while producing a load.
+
+use std::io;
+use std::path::PathBuf;
+
+use sandbag_kernel::CpuList;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a load cannot be produced, or ended early. Lower case, no final stop.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The machine cannot do what was asked; nothing was changed.
+    #[error("{what}: {remedy}")]
+    NotPossible {
+        /// The missing thing.
+        what: String,
+        /// The nearest that works here, or what to do.
+        remedy: String,
+    },
+    /// Another sandbag holds some of the CPUs.
+    #[error(
+        "CPUs {cpus} are already loaded by sandbag process {pid}: wait for it, or end it \
+         (sandbag stop {pid})"
+    )]
+    Busy {
+        /// The other supervisor.
+        pid: u32,
+        /// The CPUs that both want.
+        cpus: CpuList,
+    },
+    /// A CPU that is not there or not online.
+    #[error("CPU {cpu} is {state}: online here are {online}")]
+    NoCpu {
+        /// The number.
+        cpu: u32,
+        /// `offline` or `not present`.
+        state: &'static str,
+        /// What there is.
+        online: CpuList,
+    },
+    /// A kernel interface refused.
+    #[error(transparent)]
+    Kernel(#[from] sandbag_kernel::Error),
+    /// The profile could not be read on.
+    #[error(transparent)]
+    Profile(#[from] sandbag_profile::Error),
+    /// Our own file could not be written or read.
+    #[error("{path}: {cause}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// One of our own processes could not be started.
+    #[error("start {what}: {cause}")]
+    Start {
+        /// Which process.
+        what: String,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The command cannot be executed.
+    #[error("{program}: {cause}")]
+    Command {
+        /// The program as given.
+        program: String,
+        /// What execvp said.
+        cause: io::Error,
+    },
+    /// A system call of the supervisor failed.
+    #[error("{call}: {cause}")]
+    Call {
+        /// Name of the call.
+        call: &'static str,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// One of our processes was killed more often than it is restarted.
+    #[error("{what} ended {times} times ({how}): the load cannot be held")]
+    Died {
+        /// Which process.
+        what: String,
+        /// How often.
+        times: u32,
+        /// How the last one ended.
+        how: String,
+    },
+}
+
+impl Error {
+    /// An [`Error::Call`] from an `io::Error`-like cause.
+    pub fn call(call: &'static str, cause: impl Into<io::Error>) -> Self {
+        Self::Call {
+            call,
+            cause: cause.into(),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The journal: what was changed, written down before it is changed.
+//!
+//! One file per run, a JSON object per line. The supervisor and its guardian
+//! hold a lock on it (flock, shared through the inherited descriptor); a
+//! journal that can be locked by somebody else belongs to nobody alive, and
+//! is undone by whoever finds it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// One line: a change about to be made, with what undoes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "kebab-case")]
+pub enum Entry {
+    /// First line: whose journal this is.
+    Run(RunInfo),
+    /// A group is made. To undo, its processes are killed, or moved to
+    /// `back` where that is given, and the directories removed.
+    Group {
+        /// Its directory in each hierarchy.
+        dirs: Vec<PathBuf>,
+        /// Where surviving processes belong, parallel to `dirs`.
+        back: Option<Vec<PathBuf>>,
+    },
+    /// A controller is enabled for the children of a v2 group.
+    Controller {
+        /// The group's `cgroup.subtree_control`.
+        path: PathBuf,
+        /// The controller.
+        name: String,
+    },
+    /// A transient systemd unit is started.
+    Unit {
+        /// Its name.
+        name: String,
+        /// The processes in it are the command's: they are not killed but
+        /// left to a scope of their own, which systemd ends with them.
+        keep: bool,
+    },
+}
+
+/// What others may know about a run while it lives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// The supervisor.
+    pub pid: u32,
+    /// The loaded CPUs, as a list.
+    pub cpus: String,
+    /// Method by name.
+    pub method: String,
+    /// `constant 50 %` or the profile's file.
+    pub load: String,
+    /// The wrapped command, if any.
+    pub command: Vec<String>,
+    /// Wall-clock start, seconds since the epoch.
+    pub started_s: u64,
+    /// Descriptor of the board in the supervisor.
+    pub board_fd: RawFd,
+    /// Kill what the command left, too, if we die.
+    pub kill: bool,
+}
+
+/// An open, locked journal.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Creates and locks the journal of this run.
+    pub fn create(dir: &Path, info: RunInfo) -> Result<Self> {
+        let path = dir.join(format!("{}.journal", info.pid));
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(|cause| Error::File {
+                path: path.clone(),
+                cause,
+            })?;
+        let mut journal = Self { file, path };
+        if !journal.try_lock() {
+            return Err(journal.failed(io::ErrorKind::WouldBlock.into()));
+        }
+        journal.note(Entry::Run(info))?;
+        Ok(journal)
+    }
+
+    /// Takes over the journal behind an inherited descriptor.
+    #[must_use]
+    pub fn inherit(fd: RawFd, path: PathBuf) -> Self {
+        // SAFETY: the supervisor passed this descriptor to us alone.
+        let file = unsafe { OwnedFd::from_raw_fd(fd) }.into();
+        Self { file, path }
+    }
+
+    /// Opens a journal that was found, if nobody alive holds it.
+    pub fn take_over(path: &Path) -> Result<Option<Self>> {
+        let file = match OpenOptions::new().append(true).open(path) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|cause| Error::File {
+                path: path.to_owned(),
+                cause,
+            })?,
+        };
+        let journal = Self {
+            file,
+            path: path.to_owned(),
+        };
+        // It may have been removed between the two calls.
+        Ok((journal.try_lock() && path.exists()).then_some(journal))
+    }
+
+    fn try_lock(&self) -> bool {
+        // SAFETY: an open descriptor of ours.
+        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+    }
+
+    fn failed(&self, cause: io::Error) -> Error {
+        Error::File {
+            path: self.path.clone(),
+            cause,
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its descriptor, for the guardian to inherit.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        use std::os::fd::AsFd as _;
+        self.file.as_fd()
+    }
+
+    /// Writes an entry. Must return before the change is made.
+    pub fn note(&mut self, entry: Entry) -> Result<()> {
+        let mut line = serde_json::to_vec(&entry).map_err(|e| self.failed(e.into()))?;
+        line.push(b'\n');
+        self.file.write_all(&line).map_err(|c| self.failed(c))
+    }
+
+    /// All entries so far.
+    pub fn entries(&self) -> Result<Vec<Entry>> {
+        entries(&self.path)
+    }
+
+    /// Removes the file: everything is undone.
+    pub fn close(self) -> Result<()> {
+        match fs::remove_file(&self.path) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(self.failed(cause)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The entries of a journal file. A last line that was not written whole is
+/// left out: what it announces was not done.
+pub fn entries(path: &Path) -> Result<Vec<Entry>> {
+    let failed = |cause| Error::File {
+        path: path.to_owned(),
+        cause,
+    };
+    let file = File::open(path).map_err(failed)?;
+    let mut entries = Vec::new();
+    for line in BufReader::new(file).lines() {
+        match serde_json::from_str(&line.map_err(failed)?) {
+            Ok(entry) => entries.push(entry),
+            Err(_) => break,
+        }
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(pid: u32) -> RunInfo {
+        RunInfo {
+            pid,
+            cpus: "0-1".into(),
+            method: "pace".into(),
+            load: "constant 50 %".into(),
+            command: vec![],
+            started_s: 0,
+            board_fd: 5,
+            kill: false,
+        }
+    }
+
+    #[test]
+    fn a_held_journal_cannot_be_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(dir.path(), info(7)).unwrap();
+        let path = journal.path().to_owned();
+        assert!(Journal::take_over(&path).unwrap().is_none());
+        drop(journal);
+        assert!(Journal::take_over(&path).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_torn_last_line_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(dir.path(), info(7)).unwrap();
+        let unit = Entry::Unit {
+            name: "x.scope".into(),
+            keep: false,
+        };
+        journal.note(unit.clone()).unwrap();
+        journal.file.write_all(b"{\"entry\":\"gro").unwrap();
+        assert_eq!(journal.entries().unwrap(), [Entry::Run(info(7)), unit]);
+    }
+
+    #[test]
+    fn closing_removes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(dir.path(), info(7)).unwrap();
+        let path = journal.path().to_owned();
+        journal.close().unwrap();
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The arithmetic of pacing: how much is due when. Pure.
+//!
+//! A burner works off a *due* amount: at every grid point k*P of the clock,
+//! the asked load integrated over the coming period is added. What it has
+//! *held* is its own CPU time plus what was stolen from it while it ran. The
+//! difference is its debt; nobody outside needs to correct anything.
+//!
+//! Counting stolen time as held keeps the share of the *delivered* time right
+//! on average: of the time the hypervisor takes, the part L hits the burner
+//! and is not made up for, the part 1-L hits the others. Repaying it instead
+//! would push the load above L by L*S/(1-S).
+
+use crate::board::{Order, Slot};
+
+/// What a burner reads its orders from; a slot, or a list in a test.
+pub trait Orders {
+    /// Number of orders that were ever published.
+    fn published(&self) -> u64;
+    /// First order that counts.
+    fn restart(&self) -> u64;
+    /// The `n`-th order.
+    fn order(&self, n: u64) -> Option<Order>;
+}
+
+impl Orders for Slot {
+    fn published(&self) -> u64 {
+        Slot::published(self)
+    }
+    fn restart(&self) -> u64 {
+        Slot::restart(self)
+    }
+    fn order(&self, n: u64) -> Option<Order> {
+        Slot::order(self, n)
+    }
+}
+
+/// The asked level over time, as far as it is known.
+#[derive(Debug, Default)]
+pub struct Plan {
+    level: f64,
+    next: u64,
+}
+
+impl Plan {
+    /// The level in force after the last call of [`Plan::due`].
+    #[must_use]
+    pub fn level(&self) -> f64 {
+        self.level
+    }
+
+    /// Number of the first order that is not in force yet.
+    #[must_use]
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Load asked between `from_ns` and `to_ns`, in ns: the integral of the
+    /// level, exact also where the level changes in between. Must be called
+    /// with adjoining intervals.
+    pub fn due(&mut self, orders: &impl Orders, from_ns: u64, to_ns: u64) -> f64 {
+        self.next = self.next.max(orders.restart());
+        let mut due = 0.0;
+        let mut at = from_ns;
+        while self.next < orders.published() {
+            // An order that left the ring was overtaken by a later one.
+            if let Some(order) = orders.order(self.next) {
+                if order.from_ns >= to_ns {
+                    break;
+                }
+                let from = order.from_ns.max(at);
+                due += self.level * (from - at) as f64;
+                self.level = order.level;
+                at = from;
+            }
+            self.next += 1;
+        }
+        due + self.level * (to_ns - at) as f64
+    }
+}
+
+/// What a burner owes. Times are ns.
+#[derive(Debug)]
+pub struct Debt {
+    due: f64,
+    bound: f64,
+}
+
+/// Debt that is kept at most, in periods: enough to make up within the same
+/// second for a weight that was too small, little enough that a burner which
+/// was stopped does not take the CPU for long afterwards.
+pub const BOUND_PERIODS: u64 = 5;
+
+impl Debt {
+    /// No debt, bounded by [`BOUND_PERIODS`] periods.
+    #[must_use]
+    pub fn new(period_ns: u64) -> Self {
+        Self {
+            due: 0.0,
+            bound: (BOUND_PERIODS * period_ns) as f64,
+        }
+    }
+
+    /// Adds what a period asks for.
+    pub fn add(&mut self, due_ns: f64) {
+        self.due += due_ns;
+    }
+
+    /// What is still owed after `held_ns` were held in all; never negative.
+    #[must_use]
+    pub fn owed(&self, held_ns: u64) -> u64 {
+        (self.due - held_ns as f64).max(0.0) as u64
+    }
+
+    /// Gives up what exceeds the bound; returns how much, ns.
+    pub fn forgive(&mut self, held_ns: u64) -> u64 {
+        let excess = self.due - held_ns as f64 - self.bound;
+        if excess > 0.0 {
+            self.due -= excess;
+            excess as u64
+        } else {
+            0
+        }
+    }
+
+    /// Forgets everything: from here on nothing is owed for the past.
+    pub fn settle(&mut self, held_ns: u64) {
+        self.due = held_ns as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    struct List(Vec<Order>, u64);
+
+    impl Orders for List {
+        fn published(&self) -> u64 {
+            self.0.len() as u64
+        }
+        fn restart(&self) -> u64 {
+            self.1
+        }
+        fn order(&self, n: u64) -> Option<Order> {
+            self.0.get(n as usize).copied()
+        }
+    }
+
+    fn order(from_ns: u64, level: f64) -> Order {
+        Order { from_ns, level }
+    }
+
+    #[test]
+    fn a_change_inside_a_period_is_met_exactly() {
+        let orders = List(vec![order(0, 0.2), order(15, 0.8)], 0);
+        let mut plan = Plan::default();
+        assert!((plan.due(&orders, 0, 10) - 2.0).abs() < 1e-12);
+        assert!((plan.due(&orders, 10, 20) - (1.0 + 4.0)).abs() < 1e-12);
+        assert!((plan.level() - 0.8).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_order_from_the_past_holds_from_now() {
+        let orders = List(vec![order(5, 1.0)], 0);
+        let mut plan = Plan::default();
+        assert!((plan.due(&orders, 100, 120) - 20.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn void_orders_are_skipped() {
+        let orders = List(vec![order(0, 0.2), order(10, 0.9), order(10, 0.4)], 2);
+        let mut plan = Plan::default();
+        assert!(plan.due(&orders, 0, 10).abs() < 1e-12);
+        assert!((plan.due(&orders, 10, 20) - 4.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn debt_is_bounded() {
+        let mut debt = Debt::new(20);
+        debt.add(150.0);
+        assert_eq!(debt.owed(10), 140);
+        assert_eq!(debt.forgive(10), 40);
+        assert_eq!(debt.owed(10), 100);
+        assert_eq!(debt.owed(1000), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn periods_add_up_to_the_whole(
+            levels in prop::collection::vec((1u64..50, 0.0f64..1.0), 1..10),
+            period in 1u64..30,
+        ) {
+            let mut at = 0;
+            let orders = List(levels.iter().map(|(length, level)| {
+                let o = order(at, *level);
+                at += length;
+                o
+            }).collect(), 0);
+            let end = at.next_multiple_of(period);
+            let mut plan = Plan::default();
+            let sum: f64 = (0..end / period)
+                .map(|k| plan.due(&orders, k * period, (k + 1) * period))
+                .sum();
+            let whole = Plan::default().due(&orders, 0, end);
+            prop_assert!((sum - whole).abs() < 1e-9);
+        }
+    }
+}

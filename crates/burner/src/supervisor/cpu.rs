@@ -1,0 +1,542 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One loaded CPU: its burners, their groups, and the room they have.
+
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::process::Child;
+use std::sync::atomic::Ordering;
+
+use sandbag_kernel::cgroup::{Cap, Weight};
+use sandbag_kernel::clock;
+use sandbag_kernel::process::Process;
+use sandbag_kernel::sched::Attributes;
+use sandbag_kernel::{Root, topology};
+
+use super::meter::Taken;
+use crate::board::{BOUNDARY_NS, Board, Order};
+use crate::burn::Setup;
+use crate::child::{self, BURNER_VERB};
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::layout::{Holder, Layout, Tenant};
+use crate::method::Method;
+
+/// Burners that one CPU has at most: beyond this, more weight than the tree
+/// can give is wanted, and that is said instead.
+pub const MOST_BURNERS: usize = 16;
+/// A burner that is killed is started again this often.
+const MOST_RESTARTS: u32 = 3;
+/// Competition that is assumed before anything is known: the command's group
+/// and one more task or group at the top of the tree.
+const FIRST_GUESS: f64 = 2.0;
+/// What a method gets that cannot tell whether it has enough.
+const GENEROUS_GUESS: f64 = 64.0;
+
+/// What every burner of a run has in common.
+#[derive(Debug)]
+pub struct Common<'a> {
+    /// The memory shared with the burners.
+    pub board: &'a Board,
+    /// The eventfd by which burners call.
+    pub alarm: RawFd,
+    /// Where groups are made.
+    pub layout: &'a Layout,
+    /// How the load is produced.
+    pub method: &'a dyn Method,
+    /// Names our groups.
+    pub run: u32,
+}
+
+#[derive(Debug)]
+struct Burner {
+    child: Child,
+    holder: Holder,
+    slot: usize,
+    /// First boundary that counts: before it there was no burner.
+    since: u64,
+    /// Clock at the last boundary that was read.
+    last_ns: u64,
+    /// Boundary after which it was gone.
+    until: Option<u64>,
+}
+
+/// State of one loaded CPU.
+#[derive(Debug)]
+pub struct Cpu {
+    number: u32,
+    burners: Vec<Burner>,
+    /// First slot of this CPU on the board, and how many were used.
+    slots: (usize, usize),
+    /// Weight of everything else that wants this CPU, as far as known.
+    competition: f64,
+    weight: Option<Weight>,
+    cap: Option<Cap>,
+    /// Level to make room for.
+    level: f64,
+    /// Orders given so far that may still matter, for burners that join.
+    recent: Vec<Order>,
+    seen: (u64, u64),
+    calm: u32,
+    restarts: u32,
+    last_end: String,
+    /// Least share seen that the burners would have had without sleeping.
+    pub least_headroom: Option<f64>,
+    /// Weight changes made.
+    pub weight_changes: u64,
+    /// Writes to the tree.
+    pub writes: u64,
+    /// The tree gave all it has and it was not enough.
+    pub exhausted: bool,
+}
+
+/// Slots that a CPU may use: its burners and their replacements.
+pub const SLOTS_PER_CPU: usize = MOST_BURNERS + MOST_RESTARTS as usize;
+
+impl Cpu {
+    /// A CPU whose slots begin at `first_slot`.
+    #[must_use]
+    pub fn new(number: u32, first_slot: usize, method: &dyn Method) -> Self {
+        Self {
+            number,
+            burners: Vec::new(),
+            slots: (first_slot, 0),
+            competition: match method.wants_headroom() {
+                true => FIRST_GUESS,
+                false => GENEROUS_GUESS,
+            },
+            weight: None,
+            cap: None,
+            level: 0.0,
+            recent: Vec::new(),
+            seen: (0, 0),
+            calm: 0,
+            restarts: 0,
+            last_end: String::new(),
+            least_headroom: None,
+            weight_changes: 0,
+            writes: 0,
+            exhausted: false,
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Starts as many burners as the level needs; they wait for orders.
+    pub fn start(&mut self, common: &Common<'_>, journal: &mut Journal, level: f64) -> Result<()> {
+        self.level = level;
+        while self.burners.len() < self.wanted_burners(common) {
+            self.add_burner(common, journal)?;
+        }
+        self.apply(common)
+    }
+
+    fn wanted_burners(&self, common: &Common<'_>) -> usize {
+        if !common.method.wants_headroom() {
+            return 1;
+        }
+        let demand = common.method.demand(self.level, self.competition).weight.0;
+        let groups = (demand / common.layout.most_weight().0).ceil() as usize;
+        groups.clamp(1, MOST_BURNERS)
+    }
+
+    fn add_burner(&mut self, common: &Common<'_>, journal: &mut Journal) -> Result<()> {
+        let (first, used) = self.slots;
+        let slot = first + used;
+        self.slots.1 += 1;
+        let nth = used;
+        let slice_ns = match common.method.attributes() {
+            Attributes::Fair { slice_ns, .. } => slice_ns,
+            _ => 0,
+        };
+        let setup = Setup {
+            board_fd: common.board.fd(),
+            alarm_fd: common.alarm,
+            slot,
+            cpu: self.number,
+            duty: common.method.duty(),
+            slice_ns,
+        };
+        let inherit = [common.board.fd(), common.alarm];
+        let mut child = child::own(BURNER_VERB, &setup.to_args(), &inherit, true)
+            .spawn()
+            .map_err(|cause| Error::Start {
+                what: format!("the burner of CPU {}", self.number),
+                cause,
+            })?;
+        let tenant = Tenant::Burner {
+            cpu: self.number,
+            nth,
+        };
+        let holder = match common
+            .layout
+            .settle(journal, common.run, tenant, child.id())
+        {
+            Ok(holder) => holder,
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(error);
+            }
+        };
+        self.writes += 1;
+        child::open_gate(&mut child).map_err(|cause| Error::Start {
+            what: format!("the burner of CPU {}", self.number),
+            cause,
+        })?;
+        let last_ns = clock::process_cpu_of(child.id()).unwrap_or(0);
+        self.burners.push(Burner {
+            child,
+            holder,
+            slot,
+            since: clock::monotonic() / BOUNDARY_NS + 1,
+            last_ns,
+            until: None,
+        });
+        self.weight = None;
+        Ok(())
+    }
+
+    fn alive(&self) -> impl Iterator<Item = &Burner> {
+        self.burners.iter().filter(|b| b.until.is_none())
+    }
+
+    /// Tells the burners from when on to take which level (0 to 1).
+    pub fn order(&mut self, common: &Common<'_>, order: Order) {
+        let now = clock::monotonic();
+        self.recent.push(order);
+        while self.recent.len() > 1 && self.recent[1].from_ns <= now {
+            self.recent.remove(0);
+        }
+        let share = self.alive().count().max(1) as f64;
+        for burner in self.alive() {
+            common.board.slot(burner.slot).publish(Order {
+                level: order.level / share,
+                ..order
+            });
+        }
+    }
+
+    /// Voids what was ordered: a pause shifts everything.
+    pub fn void_orders(&mut self, common: &Common<'_>) {
+        self.recent.clear();
+        for burner in self.alive() {
+            common.board.slot(burner.slot).void_orders();
+        }
+    }
+
+    /// Makes room for a level from now on: weight and cap, written only if
+    /// they change.
+    pub fn make_room(
+        &mut self,
+        common: &Common<'_>,
+        journal: &mut Journal,
+        level: f64,
+    ) -> Result<()> {
+        self.level = level;
+        self.grow(common, journal)?;
+        self.apply(common)
+    }
+
+    /// Adds burners if one group cannot carry the weight.
+    fn grow(&mut self, common: &Common<'_>, journal: &mut Journal) -> Result<()> {
+        let before = self.alive().count();
+        while self.alive().count() < self.wanted_burners(common)
+            && self.slots.1 < SLOTS_PER_CPU - MOST_RESTARTS as usize
+        {
+            self.add_burner(common, journal)?;
+        }
+        if self.alive().count() > before {
+            self.order_again(common);
+        }
+        Ok(())
+    }
+
+    /// Gives all burners the orders in force, divided anew among them.
+    fn order_again(&mut self, common: &Common<'_>) {
+        // A common moment a little ahead, so that all change together.
+        let from_ns = (clock::monotonic() + BOUNDARY_NS / 2).next_multiple_of(BOUNDARY_NS);
+        let orders = std::mem::take(&mut self.recent);
+        for burner in self.alive() {
+            common.board.slot(burner.slot).void_orders();
+        }
+        for order in orders {
+            self.order(
+                common,
+                Order {
+                    from_ns: order.from_ns.max(from_ns),
+                    ..order
+                },
+            );
+        }
+    }
+
+    fn apply(&mut self, common: &Common<'_>) -> Result<()> {
+        if self.level <= 0.0 {
+            return Ok(());
+        }
+        let demand = common.method.demand(self.level, self.competition);
+        let most = common.layout.most_weight().0;
+        let groups = self.alive().count().max(1) as f64;
+        // Within the limits of one group: whole steps, so that a burner more
+        // does not shuffle the others' weights.
+        let weight = Weight((demand.weight.0 / groups).min(most));
+        if self.weight != Some(weight) {
+            for burner in self.burners.iter().filter(|b| b.until.is_none()) {
+                burner.holder.set_weight(weight)?;
+                self.writes += 1;
+            }
+            self.weight_changes += u64::from(self.weight.is_some());
+            self.weight = Some(weight);
+        }
+        if self.cap != demand.cap {
+            for burner in self.burners.iter().filter(|b| b.until.is_none()) {
+                burner.holder.set_cap(demand.cap)?;
+                self.writes += 1;
+            }
+            self.cap = demand.cap;
+        }
+        Ok(())
+    }
+
+    /// A burner called, or a look is due: does the weight still make room?
+    pub fn look(&mut self, common: &Common<'_>, journal: &mut Journal) -> Result<()> {
+        let mut called = false;
+        let (mut active, mut taken) = (0, 0);
+        for burner in self.alive() {
+            let slot = common.board.slot(burner.slot);
+            called |= slot.alarm.swap(0, Ordering::AcqRel) != 0;
+            active = active.max(slot.active_ns.load(Ordering::Relaxed));
+            taken += slot.taken_ns.load(Ordering::Relaxed);
+        }
+        let (was_active, was_taken) = std::mem::replace(&mut self.seen, (active, taken));
+        let active = active.saturating_sub(was_active);
+        if !common.method.wants_headroom() || self.level <= 0.0 {
+            return Ok(());
+        }
+        let mut headroom = None;
+        if active > BOUNDARY_NS / 100 {
+            let share = (taken.saturating_sub(was_taken) as f64 / active as f64).min(1.0);
+            headroom = Some(share);
+            let least = self.least_headroom.get_or_insert(1.0);
+            *least = least.min(share);
+        }
+        let before = self.competition;
+        self.competition = competition(before, self.level, called, headroom, &mut self.calm);
+        if self.competition > before {
+            let possible = common.layout.most_weight().0 * MOST_BURNERS as f64;
+            let wanted = common.method.demand(self.level, self.competition).weight.0;
+            if wanted > possible * 4.0 {
+                // More would change nothing; and the estimate must be able to
+                // come down again.
+                self.competition = before;
+                self.exhausted |= called;
+            }
+            self.grow(common, journal)?;
+        }
+        self.apply(common)
+    }
+
+    /// A process of this CPU ended. Returns whether it was one of ours.
+    ///
+    /// # Errors
+    /// [`Error::Died`] if it ends again and again.
+    pub fn ended(
+        &mut self,
+        common: &Common<'_>,
+        journal: &mut Journal,
+        pid: u32,
+        how: &str,
+    ) -> Result<bool> {
+        let now = clock::monotonic() / BOUNDARY_NS;
+        let found = self
+            .burners
+            .iter_mut()
+            .find(|b| b.child.id() == pid && b.until.is_none());
+        let Some(burner) = found else {
+            return Ok(false);
+        };
+        burner.until = Some(now);
+        let words = child::last_words(&mut burner.child);
+        self.last_end = match words.is_empty() {
+            true => how.to_owned(),
+            false => words,
+        };
+        self.restarts += 1;
+        if self.restarts > MOST_RESTARTS {
+            return Err(Error::Died {
+                what: format!("the burner of CPU {}", self.number),
+                times: self.restarts,
+                how: self.last_end.clone(),
+            });
+        }
+        self.cap = None;
+        self.add_burner(common, journal)?;
+        self.order_again(common);
+        self.apply(common)?;
+        Ok(true)
+    }
+
+    /// What the burners took between two boundaries (numbers). Must be
+    /// called for adjoining intervals.
+    pub fn taken(&mut self, common: &Common<'_>, from: u64, to: u64) -> Taken {
+        let mut taken = Taken { ns: 0, hole: false };
+        for burner in &mut self.burners {
+            let slot = common.board.slot(burner.slot);
+            if burner.until.is_some_and(|until| until < from) || burner.since > to {
+                continue;
+            }
+            if burner.until.is_some() || slot.displaced.load(Ordering::Acquire) != 0 {
+                taken.hole = true;
+            }
+            if let Some(begin) = slot.boundary(from) {
+                burner.last_ns = begin.cpu_ns;
+            }
+            // A boundary that was not noted: the burner sleeps without orders
+            // or waited for the CPU since, and its clock stands; ask it.
+            let end = slot.boundary(to).map(|b| b.cpu_ns).or_else(|| {
+                let live = burner.until.is_none().then(|| burner.child.id());
+                live.and_then(|pid| clock::process_cpu_of(pid).ok())
+            });
+            let end = end.unwrap_or(burner.last_ns);
+            taken.ns += end.saturating_sub(burner.last_ns);
+            burner.last_ns = end;
+        }
+        taken
+    }
+
+    /// Whether all burners noted this boundary.
+    #[must_use]
+    pub fn noted(&self, common: &Common<'_>, number: u64) -> bool {
+        self.alive().all(|b| {
+            let slot = common.board.slot(b.slot);
+            slot.boundary(number).is_some() || slot.idle.load(Ordering::Acquire) != 0
+        })
+    }
+
+    /// Load given up because no room could be made, ns.
+    #[must_use]
+    pub fn lost_ns(&self, common: &Common<'_>) -> u64 {
+        self.burners
+            .iter()
+            .map(|b| common.board.slot(b.slot).lost_ns.load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// CPU time of all burners by their clocks, ns.
+    #[must_use]
+    pub fn burner_ns(&self) -> u64 {
+        self.alive()
+            .filter_map(|b| clock::process_cpu_of(b.child.id()).ok())
+            .sum()
+    }
+
+    /// Largest private memory of a burner, KiB.
+    #[must_use]
+    pub fn private_kib(&self, root: &Root) -> u64 {
+        self.alive()
+            .filter_map(|b| Process::new(root, b.child.id()).private_kib().ok())
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Kills and reaps the burners.
+    pub fn stop(&mut self) {
+        for burner in &mut self.burners {
+            let _ = burner.child.kill();
+            let _ = burner.child.wait();
+        }
+    }
+
+    /// Cap as the kernel has it at the end; it may have changed it.
+    #[must_use]
+    pub fn cap_changed(&self) -> bool {
+        self.alive()
+            .any(|b| self.cap.is_some() && b.holder.group().cap().ok().flatten() != self.cap)
+    }
+}
+
+/// The next estimate of the competition. Grows at once when a burner had no
+/// room, and when the room it had shrinks to half of what it should be;
+/// shrinks, one step in [`CALM`] looks, when there is far more than needed.
+fn competition(now: f64, level: f64, called: bool, headroom: Option<f64>, calm: &mut u32) -> f64 {
+    if called {
+        *calm = 0;
+        return now * 4.0;
+    }
+    let Some(share) = headroom else {
+        return now;
+    };
+    if share < level + (1.0 - level) / 4.0 {
+        *calm = 0;
+        return now * 2.0;
+    }
+    // The share that half the weight would leave.
+    let half = share / (2.0 - share);
+    if now > 1.0 && half > (1.0 + level) / 2.0 {
+        *calm += 1;
+        if *calm >= CALM {
+            *calm = 0;
+            return now / 2.0;
+        }
+    } else {
+        *calm = 0;
+    }
+    now
+}
+
+/// Looks (one a second) with room to spare before the weight is lowered.
+const CALM: u32 = 5;
+
+/// Whether a CPU is online, for errors before anything is started.
+pub fn check_online(root: &Root, cpus: &sandbag_kernel::CpuList) -> Result<()> {
+    let topology = topology::Topology::read(root)?;
+    for cpu in cpus.iter() {
+        if !topology.online.contains(cpu) {
+            return Err(Error::NoCpu {
+                cpu,
+                state: match topology.present.contains(cpu) {
+                    true => "offline",
+                    false => "not present",
+                },
+                online: topology.online,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// An eventfd for the burners' calls.
+pub fn alarm() -> Result<nix::sys::eventfd::EventFd> {
+    use nix::sys::eventfd::{EfdFlags, EventFd};
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    EventFd::from_value_and_flags(0, flags).map_err(|e| Error::call("eventfd", e))
+}
+
+/// The raw descriptor of an eventfd.
+#[must_use]
+pub fn alarm_fd(alarm: &nix::sys::eventfd::EventFd) -> RawFd {
+    use std::os::fd::AsFd as _;
+    alarm.as_fd().as_raw_fd()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_estimate_grows_fast_and_shrinks_slowly() {
+        let mut calm = 0;
+        assert!((competition(2.0, 0.5, true, None, &mut calm) - 8.0).abs() < 1e-12);
+        assert!((competition(2.0, 0.5, false, Some(0.6), &mut calm) - 4.0).abs() < 1e-12);
+        assert!((competition(2.0, 0.5, false, Some(0.8), &mut calm) - 2.0).abs() < 1e-12);
+        let mut now = 8.0;
+        for look in 1..=4 * CALM {
+            now = competition(now, 0.5, false, Some(0.999), &mut calm);
+            assert!(look % CALM == 0 || calm > 0 || now <= 1.0);
+        }
+        assert!((now - 1.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads the profile one piece ahead, so that its end is known in time.
+
+use sandbag_profile::{BoxSteps, Steps as _};
+
+use super::timeline::Piece;
+use crate::error::Result;
+
+/// The profile as pieces.
+pub struct Feed {
+    steps: BoxSteps,
+    next: Option<Piece>,
+    begun: bool,
+    end_ns: Option<u64>,
+    unknown: u64,
+}
+
+impl Feed {
+    /// Nothing is read yet.
+    #[must_use]
+    pub fn new(steps: BoxSteps) -> Self {
+        Self {
+            steps,
+            next: None,
+            begun: false,
+            end_ns: None,
+            unknown: 0,
+        }
+    }
+
+    /// The piece that comes next.
+    pub fn peek(&mut self) -> Result<Option<&Piece>> {
+        if !self.begun {
+            self.begun = true;
+            self.next = self.read()?;
+        }
+        Ok(self.next.as_ref())
+    }
+
+    /// Takes the next piece.
+    pub fn next(&mut self) -> Result<Option<Piece>> {
+        self.peek()?;
+        let Some(piece) = self.next.take() else {
+            return Ok(None);
+        };
+        self.next = self.read()?;
+        if self.next.is_none() {
+            self.end_ns = Some(piece.end_ns);
+        }
+        Ok(Some(piece))
+    }
+
+    fn read(&mut self) -> Result<Option<Piece>> {
+        let Some(step) = self.steps.next_step()? else {
+            return Ok(None);
+        };
+        let asked_pct = step
+            .cells
+            .iter()
+            .map(|cell| match cell {
+                Some(cell) => cell.load_pct,
+                None => {
+                    self.unknown += 1;
+                    0.0
+                }
+            })
+            .collect();
+        Ok(Some(Piece {
+            start_ns: step.start_ns,
+            end_ns: step.end_ns,
+            asked_pct,
+        }))
+    }
+
+    /// Run time of the beginning of the next piece, once it was looked at.
+    #[must_use]
+    pub fn peek_start(&self) -> Option<u64> {
+        self.next.as_ref().map(|piece| piece.start_ns)
+    }
+
+    /// End of the profile, once its last piece was taken.
+    #[must_use]
+    pub fn end_ns(&self) -> Option<u64> {
+        self.end_ns
+    }
+
+    /// What the profile's reader and this have to say.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.steps.warnings();
+        if self.unknown > 0 {
+            warnings.push(format!(
+                "{} pieces of the profile have no value; no load was put there",
+                self.unknown
+            ));
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_known_with_the_last_piece() {
+        let mut feed = Feed::new(sandbag_profile::constant(&[0, 1], 30.0, 5_000));
+        assert_eq!(feed.peek().unwrap().unwrap().asked_pct, [30.0, 30.0]);
+        assert_eq!(feed.end_ns(), None);
+        assert!(feed.next().unwrap().is_some());
+        assert_eq!(feed.end_ns(), Some(5_000));
+        assert!(feed.next().unwrap().is_none());
+    }
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The signals a supervisor answers, read from a descriptor instead of
+//! interrupting it.
+
+use std::io;
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+/// Signals that end a run. SIGINT is special: a terminal sends it to the
+/// command as well.
+pub const ENDING: [Signal; 4] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+];
+
+/// Signals that are only passed on to the command.
+const PASSED: [Signal; 2] = [Signal::SIGUSR1, Signal::SIGUSR2];
+
+/// One signal that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrived {
+    /// Which.
+    pub signal: Signal,
+    /// Sent by the kernel (a terminal's keys, a child's end) and not by a
+    /// process; then the command's process group got it, too.
+    pub by_kernel: bool,
+}
+
+/// Blocks the signals of the calling thread for as long as it lives.
+#[derive(Debug)]
+pub struct Signals {
+    fd: SignalFd,
+    before: SigSet,
+}
+
+impl Signals {
+    /// Takes over the signals.
+    pub fn take() -> io::Result<Self> {
+        let mut set = SigSet::empty();
+        for signal in ENDING
+            .into_iter()
+            .chain(PASSED)
+            .chain([Signal::SIGCHLD, Signal::SIGTSTP])
+        {
+            set.add(signal);
+        }
+        let before = SigSet::thread_get_mask()?;
+        set.thread_block()?;
+        let fd = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        Ok(Self { fd, before })
+    }
+
+    /// The descriptor, to wait on.
+    #[must_use]
+    pub fn fd(&self) -> &SignalFd {
+        &self.fd
+    }
+
+    /// The next signal, if one waits.
+    pub fn next(&self) -> Option<Arrived> {
+        let info = self.fd.read_signal().ok().flatten()?;
+        Some(Arrived {
+            signal: Signal::try_from(info.ssi_signo.cast_signed()).ok()?,
+            by_kernel: info.ssi_code > 0,
+        })
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // What is still waiting is answered: a second Ctrl-C while the run
+        // was being undone must not kill us afterwards.
+        while self.next().is_some() {}
+        let _ = self.before.thread_set_mask();
+    }
+}

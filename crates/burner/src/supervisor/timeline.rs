@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The run's own clock, and what is asked when on it. Pure.
+
+use std::collections::VecDeque;
+
+use crate::board::BOUNDARY_NS;
+
+/// Translates between run time (0 at the start of the profile, standing still
+/// while the run is paused) and the monotonic clock. Run time and the clock
+/// always differ by whole boundaries, so that windows end where burners note
+/// their clocks.
+#[derive(Debug, Clone)]
+pub struct RunClock {
+    /// (run time from which it holds, monotonic time of run time 0).
+    zeros: Vec<(u64, u64)>,
+}
+
+impl RunClock {
+    /// Starts at a monotonic time that is a multiple of [`BOUNDARY_NS`].
+    #[must_use]
+    pub fn starting_at(zero_ns: u64) -> Self {
+        debug_assert_eq!(zero_ns % BOUNDARY_NS, 0);
+        Self {
+            zeros: vec![(0, zero_ns)],
+        }
+    }
+
+    fn zero(&self) -> u64 {
+        self.zeros.last().map_or(0, |(_, zero)| *zero)
+    }
+
+    /// Run time at a monotonic time now or later.
+    #[must_use]
+    pub fn run_ns(&self, monotonic_ns: u64) -> u64 {
+        monotonic_ns.saturating_sub(self.zero())
+    }
+
+    /// Monotonic time of a run time, also of one before a pause.
+    #[must_use]
+    pub fn monotonic_ns(&self, run_ns: u64) -> u64 {
+        let zero = self.zeros.iter().rev().find(|(from, _)| *from <= run_ns);
+        zero.map_or(0, |(_, zero)| *zero) + run_ns
+    }
+
+    /// The run stood still between two monotonic times. Returns the length of
+    /// the pause as it counts: whole boundaries.
+    pub fn pause(&mut self, from_ns: u64, to_ns: u64) -> u64 {
+        let length = (to_ns - from_ns).next_multiple_of(BOUNDARY_NS);
+        let run = self.run_ns(from_ns);
+        let zero = self.zero() + length;
+        self.zeros.push((run, zero));
+        length
+    }
+}
+
+/// One piece of the profile: from when to when which loads, percent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Piece {
+    /// Run time of its beginning, ns.
+    pub start_ns: u64,
+    /// Run time of its end, ns.
+    pub end_ns: u64,
+    /// Asked load of each loaded CPU, percent.
+    pub asked_pct: Vec<f64>,
+}
+
+/// The pieces that windows may still ask about.
+#[derive(Debug, Default)]
+pub struct Asked {
+    pieces: VecDeque<Piece>,
+}
+
+impl Asked {
+    /// Appends the next piece.
+    pub fn push(&mut self, piece: Piece) {
+        self.pieces.push_back(piece);
+    }
+
+    /// Forgets pieces that ended before a run time.
+    pub fn forget_before(&mut self, run_ns: u64) {
+        while self.pieces.front().is_some_and(|p| p.end_ns <= run_ns) {
+            self.pieces.pop_front();
+        }
+    }
+
+    /// Time-weighted mean of the asked load of a CPU (by index), percent;
+    /// past the end of the profile 0 is asked.
+    #[must_use]
+    pub fn mean_pct(&self, cpu: usize, from_ns: u64, to_ns: u64) -> f64 {
+        let sum: f64 = self
+            .pieces
+            .iter()
+            .map(|piece| {
+                let overlap = to_ns
+                    .min(piece.end_ns)
+                    .saturating_sub(from_ns.max(piece.start_ns));
+                piece.asked_pct.get(cpu).copied().unwrap_or(0.0) * overlap as f64
+            })
+            .sum();
+        match to_ns > from_ns {
+            true => sum / (to_ns - from_ns) as f64,
+            false => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const B: u64 = BOUNDARY_NS;
+
+    #[test]
+    fn a_pause_shifts_what_comes_after() {
+        let mut clock = RunClock::starting_at(10 * B);
+        assert_eq!(clock.run_ns(25 * B), 15 * B);
+        assert_eq!(clock.pause(25 * B + 7, 27 * B), 2 * B);
+        assert_eq!(clock.monotonic_ns(15 * B), 25 * B);
+        assert_eq!(clock.monotonic_ns(16 * B), 28 * B);
+        assert_eq!(clock.run_ns(28 * B), 16 * B);
+    }
+
+    #[test]
+    fn the_mean_is_weighted_by_time() {
+        let mut asked = Asked::default();
+        for (start_ns, end_ns, pct) in [(0, 30, 10.0), (30, 100, 60.0)] {
+            asked.push(Piece {
+                start_ns,
+                end_ns,
+                asked_pct: vec![pct],
+            });
+        }
+        assert!((asked.mean_pct(0, 0, 100) - 45.0).abs() < 1e-12);
+        assert!((asked.mean_pct(0, 90, 110) - 30.0).abs() < 1e-12);
+        asked.forget_before(30);
+        assert!((asked.mean_pct(0, 30, 40) - 60.0).abs() < 1e-12);
+    }
+
+    proptest! {
+        #[test]
+        fn run_time_never_goes_back(pauses in prop::collection::vec((1u64..50, 1u64..50), 0..8)) {
+            let mut clock = RunClock::starting_at(0);
+            let mut at = 0;
+            let mut last = 0;
+            for (wait, length) in pauses {
+                at += wait * B / 7;
+                prop_assert!(clock.run_ns(at) >= last);
+                last = clock.run_ns(at);
+                let counted = clock.pause(at, at + length * B / 3);
+                at += counted;
+                prop_assert_eq!(clock.run_ns(at), last);
+                prop_assert_eq!(clock.monotonic_ns(last) , at);
+            }
+        }
+    }
+}
