@@ -5,7 +5,7 @@
 //! [`Samples`]: a stream of samples with a stamp for their end. The
 //! [`timeline`] makes contiguous steps of them. The CPUs of a recording are
 //! known only at its end, because they come and go, so such a file is read
-//! twice: once for its CPUs, once for its loads.
+//! twice: once for its CPUs, once for its loads ([`Pass`]).
 
 mod json;
 pub(crate) mod krash;
@@ -69,18 +69,28 @@ pub(crate) trait Samples: Send {
 
 type BoxSamples = Box<dyn Samples>;
 
-fn samples(format: Format, lines: Lines) -> BoxSamples {
+/// What a reader is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// Which CPUs there are; all cells are `None`, percentages are not
+    /// looked at.
+    Cpus,
+    /// Everything.
+    Loads,
+}
+
+fn samples(format: Format, lines: Lines, pass: Pass) -> BoxSamples {
     match format {
-        Format::SadfJson => Box::new(sadf_json::SadfJson::new(lines)),
-        Format::SadfCsv => Box::new(sadf_csv::SadfCsv::new(lines)),
-        Format::SarText => Box::new(sar::Sar::new(lines)),
+        Format::SadfJson => Box::new(sadf_json::SadfJson::new(lines, pass)),
+        Format::SadfCsv => Box::new(sadf_csv::SadfCsv::new(lines, pass)),
+        Format::SarText => Box::new(sar::Sar::new(lines, pass)),
         _ => Box::new(procstat::ProcStat::new(lines)),
     }
 }
 
 /// Opens a sampled recording; `lines` opens the file anew.
 pub(crate) fn read(format: Format, lines: &dyn Fn() -> Result<Lines>) -> Result<BoxSteps> {
-    let mut scan = samples(format, lines()?);
+    let mut scan = samples(format, lines()?, Pass::Cpus);
     let mut sample = Sample::default();
     let mut cpus = BTreeSet::new();
     let mut begin_ns = None;
@@ -107,7 +117,7 @@ pub(crate) fn read(format: Format, lines: &dyn Fn() -> Result<Lines>) -> Result<
         begins_at: begin(&about, begin_ns),
         has_steal: true,
     };
-    let again = samples(format, lines()?);
+    let again = samples(format, lines()?, Pass::Loads);
     Ok(Box::new(timeline::Timeline::new(again, header, begin_ns)))
 }
 

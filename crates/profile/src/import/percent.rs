@@ -82,7 +82,7 @@ impl Columns {
         let (mut idle, mut iowait, mut steal) = (0.0, 0.0, 0.0);
         let mut count = 0;
         for (i, field) in fields.clone().enumerate() {
-            count += 1;
+            count = i + 1;
             if i == self.idle {
                 idle = percent(field, || "%idle".into())?;
             } else if Some(i) == self.iowait {

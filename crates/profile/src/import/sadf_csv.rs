@@ -16,12 +16,13 @@ use crate::{Cell, Error, Fault, Format, Result};
 
 use super::percent::Columns;
 use super::stamp::{self, Stamp};
-use super::{About, Sample, Samples};
+use super::{About, Pass, Sample, Samples};
 
 pub(super) const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -d FILE -- -P ALL`";
 
 pub(super) struct SadfCsv {
     lines: Lines,
+    pass: Pass,
     /// Set while the rows are those of CPU load.
     columns: Option<Columns>,
     headers: u64,
@@ -48,9 +49,10 @@ struct Row {
 }
 
 impl SadfCsv {
-    pub(super) fn new(lines: Lines) -> Self {
+    pub(super) fn new(lines: Lines, pass: Pass) -> Self {
         Self {
             lines,
+            pass,
             columns: None,
             headers: 0,
             host: Vec::new(),
@@ -92,6 +94,7 @@ impl SadfCsv {
             }
             let row = parse(
                 line,
+                self.pass,
                 self.columns,
                 &mut self.host,
                 &mut self.stamp_text,
@@ -119,6 +122,7 @@ enum Parsed {
 
 fn parse(
     line: &[u8],
+    pass: Pass,
     columns: Option<Columns>,
     host: &mut Vec<u8>,
     stamp_text: &mut Vec<u8>,
@@ -175,11 +179,15 @@ fn parse(
         end_ns: stamp.ns,
         start_ns: stamp.ns.saturating_sub(interval.max(NS_PER_S as i64)),
         cpu,
-        cell: columns.row(all)?,
+        cell: match pass {
+            Pass::Cpus => None,
+            Pass::Loads => columns.row(all)?,
+        },
     }))
 }
 
-/// Fields between semicolons; `slice::split` with a vectorised search.
+/// Fields between semicolons. They are a few bytes long, too short for a
+/// vectorised search to pay.
 #[derive(Clone)]
 struct Fields<'a>(Option<&'a [u8]>);
 
@@ -188,7 +196,7 @@ impl<'a> Iterator for Fields<'a> {
 
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = self.0?;
-        let (field, rest) = match memchr::memchr(b';', rest) {
+        let (field, rest) = match rest.iter().position(|b| *b == b';') {
             Some(n) => (&rest[..n], Some(&rest[n + 1..])),
             None => (rest, None),
         };

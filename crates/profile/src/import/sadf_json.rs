@@ -11,21 +11,28 @@ use serde::Deserialize;
 
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number};
-use crate::{Error, Fault, Format, Result};
+use crate::{Cell, Error, Fault, Format, Result};
 
 use super::json::Elements;
 use super::sadf_csv::{duplicate_and_restart_warnings, slack};
-use super::{About, Sample, Samples, percent, stamp};
+use super::{About, Pass, Sample, Samples, percent, stamp};
 
 const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -j FILE -- -P ALL`";
 
 #[derive(Deserialize)]
-struct Statistics<'a> {
+struct Statistics<'a, Row> {
     #[serde(borrow)]
     timestamp: Timestamp<'a>,
     /// Absent where only other activities were exported.
-    #[serde(borrow, rename = "cpu-load", default)]
-    cpu_load: Vec<CpuLoad<'a>>,
+    #[serde(rename = "cpu-load", default = "Vec::new")]
+    cpu_load: Vec<Row>,
+}
+
+/// What the first pass wants of a row.
+#[derive(Deserialize)]
+struct CpuName<'a> {
+    #[serde(borrow)]
+    cpu: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
@@ -70,6 +77,30 @@ struct CpuLoad<'a> {
     gnice: f64,
 }
 
+/// A row of either pass.
+trait Row {
+    fn cpu(&self) -> &str;
+    fn cell(&self) -> Result<Option<Cell>, Fault>;
+}
+
+impl Row for CpuName<'_> {
+    fn cpu(&self) -> &str {
+        &self.cpu
+    }
+    fn cell(&self) -> Result<Option<Cell>, Fault> {
+        Ok(None)
+    }
+}
+
+impl Row for CpuLoad<'_> {
+    fn cpu(&self) -> &str {
+        &self.cpu
+    }
+    fn cell(&self) -> Result<Option<Cell>, Fault> {
+        percent::cell(self.idle, self.iowait, self.steal, || self.others())
+    }
+}
+
 impl CpuLoad<'_> {
     fn others(&self) -> f64 {
         self.user
@@ -86,6 +117,7 @@ impl CpuLoad<'_> {
 
 pub(super) struct SadfJson {
     elements: Elements,
+    pass: Pass,
     text: Vec<u8>,
     local: bool,
     all_rows: u64,
@@ -95,9 +127,10 @@ pub(super) struct SadfJson {
 }
 
 impl SadfJson {
-    pub(super) fn new(lines: Lines) -> Self {
+    pub(super) fn new(lines: Lines, pass: Pass) -> Self {
         Self {
             elements: Elements::new(lines.into_parts()),
+            pass,
             text: Vec::new(),
             local: false,
             all_rows: 0,
@@ -107,8 +140,12 @@ impl SadfJson {
         }
     }
 
-    fn read_element(&mut self, sample: &mut Sample) -> Result<()> {
-        let s: Statistics<'_> = serde_json::from_slice(&self.text).map_err(|e| {
+    fn read_element<'a, R: Row + Deserialize<'a>>(
+        &mut self,
+        text: &'a [u8],
+        sample: &mut Sample,
+    ) -> Result<()> {
+        let s: Statistics<'a, R> = serde_json::from_slice(text).map_err(|e| {
             // Its line counts from the beginning of the element.
             let message = e.to_string();
             let message = message.split(" at line ").next().unwrap_or_default();
@@ -134,23 +171,22 @@ impl SadfJson {
         sample.start_ns = Some(stamp.ns.saturating_sub(interval_ns));
         sample.slack_ns = slack(interval_ns);
         for row in &s.cpu_load {
-            if row.cpu == "all" || row.cpu == "-1" {
+            if matches!(row.cpu(), "all" | "-1") {
                 self.all_rows += 1;
                 continue;
             }
             self.cpu_rows += 1;
-            let cpu = cpu_number(row.cpu.as_bytes()).ok_or_else(|| {
+            let cpu = cpu_number(row.cpu().as_bytes()).ok_or_else(|| {
                 here(Fault::Syntax {
                     expected: "the number of a CPU".into(),
-                    found: format!("{:?}", row.cpu),
+                    found: format!("{:?}", row.cpu()),
                 })
             })?;
             if sample.has(cpu) {
                 self.duplicates += 1;
                 continue;
             }
-            let cell =
-                percent::cell(row.idle, row.iowait, row.steal, || row.others()).map_err(here)?;
+            let cell = row.cell().map_err(here)?;
             sample.cells.push((cpu, cell));
         }
         Ok(())
@@ -176,7 +212,13 @@ impl Samples for SadfJson {
                 }
                 break;
             }
-            self.read_element(sample)?;
+            // Lent out for the call: the rows borrow from it.
+            let text = std::mem::take(&mut self.text);
+            match self.pass {
+                Pass::Cpus => self.read_element::<CpuName<'_>>(&text, sample)?,
+                Pass::Loads => self.read_element::<CpuLoad<'_>>(&text, sample)?,
+            }
+            self.text = text;
             if !sample.cells.is_empty() {
                 return Ok(true);
             }

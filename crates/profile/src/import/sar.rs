@@ -19,13 +19,14 @@ use crate::{Error, Fault, Format, Result};
 use super::percent::Columns;
 use super::sadf_csv::{duplicate_and_restart_warnings, slack};
 use super::stamp;
-use super::{About, Sample, Samples};
+use super::{About, Pass, Sample, Samples};
 
 const NEED_P_ALL: &str = "run `LC_ALL=C sar -P ALL -f FILE`";
 const DAY_S: i64 = 86_400;
 
 pub(super) struct Sar {
     lines: Lines,
+    pass: Pass,
     columns: Option<Columns>,
     host: Option<String>,
     /// Midnight of the date in the head of the file, ns.
@@ -46,9 +47,10 @@ pub(super) struct Sar {
 }
 
 impl Sar {
-    pub(super) fn new(lines: Lines) -> Self {
+    pub(super) fn new(lines: Lines, pass: Pass) -> Self {
         Self {
             lines,
+            pass,
             columns: None,
             host: None,
             midnight_ns: None,
@@ -71,7 +73,7 @@ impl Sar {
             let Some(line) = self.lines.next_line()? else {
                 return Ok(None);
             };
-            let parsed = parse(line, self.columns);
+            let parsed = parse(line, self.columns, self.pass);
             match parsed.map_err(|fault| self.lines.here(fault))? {
                 Line::Nothing => {}
                 Line::Blank => self.columns = None,
@@ -152,7 +154,7 @@ enum Line {
     Row(i64, u32, Option<crate::Cell>),
 }
 
-fn parse(line: &[u8], columns: Option<Columns>) -> Result<Line, Fault> {
+fn parse(line: &[u8], columns: Option<Columns>, pass: Pass) -> Result<Line, Fault> {
     let mut fields = line
         .split(u8::is_ascii_whitespace)
         .filter(|f| !f.is_empty());
@@ -189,7 +191,11 @@ fn parse(line: &[u8], columns: Option<Columns>) -> Result<Line, Fault> {
                 expected: "the number of a CPU".into(),
                 found: shown(name),
             })?;
-            Ok(Line::Row(time_s, cpu, columns.row(rest)?))
+            let cell = match pass {
+                Pass::Cpus => None,
+                Pass::Loads => columns.row(rest)?,
+            };
+            Ok(Line::Row(time_s, cpu, cell))
         }
         // Rows of other tables may look like anything, headers too; only the
         // header of the CPU table matters, and it is unmistakable.
