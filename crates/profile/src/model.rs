@@ -56,6 +56,18 @@ pub enum Begin {
     Local(jiff::civil::DateTime),
 }
 
+impl Begin {
+    /// So much later; `None` beyond the calendar.
+    #[must_use]
+    pub fn later(self, ns: u64) -> Option<Self> {
+        let by = jiff::SignedDuration::from_nanos(i64::try_from(ns).ok()?);
+        Some(match self {
+            Self::Utc(t) => Self::Utc(t.checked_add(by).ok()?),
+            Self::Local(t) => Self::Local(t.checked_add(by).ok()?),
+        })
+    }
+}
+
 impl fmt::Display for Begin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -19,8 +19,11 @@ pub fn cut(steps: BoxSteps, from_ns: u64, to_ns: u64) -> Result<BoxSteps> {
         }
         .into());
     }
+    let mut header = steps.header().clone();
+    header.begins_at = header.begins_at.and_then(|b| b.later(from_ns));
     Ok(Box::new(Cut {
         inner: steps,
+        header,
         from_ns,
         to_ns,
         any: false,
@@ -29,6 +32,7 @@ pub fn cut(steps: BoxSteps, from_ns: u64, to_ns: u64) -> Result<BoxSteps> {
 
 struct Cut {
     inner: BoxSteps,
+    header: Header,
     from_ns: u64,
     to_ns: u64,
     any: bool,
@@ -36,7 +40,7 @@ struct Cut {
 
 impl Steps for Cut {
     fn header(&self) -> &Header {
-        self.inner.header()
+        &self.header
     }
 
     fn next_step(&mut self) -> Result<Option<Step>> {
@@ -221,6 +225,19 @@ mod tests {
             assert!(scale_time(p(), factor).is_err());
         }
         assert!(scale_time(p(), 0.0).is_err());
+    }
+
+    #[test]
+    fn a_cut_begins_later() {
+        let mut p = profile(&[0], &[(10 * crate::NS_PER_S, &[Some(50.0)])]);
+        for (begin, later) in [
+            ("2026-11-21T01:10:52Z", "2026-11-21T01:10:55Z"),
+            ("2026-11-21T23:59:58", "2026-11-22T00:00:01"),
+        ] {
+            p.header.begins_at = begin.parse().ok();
+            let part = cut(p.clone().into_steps(), 3 * crate::NS_PER_S, u64::MAX).unwrap();
+            assert_eq!(part.header().begins_at.unwrap().to_string(), later);
+        }
     }
 
     #[test]
