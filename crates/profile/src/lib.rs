@@ -2,7 +2,7 @@
 //! Load profiles: per CPU a piecewise-constant load with an explicit end.
 //!
 //! A profile is read as a stream of [`Step`]s ([`Steps`]); operations
-//! ([`algebra`]) turn streams into streams, exporters ([`export`]) write
+//! ([`algebra`]) turn streams into streams, exporters ([`export()`]) write
 //! them. 64 CPUs over a day of seconds pass through in the memory that one
 //! sample takes. Nothing here needs privileges or looks at a clock.
 //!
@@ -13,7 +13,7 @@
 pub mod algebra;
 mod constant;
 mod error;
-pub mod export;
+mod export;
 mod format;
 mod import;
 mod lines;
