@@ -18,7 +18,7 @@ use sandbag_kernel::process::Process;
 use sandbag_kernel::procstat::{ProcStat, tick_ns};
 use sandbag_kernel::{CpuList, Root};
 
-use crate::compete::account::{Account, monotonic_ns};
+use crate::compete::account::{Account, monotonic_ns, own_thread_ns};
 use crate::compete::kinds::set_policy;
 
 /// Clocks of one CPU, nanoseconds.
@@ -36,6 +36,10 @@ pub struct CpuClocks {
     pub competitors_ns: u64,
     /// All tasks since boot, by v1's `cpuacct.usage_percpu` of the root group.
     pub tasks_ns: Option<u64>,
+    /// What this reading took of the CPU before the clocks stood as above...
+    pub reading_before_ns: u64,
+    /// ... and after it.
+    pub reading_after_ns: u64,
 }
 
 /// Where the clocks are.
@@ -78,8 +82,10 @@ impl Sources<'_> {
     }
 
     fn read_here(&self, cpu: u32, stat: &mut ProcStat) -> Result<CpuClocks> {
+        let arrived_ns = own_thread_ns();
         let timers = std::fs::read_to_string("/proc/timer_list").ok();
         let wall_ns = monotonic_ns();
+        let read_ns = own_thread_ns();
         let tasks_ns = self
             .cpuacct
             .and_then(|dir| percpu(dir.join("cpuacct.usage_percpu"), cpu));
@@ -108,6 +114,8 @@ impl Sources<'_> {
             burner_ns,
             competitors_ns,
             tasks_ns,
+            reading_before_ns: read_ns - arrived_ns,
+            reading_after_ns: own_thread_ns() - read_ns,
         })
     }
 }

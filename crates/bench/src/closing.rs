@@ -71,7 +71,9 @@ pub fn close(cpu: u32, before: &CpuClocks, after: &CpuClocks, known: &Known) -> 
     };
     let competitors_pct = share(delta(|c| c.competitors_ns));
     let idle_pct = share(delta(|c| c.idle_ns));
-    let other_pct = share(known.other_ns as f64);
+    // The benchmark's own reading, as far as it fell between the clocks.
+    let reading = (before.reading_after_ns + after.reading_before_ns) as f64;
+    let other_pct = share(known.other_ns as f64 + reading);
     let busy = burner_pct + competitors_pct + other_pct;
     let kernel_points = before
         .tasks_ns
@@ -107,7 +109,7 @@ mod tests {
             steal_ns: steal,
             burner_ns: burner,
             competitors_ns: competitors,
-            tasks_ns: None,
+            ..CpuClocks::default()
         }
     }
 
@@ -139,6 +141,17 @@ mod tests {
         )
         .unwrap();
         assert!((c.closing_points + 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_readings_own_time_counts_where_it_fell() {
+        let mut before = clocks(0, 0, 0, 0, 0);
+        let mut after = clocks(1000, 980, 0, 0, 0);
+        (before.reading_before_ns, before.reading_after_ns) = (70, 5);
+        (after.reading_before_ns, after.reading_after_ns) = (15, 80);
+        let c = close(0, &before, &after, &Known::default()).unwrap();
+        assert!(c.closing_points.abs() < 1e-9, "{c:?}");
+        assert!((c.other_pct - 2.0).abs() < 1e-9);
     }
 
     #[test]

@@ -195,7 +195,8 @@ impl Bench {
             f64::from(self.seconds) + 60.0,
             &dir.join("account-extra"),
         );
-        command.stdout(Stdio::null());
+        // It ends with its last group, which its parent would complain about.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut running = Running::start(command, Signal::SIGKILL, None)?;
         self.wait_for_start(&mut running, extra, 1)?;
         let spinners = Process::new(&Root::default(), running.pid()).children()?;

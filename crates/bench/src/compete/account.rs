@@ -191,13 +191,18 @@ pub fn own_cpu_ns() -> u64 {
     clock_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// CPU time of the calling thread, nanoseconds.
+pub fn own_thread_ns() -> u64 {
+    clock_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// `CLOCK_MONOTONIC`, nanoseconds.
 pub fn monotonic_ns() -> u64 {
     clock_ns(ClockId::CLOCK_MONOTONIC)
 }
 
 fn clock_ns(clock: ClockId) -> u64 {
-    // These two clocks always exist and do not fail.
+    // These clocks always exist and do not fail.
     clock_gettime(clock).map_or(0, |t| {
         (t.tv_sec() as u64) * 1_000_000_000 + t.tv_nsec() as u64
     })
