@@ -1,2 +1,57 @@
-//! placeholder
-fn main() {}
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sandbag binary: arguments in, exit code out.
+
+mod args;
+mod commands;
+mod exit;
+mod hidden;
+mod messages;
+mod run;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::{Cli, Command};
+use messages::Messages;
+
+fn main() -> ExitCode {
+    // Our own processes never get as far as the argument parser: a burner
+    // should touch as little memory as it can.
+    if let Some(code) = hidden::main() {
+        return code.into();
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() {
+                exit::USAGE
+            } else {
+                exit::KEPT
+            }
+            .into();
+        }
+    };
+    let messages = Messages::new(cli.quiet, cli.verbose);
+    let with_command = match &cli.command {
+        Command::Load(args) => args.has_command(),
+        Command::Replay(args) => args.has_command(),
+        _ => false,
+    };
+    let outcome = match &cli.command {
+        Command::Load(args) => commands::load::main(args, &messages),
+        Command::Replay(args) => commands::replay::main(args, &messages),
+        Command::Status(args) => commands::runs::status(args),
+        Command::Stop(args) => commands::runs::stop(args, &messages),
+        Command::Restore(args) => commands::runs::restore(args, &messages),
+    };
+    match outcome {
+        Ok(code) => code.into(),
+        Err(error) => {
+            Messages::error(&format!("{error:#}"));
+            exit::of_error(&error, with_command).into()
+        }
+    }
+}

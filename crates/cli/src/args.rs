@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command line as a whole; help, man pages and completions come from
+//! here.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{load, replay, runs};
+use crate::exit;
+
+/// Puts a program under CPU conditions that you choose, gives the same
+/// conditions every time, and shows how well they were kept
+#[derive(Debug, Parser)]
+#[command(name = "sandbag", version, after_long_help = exit::HELP, max_term_width = 100)]
+pub struct Cli {
+    /// Say nothing but errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+
+    /// Say more (may be given more than once)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet")]
+    pub verbose: u8,
+
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Hold a constant load on some CPUs
+    Load(load::LoadArgs),
+    /// Replay a load profile, beside a program or alone
+    Replay(replay::ReplayArgs),
+    /// Show the runs of this machine, with what they take right now
+    Status(runs::StatusArgs),
+    /// End runs in the background, as Ctrl-C would
+    Stop(runs::StopArgs),
+    /// Undo what a killed run left
+    Restore(runs::RestoreArgs),
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag status`, `stop` and `restore`: other runs of this machine.
+
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use sandbag_burner::board::{BOUNDARY_NS, Board};
+use sandbag_burner::journal::RunInfo;
+use sandbag_burner::registry::Registry;
+use sandbag_kernel::clock;
+use serde_json::json;
+
+use crate::exit;
+use crate::messages::Messages;
+
+/// Show the runs of this machine, with what they take right now
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// One JSON object per run and line
+    #[arg(long)]
+    json: bool,
+}
+
+/// End runs in the background, as Ctrl-C would
+#[derive(Debug, Args)]
+pub struct StopArgs {
+    /// The run's process id (see `sandbag status`)
+    #[arg(value_name = "PID", required_unless_present = "all")]
+    pid: Option<u32>,
+
+    /// All runs
+    #[arg(long, conflicts_with = "pid")]
+    all: bool,
+}
+
+/// Undo what a killed run left
+#[derive(Debug, Args)]
+pub struct RestoreArgs {}
+
+/// `sandbag status`.
+pub fn status(args: &StatusArgs) -> Result<u8> {
+    let mut out = std::io::stdout();
+    for run in Registry::open()?.runs()? {
+        let loads = current_loads(&run).unwrap_or_default();
+        if args.json {
+            let cpus: Vec<_> = loads
+                .iter()
+                .map(|(cpu, pct)| json!({"cpu": cpu, "got_pct": pct}))
+                .collect();
+            let line = json!({
+                "pid": run.pid, "cpus": run.cpus, "method": run.method, "load": run.load,
+                "command": run.command, "started_s": run.started_s, "now": cpus,
+            });
+            writeln!(out, "{line}")?;
+        } else {
+            writeln!(
+                out,
+                "{}: {} by {} on CPUs {}{}",
+                run.pid,
+                run.load,
+                run.method,
+                run.cpus,
+                match run.command.is_empty() {
+                    true => String::new(),
+                    false => format!(", beside {}", run.command.join(" ")),
+                }
+            )?;
+            for (cpu, pct) in loads {
+                writeln!(out, "  CPU {cpu}: {pct:.2} % in the last second")?;
+            }
+        }
+    }
+    Ok(exit::KEPT)
+}
+
+/// What the burners of a run took in the last second, by the clocks that
+/// they note on their board: the run itself is not disturbed.
+fn current_loads(run: &RunInfo) -> Result<Vec<(u32, f64)>> {
+    let path = format!("/proc/{}/fd/{}", run.pid, run.board_fd);
+    let file = std::fs::File::open(&path).with_context(|| path.clone())?;
+    let board = Board::open(OwnedFd::from(file), false).context(path)?;
+    let now = clock::monotonic() / BOUNDARY_NS - 2;
+    let mut loads = std::collections::BTreeMap::<u32, f64>::new();
+    for slot in (0..board.len()).map(|n| board.slot(n)) {
+        if slot.published() == 0 {
+            continue;
+        }
+        let taken = slot
+            .boundary(now)
+            .zip(slot.boundary(now - 10))
+            .map_or(0, |(to, from)| to.cpu_ns.saturating_sub(from.cpu_ns));
+        *loads.entry(slot.cpu.load(Ordering::Relaxed)).or_default() +=
+            taken as f64 / (10 * BOUNDARY_NS) as f64 * 100.0;
+    }
+    Ok(loads.into_iter().collect())
+}
+
+/// `sandbag stop`.
+pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
+    let registry = Registry::open()?;
+    let runs = registry.runs()?;
+    let wanted: Vec<u32> = match args.pid {
+        None => runs.iter().map(|run| run.pid).collect(),
+        Some(pid) if runs.iter().any(|run| run.pid == pid) => vec![pid],
+        Some(pid) => bail!("no run has process id {pid} (see sandbag status)"),
+    };
+    for pid in &wanted {
+        // Twice: with a command the first is passed on to it.
+        for _ in 0..2 {
+            // SAFETY: a signal to a process that holds a journal of ours.
+            unsafe { libc::kill(pid.cast_signed(), libc::SIGTERM) };
+        }
+        messages.detail(&format!("asked {pid} to end"));
+    }
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < give_up {
+        let alive = registry.runs()?;
+        if !alive.iter().any(|run| wanted.contains(&run.pid)) {
+            return Ok(exit::KEPT);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    bail!("some runs did not end within 10 s (see sandbag status)")
+}
+
+/// `sandbag restore`.
+pub fn restore(_args: &RestoreArgs, messages: &Messages) -> Result<u8> {
+    let mut complete = true;
+    let restored = Registry::open()?.restore()?;
+    for run in &restored {
+        match run.left.is_empty() {
+            true => messages.say(&format!("undid what process {} left", run.pid)),
+            false => {
+                complete = false;
+                Messages::error(&format!(
+                    "could not undo all that process {} left: {}",
+                    run.pid,
+                    run.left.join("; ")
+                ));
+            }
+        }
+    }
+    if restored.is_empty() {
+        messages.say("nothing to undo");
+    }
+    Ok(if complete { exit::KEPT } else { exit::FAILED })
+}

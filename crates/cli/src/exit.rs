@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Exit codes: one place, and the table that help and man page show.
+
+use sandbag_measure::Verdict;
+
+/// The load was kept; or whatever was asked succeeded.
+pub const KEPT: u8 = 0;
+/// Something failed.
+pub const FAILED: u8 = 1;
+/// Wrong usage or bad input.
+pub const USAGE: u8 = 2;
+/// The load was missed.
+pub const MISSED: u8 = 3;
+/// The machine was too noisy to say.
+pub const UNDECIDED: u8 = 4;
+/// Not possible on this machine.
+pub const NOT_POSSIBLE: u8 = 5;
+/// With a command: our time limit ended it.
+pub const TIMED_OUT: u8 = 124;
+/// With a command: our own failure; detail in run.json and on stderr.
+pub const OUR_FAILURE: u8 = 125;
+/// With a command: it cannot be executed.
+pub const NOT_EXECUTABLE: u8 = 126;
+/// With a command: it was not found.
+pub const NOT_FOUND: u8 = 127;
+
+/// The table for help and man page.
+pub const HELP: &str = "\
+Exit codes:
+  Without CMD: 0 kept (or done), 1 failed, 2 wrong usage or bad input,
+  3 missed, 4 undecided (machine too noisy), 5 not possible on this machine.
+  With CMD: CMD's own code; 128+n if signal n ended it; 124 our time limit;
+  125 our own failure; 126 CMD cannot be executed; 127 CMD not found. With
+  --strict, and 0 from CMD, also 3 and 4.";
+
+/// The code of a verdict.
+#[must_use]
+pub fn of_verdict(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Kept => KEPT,
+        Verdict::Missed => MISSED,
+        Verdict::Undecided => UNDECIDED,
+    }
+}
+
+/// The code of an error.
+#[must_use]
+pub fn of_error(error: &anyhow::Error, with_command: bool) -> u8 {
+    use sandbag_burner::Error as Burner;
+    if error.downcast_ref::<BadInput>().is_some()
+        || error.downcast_ref::<sandbag_profile::Error>().is_some()
+    {
+        return USAGE;
+    }
+    match error.downcast_ref::<Burner>() {
+        Some(Burner::Command { cause, .. }) => match cause.kind() {
+            std::io::ErrorKind::NotFound => NOT_FOUND,
+            _ => NOT_EXECUTABLE,
+        },
+        Some(Burner::NotPossible { .. } | Burner::Busy { .. }) => NOT_POSSIBLE,
+        Some(Burner::NoCpu { .. } | Burner::Profile(_)) => USAGE,
+        _ if with_command => OUR_FAILURE,
+        _ => FAILED,
+    }
+}
+
+/// The user's input is wrong: says what and how to mend it.
+#[derive(Debug)]
+pub struct BadInput(pub String);
+
+impl std::fmt::Display for BadInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_machine_cannot_do_is_told_from_what_the_user_did_wrong() {
+        let not_possible = sandbag_burner::Error::NotPossible {
+            what: String::new(),
+            remedy: String::new(),
+        };
+        assert_eq!(of_error(&not_possible.into(), true), NOT_POSSIBLE);
+        assert_eq!(of_error(&BadInput(String::new()).into(), false), USAGE);
+        let missing = sandbag_burner::Error::Command {
+            program: "x".into(),
+            cause: std::io::ErrorKind::NotFound.into(),
+        };
+        assert_eq!(of_error(&missing.into(), true), NOT_FOUND);
+        assert_eq!(of_error(&anyhow::anyhow!("x"), true), OUR_FAILURE);
+        assert_eq!(of_error(&anyhow::anyhow!("x"), false), FAILED);
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The verbs that only sandbag itself uses, for the processes it starts.
+
+use std::ffi::OsString;
+
+use sandbag_burner::child::{BURNER_VERB, EXEC_VERB, GUARDIAN_VERB};
+use sandbag_burner::{burn, command, guardian};
+
+use crate::exit;
+use crate::messages::Messages;
+
+/// Runs a hidden verb, if that is what the first argument is.
+pub fn main() -> Option<u8> {
+    let mut arguments = std::env::args_os().skip(1);
+    let verb = arguments.next()?;
+    let verb = verb.to_str()?;
+    if verb == EXEC_VERB {
+        return Some(command::exec(&arguments.collect::<Vec<OsString>>()));
+    }
+    if verb != BURNER_VERB && verb != GUARDIAN_VERB {
+        return None;
+    }
+    let arguments: Vec<String> = arguments
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let outcome = match verb {
+        GUARDIAN_VERB => guardian::run(&arguments).map_err(|error| error.to_string()),
+        _ => match burn::Setup::from_args(&arguments) {
+            Some(setup) => burn::run(&setup).map_err(|error| error.to_string()),
+            None => Err(format!("{BURNER_VERB} is for sandbag's own use")),
+        },
+    };
+    Some(match outcome {
+        Ok(()) => exit::KEPT,
+        Err(error) => {
+            Messages::error(&error);
+            exit::FAILED
+        }
+    })
+}

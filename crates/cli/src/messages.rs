@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Our own words: to stderr, so that a command's output stays its own.
+
+use std::io::{IsTerminal as _, Write as _, stderr};
+
+/// How much we say.
+#[derive(Debug, Clone, Copy)]
+pub struct Messages {
+    quiet: bool,
+    verbose: u8,
+}
+
+impl Messages {
+    /// From `-q` and `-v`.
+    #[must_use]
+    pub fn new(quiet: bool, verbose: u8) -> Self {
+        Self { quiet, verbose }
+    }
+
+    /// A line of ordinary importance.
+    pub fn say(&self, text: &str) {
+        if !self.quiet {
+            line(text);
+        }
+    }
+
+    /// A line for those who asked for more.
+    pub fn detail(&self, text: &str) {
+        if !self.quiet && self.verbose > 0 {
+            line(text);
+        }
+    }
+
+    /// Something the user should know.
+    pub fn warning(&self, text: &str) {
+        if !self.quiet {
+            line(&format!("sandbag: warning: {text}"));
+        }
+    }
+
+    /// An error; said even when quiet.
+    pub fn error(text: &str) {
+        line(&format!("sandbag: {text}"));
+    }
+
+    /// Whether somebody watches: progress is for terminals only.
+    #[must_use]
+    pub fn interactive(&self) -> bool {
+        !self.quiet && stderr().is_terminal()
+    }
+}
+
+/// A reader who went away is no reason to fail.
+fn line(text: &str) {
+    let _ = writeln!(stderr(), "{}", text.trim_end());
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The machine as run.json has it, and what could make a run unrepeatable.
+
+use std::collections::BTreeMap;
+
+use sandbag_kernel::topology::Topology;
+use sandbag_kernel::{CpuList, Root, container, cpufreq};
+use sandbag_report::run::Machine;
+
+/// Describes the machine.
+#[must_use]
+pub fn describe(root: &Root, topology: &Topology, layout: &str) -> Machine {
+    let first_line = |path: &str| {
+        let text = root.read(path).unwrap_or_default();
+        text.lines().next().unwrap_or_default().trim().to_owned()
+    };
+    let mut facts = BTreeMap::new();
+    let mut fact = |name: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|v| !v.is_empty()) {
+            facts.insert(name.to_owned(), value);
+        }
+    };
+    let frequency = topology
+        .online
+        .iter()
+        .next()
+        .and_then(|cpu| cpufreq::frequency(root, cpu).ok().flatten());
+    fact(
+        "frequency_driver",
+        frequency
+            .as_ref()
+            .map_or_else(|| Some("none".to_owned()), |f| f.driver.clone()),
+    );
+    fact("governor", frequency.and_then(|f| f.governor));
+    fact("turbo", cpufreq::turbo(root).ok().flatten().map(on_off));
+    fact("smt", Some(on_off(topology.has_smt())));
+    fact("hypervisor", container::hypervisor(root));
+    fact("container", container::container(root));
+    fact("sched_ext", container::sched_ext(root));
+    fact(
+        "cpu_limit",
+        container::cpu_limit(root)
+            .ok()
+            .flatten()
+            .map(|limit| format!("{:.2} CPUs", limit.cpus())),
+    );
+    fact(
+        "clocksource",
+        Some(first_line(
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        )),
+    );
+    Machine {
+        host: first_line("/proc/sys/kernel/hostname"),
+        kernel: first_line("/proc/sys/kernel/osrelease"),
+        cpu_model: cpu_model(root),
+        cpus_online: topology.online.len() as u32,
+        layout: layout.to_owned(),
+        facts,
+    }
+}
+
+fn on_off(on: bool) -> String {
+    if on { "on" } else { "off" }.to_owned()
+}
+
+fn cpu_model(root: &Root) -> String {
+    let text = root.read("/proc/cpuinfo").unwrap_or_default();
+    text.lines()
+        .find(|line| line.starts_with("model name"))
+        .and_then(|line| line.split_once(':'))
+        .map_or_else(String::new, |(_, name)| name.trim().to_owned())
+}
+
+/// What could make the same run come out differently another time.
+#[must_use]
+pub fn unrepeatable(machine: &Machine, topology: &Topology, loaded: &CpuList) -> Vec<String> {
+    let fact = |name: &str| machine.facts.get(name).map(String::as_str);
+    let mut warnings = Vec::new();
+    if let Some(governor) = fact("governor").filter(|g| *g != "performance") {
+        warnings.push(format!(
+            "the frequency governor is {governor}: the same CPU time can be more or less work \
+             (set performance for repeatable runs)"
+        ));
+    }
+    if fact("turbo") == Some("on") {
+        warnings.push("turbo is on: how fast a CPU runs depends on how many are busy".to_owned());
+    }
+    let shared = topology.cpus.iter().any(|cpu| {
+        loaded.contains(cpu.cpu)
+            && cpu
+                .siblings
+                .iter()
+                .any(|sibling| sibling != cpu.cpu && !loaded.contains(sibling))
+    });
+    if shared {
+        warnings.push(
+            "a loaded CPU has an SMT sibling that is not loaded: what runs there slows both \
+             (--cpus core takes one per core)"
+                .to_owned(),
+        );
+    }
+    if let Some(limit) = fact("cpu_limit") {
+        warnings.push(format!(
+            "we run under a CPU limit of {limit}: loads are percent of a CPU, not of the limit, \
+             and all of them together cannot exceed it"
+        ));
+    }
+    if let Some(scheduler) = fact("sched_ext") {
+        warnings.push(format!(
+            "the sched_ext scheduler {scheduler} is loaded: it may ignore group weights"
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Hears the windows of a run: statistics, achieved.csv, progress.
+
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use sandbag_burner::supervisor::{Observer, Windows};
+use sandbag_measure::{Accuracy, VerdictCounter, Window};
+use sandbag_report::AchievedWriter;
+
+use crate::messages::Messages;
+
+/// Sums of one CPU.
+#[derive(Debug, Default, Clone)]
+pub struct CpuSums {
+    /// Windows of 1 s.
+    pub whole: Accuracy,
+    /// Windows of 100 ms.
+    pub short: Accuracy,
+    /// Time-weighted sum of the asked load, percent times ns.
+    pub asked: f64,
+    /// Wall time, ns.
+    pub wall_ns: u64,
+    /// CPU time of the burners in windows, ns.
+    pub burner_ns: u64,
+    /// Steal, ns.
+    pub steal_ns: u64,
+    /// Busy time, ns, if it was known throughout.
+    pub busy_ns: Option<u64>,
+    /// CPU time of the command, ns, if it was known throughout.
+    pub command_ns: Option<u64>,
+    /// Windows without the load.
+    pub holes: u64,
+}
+
+/// A last window shorter than this says little and is left out of the
+/// statistics (not of achieved.csv) if there are others.
+const LEAST_WINDOW_NS: u64 = 500_000_000;
+
+/// Collects a run.
+pub struct Collector<'a> {
+    cpus: Vec<u32>,
+    sums: Vec<CpuSums>,
+    verdict: VerdictCounter,
+    short: Accuracy,
+    has_command: bool,
+    achieved: Option<AchievedWriter>,
+    achieved_short: Option<AchievedWriter>,
+    row: Vec<Window>,
+    short_row: Vec<Vec<Window>>,
+    warnings: Vec<String>,
+    bar: Option<ProgressBar>,
+    length_ns: Option<u64>,
+    messages: &'a Messages,
+}
+
+impl<'a> Collector<'a> {
+    /// For these CPUs; files are written into `dir` if given.
+    pub fn new(
+        cpus: &[u32],
+        has_command: bool,
+        length_ns: Option<u64>,
+        dir: Option<&Path>,
+        short_file: bool,
+        messages: &'a Messages,
+    ) -> Self {
+        let mut warnings = Vec::new();
+        let mut open = |name: &str| {
+            let writer = AchievedWriter::create(&dir?.join(name));
+            writer
+                .map_err(|error| warnings.push(format!("{error}; the load goes on")))
+                .ok()
+        };
+        Self {
+            achieved: open(sandbag_report::write::ACHIEVED_CSV),
+            achieved_short: short_file.then(|| open("achieved-100ms.csv")).flatten(),
+            cpus: cpus.to_vec(),
+            sums: vec![
+                CpuSums {
+                    busy_ns: Some(0),
+                    command_ns: has_command.then_some(0),
+                    ..CpuSums::default()
+                };
+                cpus.len()
+            ],
+            verdict: VerdictCounter::default(),
+            short: Accuracy::default(),
+            has_command,
+            row: Vec::new(),
+            short_row: Vec::new(),
+            warnings,
+            bar: None,
+            length_ns,
+            messages,
+        }
+    }
+
+    /// Sums per CPU, in the order given.
+    #[must_use]
+    pub fn sums(&self) -> &[CpuSums] {
+        &self.sums
+    }
+
+    /// All 1 s windows together.
+    #[must_use]
+    pub fn verdict(&self) -> &VerdictCounter {
+        &self.verdict
+    }
+
+    /// All 100 ms windows together.
+    #[must_use]
+    pub fn short(&self) -> &Accuracy {
+        &self.short
+    }
+
+    /// Ends progress and files; returns the warnings.
+    pub fn close(&mut self) -> Vec<String> {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        for (writer, name) in [
+            (&self.achieved, "achieved.csv"),
+            (&self.achieved_short, "achieved-100ms.csv"),
+        ] {
+            if let Some(lost) = writer.as_ref().map(AchievedWriter::lost).filter(|n| *n > 0) {
+                self.warnings
+                    .push(format!("{lost} windows could not be written to {name}"));
+            }
+        }
+        std::mem::take(&mut self.warnings)
+    }
+
+    fn index(&self, cpu: u32) -> usize {
+        self.cpus.iter().position(|c| *c == cpu).unwrap_or(0)
+    }
+
+    fn write_row(&mut self) {
+        let row = std::mem::take(&mut self.row);
+        let short = std::mem::take(&mut self.short_row);
+        let mut failed = Vec::new();
+        if let Some(writer) = &mut self.achieved {
+            failed.extend(writer.append(&row).err());
+        }
+        if let Some(writer) = &mut self.achieved_short {
+            for row in &short {
+                failed.extend(writer.append(row).err());
+            }
+        }
+        for error in failed {
+            self.warning(format!("{error}; the load goes on"));
+        }
+    }
+}
+
+impl Windows for Collector<'_> {
+    fn short(&mut self, window: &Window) {
+        if !window.hole {
+            let error = window.error_points();
+            let cpu = self.index(window.cpu);
+            self.sums[cpu].short.add(error);
+            self.short.add(error);
+        }
+        if self.achieved_short.is_some() {
+            match self
+                .short_row
+                .iter_mut()
+                .find(|row| row[0].start_ns == window.start_ns)
+            {
+                Some(row) => row.push(window.clone()),
+                None => self.short_row.push(vec![window.clone()]),
+            }
+        }
+    }
+
+    fn whole(&mut self, window: &Window) {
+        let cpu = self.index(window.cpu);
+        let sums = &mut self.sums[cpu];
+        sums.asked += window.asked_pct * window.length_ns as f64;
+        sums.wall_ns += window.length_ns;
+        sums.burner_ns += window.burner_ns;
+        sums.steal_ns += window.steal_ns;
+        sums.busy_ns = sums.busy_ns.zip(window.busy_ns).map(|(a, b)| a + b);
+        sums.command_ns = sums.command_ns.zip(window.command_ns).map(|(a, b)| a + b);
+        sums.holes += u64::from(window.hole);
+        if window.length_ns >= LEAST_WINDOW_NS || sums.whole.count() == 0 {
+            if !window.hole {
+                sums.whole.add(window.error_points());
+            }
+            self.verdict.add(window, !self.has_command);
+        }
+        self.row.push(window.clone());
+        if cpu + 1 == self.cpus.len() {
+            self.write_row();
+        }
+    }
+}
+
+impl Observer for Collector<'_> {
+    fn started(&mut self) {
+        // A command's own words and a progress line do not mix.
+        if self.has_command || !self.messages.interactive() {
+            return;
+        }
+        let bar = match self.length_ns {
+            Some(ns) => ProgressBar::new(ns / 1_000_000).with_style(
+                ProgressStyle::with_template("{elapsed_precise} [{wide_bar}] {msg}")
+                    .unwrap_or_else(|_| ProgressStyle::default_bar()),
+            ),
+            None => ProgressBar::new_spinner().with_style(
+                ProgressStyle::with_template("{elapsed_precise} {msg}")
+                    .unwrap_or_else(|_| ProgressStyle::default_spinner()),
+            ),
+        };
+        self.bar = Some(bar);
+    }
+
+    fn progress(&mut self, run_ns: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(run_ns / 1_000_000);
+            if let Some(stats) = self.verdict.accuracy().stats() {
+                bar.set_message(format!(
+                    "mean error {:.2} points, worst {:+.2}",
+                    stats.mean_abs_points, stats.worst_points
+                ));
+            }
+        }
+    }
+
+    fn warning(&mut self, text: String) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| self.messages.warning(&text)),
+            None => self.messages.warning(&text),
+        }
+        self.warnings.push(text);
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Options that `load` and `replay` have in common.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::units::{self, Cpus};
+
+/// How a run is made, and what it leaves.
+#[derive(Debug, Clone, Args)]
+pub struct RunOptions {
+    /// How the load is produced (see `sandbag doctor` for what works here)
+    #[arg(long, value_name = "NAME", default_value = sandbag_burner::method::NAMES[0],
+          value_parser = clap::builder::PossibleValuesParser::new(sandbag_burner::method::NAMES))]
+    pub method: String,
+
+    /// Directory for run.json, achieved.csv and report.html
+    /// [default: sandbag-run-<time>]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_out")]
+    pub out: Option<PathBuf>,
+
+    /// Leave no run directory
+    #[arg(long)]
+    pub no_out: bool,
+
+    /// Also write achieved-100ms.csv, one row per CPU and 100 ms
+    #[arg(long, value_name = "100ms", value_parser = ["100ms"])]
+    pub windows: Option<String>,
+
+    /// What counts as kept: largest mean absolute error, and what 99 % of the
+    /// 1 s windows must be within, in points
+    #[arg(long, value_name = "MEAN[,WINDOW]", default_value = "1,3",
+          value_parser = units::tolerance)]
+    pub tolerance: sandbag_measure::Tolerance,
+
+    /// Write the run's record to FILE (`-`: standard output)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
+          require_equals = true)]
+    pub json: Option<PathBuf>,
+
+    /// Start CMD at once, without waiting for the first level to be held
+    #[arg(long)]
+    pub no_settle: bool,
+
+    /// Begin at this time (RFC 3339, or @ and seconds since 1970): starts
+    /// several hosts together
+    #[arg(long, value_name = "TIME")]
+    pub at: Option<String>,
+
+    /// End the run, and CMD with it, after this long (exit code 124)
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub timeout: Option<Duration>,
+
+    /// Run CMD on these CPUs only
+    #[arg(long, value_name = "LIST", value_parser = units::cpus, requires = "command")]
+    pub pin: Option<Cpus>,
+
+    /// Kill CMD if sandbag dies (otherwise it lives on, without the load)
+    #[arg(long, requires = "command")]
+    pub kill: bool,
+
+    /// With sudo, run CMD as root and not as the calling user
+    #[arg(long)]
+    pub as_root: bool,
+
+    /// Exit with 3 or 4 if CMD succeeds but the load was missed or undecided
+    #[arg(long)]
+    pub strict: bool,
+
+    /// Make the groups in this cgroup, which was delegated to us
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+
+    /// Run the supervisor itself on this CPU
+    #[arg(long, value_name = "CPU")]
+    pub supervisor_cpu: Option<u32>,
+
+    /// Print what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// The program to run under the load, and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From what the supervisor measured to run.json.
+
+use sandbag_burner::burn::Duty;
+use sandbag_burner::method::Method;
+use sandbag_burner::supervisor::{End, Outcome};
+use sandbag_measure::verdict::{NOISY_FOREIGN_PCT, NOISY_STEAL_PCT, WINDOW_SHARE};
+use sandbag_measure::window::share_pct;
+use sandbag_measure::{Tolerance, Verdict, VerdictCounter};
+use sandbag_report::run::{
+    CommandResult, CpuResult, FORMAT, Machine, MethodUsed, Run, SupervisorCost,
+};
+
+use super::observer::Collector;
+
+/// What was known before the run.
+pub struct Facts {
+    /// The machine.
+    pub machine: Machine,
+    /// The method.
+    pub method: MethodUsed,
+    /// Name of the profile.
+    pub profile: String,
+    /// RFC 3339.
+    pub started_at: String,
+    /// Loaded CPUs, in the order of the plan.
+    pub cpus: Vec<u32>,
+    /// The command, empty if there is none.
+    pub command: Vec<String>,
+    /// What counts as kept.
+    pub tolerance: Tolerance,
+}
+
+/// Describes a method as it is used.
+#[must_use]
+pub fn method_used(method: &dyn Method) -> MethodUsed {
+    MethodUsed {
+        name: method.name().to_owned(),
+        period_ms: match method.duty() {
+            Duty::Pace { period_ns } => period_ns as f64 / 1e6,
+            Duty::Spin => 0.0,
+        },
+        parameters: method
+            .parameters()
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    }
+}
+
+/// The record of a run.
+#[must_use]
+pub fn record(
+    facts: Facts,
+    outcome: &Outcome,
+    collector: &Collector<'_>,
+    mut warnings: Vec<String>,
+) -> Run {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let verdict = collector.verdict().verdict(facts.tolerance);
+    let mut cpus: Vec<CpuResult> = facts
+        .cpus
+        .iter()
+        .zip(collector.sums())
+        .zip(&outcome.cpus)
+        .map(|((cpu, sums), end)| CpuResult {
+            cpu: *cpu,
+            asked_pct: match sums.wall_ns {
+                0 => 0.0,
+                wall => sums.asked / wall as f64,
+            },
+            got_pct: share_pct(sums.burner_ns, sums.wall_ns.saturating_sub(sums.steal_ns)),
+            error_1s: sums.whole.stats(),
+            error_100ms: sums.short.stats(),
+            steal_pct: share_pct(sums.steal_ns, sums.wall_ns),
+            holes: sums.holes,
+            headroom_pct: end.least_headroom.map(|share| share * 100.0),
+            weight_changes: end.weight_changes,
+            burner_s: seconds(sums.burner_ns),
+            command_s: end.command_ns.map(seconds),
+            busy_s: sums.busy_ns.map(seconds),
+        })
+        .collect();
+    cpus.sort_by_key(|cpu| cpu.cpu);
+    let lost: u64 = outcome.cpus.iter().map(|cpu| cpu.lost_ns).sum();
+    if lost > 0 {
+        warnings.push(format!(
+            "{:.3} s of load were given up because a CPU was not to be had for longer than \
+             the load's debt is kept",
+            seconds(lost)
+        ));
+    }
+    if outcome.end == End::CommandOver && collector.sums().iter().all(|sums| sums.wall_ns == 0) {
+        warnings.push("the command ended before a single window was over".to_owned());
+    }
+    let wall_s = outcome
+        .command
+        .map_or(seconds(outcome.run_ns), |c| seconds(c.wall_ns));
+    Run {
+        format: FORMAT,
+        sandbag: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: facts.started_at,
+        arguments: std::env::args().skip(1).collect(),
+        machine: facts.machine,
+        method: facts.method,
+        profile: facts.profile,
+        length_s: seconds(outcome.run_ns),
+        paused_s: seconds(outcome.paused_ns),
+        error_1s: collector.verdict().accuracy().stats(),
+        error_100ms: collector.short().stats(),
+        error_distribution: collector.verdict().accuracy().distribution().collect(),
+        noisy_share: collector.verdict().noisy_share(),
+        tolerance: facts.tolerance,
+        verdict,
+        reason: reason(verdict, collector.verdict(), facts.tolerance),
+        warnings,
+        supervisor: SupervisorCost {
+            cpu_s: seconds(outcome.cost.cpu_ns),
+            pct_per_cpu: match outcome.run_ns {
+                0 => 0.0,
+                run => share_pct(outcome.cost.cpu_ns, run) / cpus.len().max(1) as f64,
+            },
+            wakeups: outcome.cost.wakeups,
+            writes: outcome.cost.writes,
+            resident_kib: outcome.cost.resident_kib,
+            burner_private_kib: outcome.cost.burner_private_kib,
+            worst_switch_delay_ms: outcome.cost.worst_late_ns as f64 / 1e6,
+        },
+        command: outcome.command.map(|ended| {
+            let available_s = available_s(collector);
+            let used: Option<u64> = collector.sums().iter().map(|sums| sums.command_ns).sum();
+            CommandResult {
+                arguments: facts.command,
+                exit_code: ended.how.exit_code,
+                signal: ended.how.signal,
+                wall_s,
+                user_s: ended.how.user_s,
+                system_s: ended.how.system_s,
+                available_s,
+                efficiency: used
+                    .zip(available_s)
+                    .filter(|(_, available)| *available > 0.0)
+                    .map(|(used, available)| seconds(used) / available),
+                switches: ended.how.switches,
+                migrations: ended.migrations,
+            }
+        }),
+        cpus,
+        seed: None,
+    }
+}
+
+/// CPU time that was there for the command on the loaded CPUs: what was
+/// delivered and not burnt.
+fn available_s(collector: &Collector<'_>) -> Option<f64> {
+    let ns: u64 = collector
+        .sums()
+        .iter()
+        .map(|sums| {
+            sums.wall_ns
+                .saturating_sub(sums.steal_ns)
+                .saturating_sub(sums.burner_ns)
+        })
+        .sum();
+    (ns > 0).then_some(ns as f64 / 1e9)
+}
+
+fn reason(verdict: Verdict, counter: &VerdictCounter, tolerance: Tolerance) -> String {
+    let Some(stats) = counter.accuracy().stats() else {
+        return match counter.holes() {
+            0 => "no load was asked for long enough to be measured".to_owned(),
+            _ => "the load was absent in every window".to_owned(),
+        };
+    };
+    let figures = format!(
+        "mean absolute error {:.2} points (limit {}), {:.1} % of the windows within {} \
+         (at least {:.0} %)",
+        stats.mean_abs_points,
+        tolerance.mean_points,
+        counter.accuracy().share_within(tolerance.window_points) * 100.0,
+        tolerance.window_points,
+        WINDOW_SHARE * 100.0
+    );
+    match verdict {
+        Verdict::Undecided => format!(
+            "{figures}; but {:.0} % of the windows had more than {NOISY_STEAL_PCT} % steal or \
+             {NOISY_FOREIGN_PCT} % unplanned foreign load",
+            counter.noisy_share() * 100.0
+        ),
+        Verdict::Missed if counter.holes() > 0 => format!(
+            "the load was absent in {} windows; {figures}",
+            counter.holes()
+        ),
+        Verdict::Missed | Verdict::Kept => figures,
+    }
+}

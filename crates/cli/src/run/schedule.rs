@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--at TIME`: a moment of the wall clock as one of the monotonic clock.
+
+use anyhow::{Result, anyhow};
+use jiff::Timestamp;
+use sandbag_kernel::clock;
+
+use crate::exit::BadInput;
+
+/// The monotonic time of an RFC 3339 time or of `@SECONDS` since 1970. The
+/// wall clock is looked at once: what it does afterwards moves nothing.
+pub fn monotonic_at(text: &str) -> Result<u64> {
+    let at = parse(text).ok_or_else(|| {
+        BadInput(format!(
+            "--at {text}: expected a time such as 2030-01-31T12:00:00Z or @1900000000"
+        ))
+    })?;
+    let ahead = at.as_nanosecond() - Timestamp::now().as_nanosecond();
+    let ahead = u64::try_from(ahead)
+        .map_err(|_| anyhow!(BadInput(format!("--at {text}: that time is past"))))?;
+    Ok(clock::monotonic() + ahead)
+}
+
+fn parse(text: &str) -> Option<Timestamp> {
+    match text.strip_prefix('@') {
+        None => text.parse().ok(),
+        Some(seconds) => {
+            let ns = (seconds.parse::<f64>().ok()? * 1e9).round();
+            Timestamp::from_nanosecond(ns as i128).ok()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_to_come_are_ahead_and_past_ones_refused() {
+        let soon = Timestamp::now().as_second() + 100;
+        let ahead = monotonic_at(&format!("@{soon}")).unwrap() - clock::monotonic();
+        assert!((98_000_000_000..101_000_000_000).contains(&ahead));
+        assert!(monotonic_at("2001-01-01T00:00:00Z").is_err());
+        assert!(monotonic_at("noon").is_err());
+    }
+}

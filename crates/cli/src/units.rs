@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What users write on the command line: loads, durations, CPU lists.
+
+use std::time::Duration;
+
+use sandbag_kernel::CpuList;
+use sandbag_kernel::topology::Topology;
+
+/// A load in percent of one CPU: `50`, `50%`, `12.5`.
+pub fn load(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end();
+    match number.parse::<f64>() {
+        Ok(pct) if (0.0..=100.0).contains(&pct) => Ok(pct),
+        Ok(pct) => Err(format!(
+            "{pct} is not between 0 and 100 (percent of one CPU)"
+        )),
+        Err(_) if number.contains(',') => {
+            Err("write fractions with a point, as in 12.5".to_owned())
+        }
+        Err(_) => Err("expected a percentage of one CPU, such as 50, 50% or 12.5".to_owned()),
+    }
+}
+
+/// A duration: `500ms`, `10s`, `1m`, `2h`, `1h 30m`; a bare number is seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.trim().parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).map_err(|_| "not a duration".to_owned());
+    }
+    humantime::parse_duration(text.trim())
+        .map_err(|_| "expected a duration such as 500ms, 10s, 1m or 2h".to_owned())
+}
+
+/// A duration that is not zero.
+pub fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("must be longer than 0".to_owned()),
+        other => Ok(other),
+    }
+}
+
+/// A duration as nanoseconds.
+#[must_use]
+pub fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// CPUs by number or by name; what a name means depends on the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cpus {
+    /// `0,2-3,8-14:2`.
+    List(CpuList),
+    /// Every CPU that is online.
+    All,
+    /// Even and odd numbers.
+    Even,
+    /// See `Even`.
+    Odd,
+    /// One CPU per core.
+    Core,
+}
+
+/// `0,2-3`, `all`, `even`, `odd`, `core`.
+pub fn cpus(text: &str) -> Result<Cpus, String> {
+    Ok(match text.trim() {
+        "all" => Cpus::All,
+        "even" => Cpus::Even,
+        "odd" => Cpus::Odd,
+        "core" => Cpus::Core,
+        list => {
+            let list: CpuList = list.parse().map_err(|_| {
+                "expected CPUs such as 0,2-3, or one of all, even, odd, core".to_owned()
+            })?;
+            match list.is_empty() {
+                true => return Err("names no CPU".to_owned()),
+                false => Cpus::List(list),
+            }
+        }
+    })
+}
+
+impl Cpus {
+    /// The numbers on this machine.
+    #[must_use]
+    pub fn on(&self, topology: &Topology) -> CpuList {
+        let online = || topology.online.iter();
+        match self {
+            Self::List(list) => list.clone(),
+            Self::All => topology.online.clone(),
+            Self::Even => online().filter(|cpu| cpu % 2 == 0).collect(),
+            Self::Odd => online().filter(|cpu| cpu % 2 == 1).collect(),
+            Self::Core => topology.one_per_core(),
+        }
+    }
+}
+
+/// `1` or `0.5,2`: largest mean error, and what 99 % of the windows must be
+/// within, in points.
+pub fn tolerance(text: &str) -> Result<sandbag_measure::Tolerance, String> {
+    let bad = || "expected MEAN or MEAN,WINDOW in points, such as 1,3".to_owned();
+    let (mean, window) = match text.split_once(',') {
+        Some((mean, window)) => (mean, Some(window)),
+        None => (text, None),
+    };
+    let number = |text: &str| {
+        let value = text.trim().parse::<f64>().map_err(|_| bad())?;
+        match value > 0.0 && value <= 100.0 {
+            true => Ok(value),
+            false => Err(bad()),
+        }
+    };
+    let mean_points = number(mean)?;
+    Ok(sandbag_measure::Tolerance {
+        mean_points,
+        window_points: window.map_or(Ok(3.0 * mean_points), number)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_are_percent_of_one_cpu() {
+        assert_eq!(load("50"), Ok(50.0));
+        assert_eq!(load(" 12.5% "), Ok(12.5));
+        assert!(load("101").unwrap_err().contains("between 0 and 100"));
+        assert!(load("NaN").is_err() && load("-1").is_err() && load("").is_err());
+        assert!(load("12,5").unwrap_err().contains("point"));
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("2.5"), Ok(Duration::from_millis(2500)));
+        assert!(duration("10 parsecs").is_err() && duration("-1").is_err());
+        assert!(positive_duration("0s").is_err());
+    }
+
+    #[test]
+    fn cpus_by_list_or_name() {
+        assert_eq!(cpus("even"), Ok(Cpus::Even));
+        assert!(matches!(cpus("0,2-3"), Ok(Cpus::List(list)) if list.len() == 3));
+        assert!(cpus("").is_err() && cpus("some").is_err());
+    }
+
+    #[test]
+    fn tolerances() {
+        let both = tolerance("0.5,2").unwrap();
+        assert_eq!((both.mean_points, both.window_points), (0.5, 2.0));
+        assert_eq!(
+            tolerance("1").unwrap(),
+            sandbag_measure::Tolerance::default()
+        );
+        assert!(tolerance("0").is_err() && tolerance("a,b").is_err());
+    }
+}
