@@ -54,6 +54,8 @@ pub struct Restored {
 pub struct Killing<'a> {
     /// The program.
     pub sandbag: &'a Path,
+    /// CPUs that a run loads, from the first on.
+    pub cpus: usize,
     /// The machine before any run.
     pub before: State,
     /// After this time what is not as before counts as left behind.
@@ -153,8 +155,10 @@ impl Killing<'_> {
     }
 
     fn start(&self) -> anyhow::Result<Child> {
+        let cpus: Vec<String> = (0..self.cpus).map(|cpu| cpu.to_string()).collect();
         Command::new(self.sandbag)
-            .args(["load", "50", "--cpus", "all", "-d", "10m", "--no-out", "-q"])
+            .args(["load", "50", "-d", "10m", "--no-out", "-q"])
+            .args(["--cpus", &cpus.join(",")])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
@@ -169,15 +173,14 @@ impl Killing<'_> {
     }
 
     fn wait_for_burners(&self, run: &mut Child) -> anyhow::Result<()> {
-        let wanted = std::thread::available_parallelism()?.get();
         let deadline = Instant::now() + START;
-        while self.find(Role::Burner).len() < wanted {
+        while self.find(Role::Burner).len() < self.cpus {
             if let Some(status) = run.try_wait()? {
                 bail!("the run ended by itself: {status}");
             }
             if Instant::now() > deadline {
                 run.kill()?;
-                bail!("fewer than {wanted} burners after {START:?}");
+                bail!("fewer than {} burners after {START:?}", self.cpus);
             }
             std::thread::sleep(POLL);
         }

@@ -8,7 +8,6 @@ systemctl start dbus.service busy@1.service busy@2.service
 sleep 1
 killer before
 
-# The levels differ, so the groups can be told apart by what they used.
 cat > profile.csv <<'PROFILE'
 time,cpu0,cpu1,cpu2,cpu3
 0,30,60,20,50
@@ -16,9 +15,13 @@ time,cpu0,cpu1,cpu2,cpu3
 60,end
 PROFILE
 cat > command <<'COMMAND'
+# Use by CPU, the number between c and n in a slice's name; a CPU may have
+# several.
 used() {
-    cut -d' ' -f1 /proc/uptime
-    cat /sys/fs/cgroup/sandbag*.slice/cpu.stat | grep usage_usec | cut -d' ' -f2
+    cut -d' ' -f1 /proc/uptime | sed 's/^/time /'
+    for slice in /sys/fs/cgroup/sandbag*.slice; do
+        echo "$slice $(grep usage_usec "$slice/cpu.stat")"
+    done | sed 's/.*c\([0-9]*\)n[0-9]*\.slice usage_usec /\1 /'
 }
 sleep 2.5
 used > used-before
@@ -30,15 +33,18 @@ echo "replay: exit status $?"
 cat said
 result run-replay < run/run.json
 result left-replay < left
-# Percent of a CPU that each of the groups used, by the kernel's account.
-paste -d' ' used-before used-after | awk '
-    NR == 1 { seconds = $2 - $1 }
-    NR > 1 { printf "%s%.2f", (NR > 2 ? "," : "["), ($2 - $1) / seconds / 1e4 }
-    END { print "]" }' | result used-replay
+# Percent of its CPU that each burner's groups used, by the kernel's account.
+awk '
+    { sum[$1] += FNR == NR ? -$2 : $2 }
+    END {
+        for (cpu = 0; cpu < 4; cpu++)
+            printf "%s%.2f", (cpu ? "," : "["), sum[cpu] / sum["time"] / 1e4
+        print "]"
+    }' used-before used-after | result used-replay
 killer compare replay
 
 seed=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 echo "seed $seed"
-killer rounds 3 "$seed"
+killer rounds 2 "$seed"
 killer both "$seed" restore
 killer both "$seed" load 20 --cpus 0 -d 1s --no-out

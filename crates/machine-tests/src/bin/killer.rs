@@ -21,6 +21,9 @@ struct Arguments {
     /// Seconds after which what is not as before counts as left behind
     #[arg(long, default_value_t = 10)]
     patience: u64,
+    /// CPUs that a run loads, from the first on
+    #[arg(long, default_value_t = 2)]
+    cpus: usize,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -62,6 +65,7 @@ fn main() -> anyhow::Result<()> {
     }
     let mut killing = Killing {
         sandbag: &arguments.sandbag,
+        cpus: arguments.cpus,
         before: serde_json::from_reader(File::open(&arguments.state)?)?,
         patience: Duration::from_secs(arguments.patience),
         chance: fastrand::Rng::with_seed(0),
