@@ -6,6 +6,7 @@ mod commands;
 mod exit;
 mod hidden;
 mod messages;
+mod reshape;
 mod run;
 mod units;
 
@@ -50,8 +51,24 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code.into(),
         Err(error) => {
-            Messages::error(&format!("{error:#}"));
+            Messages::error(&told(&error));
             exit::of_error(&error, with_command).into()
         }
+    }
+}
+
+/// The error and its causes, nothing said twice, and the option that helps.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        // Many of our errors already say what their cause says.
+        if !text.contains(&cause) {
+            let joint = if text.is_empty() { "" } else { ": " };
+            text = format!("{text}{joint}{cause}");
+        }
+    }
+    match reshape::option_against(error) {
+        Some(option) => format!("{text} ({option})"),
+        None => text,
     }
 }

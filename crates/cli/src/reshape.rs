@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a profile is read and reshaped: what `replay`, `convert` and `show`
+//! have in common.
+
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use sandbag_kernel::topology::Topology;
+use sandbag_profile::{
+    BoxSteps, Error, Fault, Format, Gaps, MapRule, Place, ReadOptions, Result, Source, Summary,
+    algebra,
+};
+
+use crate::units::{self, Cpus, nanos};
+
+/// The options.
+#[derive(Debug, Clone, Args)]
+pub struct Reshape {
+    /// Format of the profile, where it is not to be detected: native, krash,
+    /// sadf-json, sadf-csv, sar, procstat
+    #[arg(long, value_name = "FORMAT")]
+    pub from: Option<Format>,
+
+    /// The CPUs to lay the profile on [default: those it names; with --map,
+    /// or where some of those are not here, all that are online]
+    #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
+    pub cpus: Option<Cpus>,
+
+    /// How a profile of more CPUs is put on those: first, mean, max, wrap
+    #[arg(long, value_name = "RULE")]
+    pub map: Option<MapRule>,
+
+    /// What stands where the profile has no value: keep, hold, zero, cut,
+    /// error [default: error for a replay, keep otherwise]
+    #[arg(long, value_name = "WHAT")]
+    pub gaps: Option<Gaps>,
+
+    /// What to do with steal: leave it out, or add it to the load
+    #[arg(long, value_name = "WHAT", default_value = "exclude")]
+    pub steal: Steal,
+
+    /// End of a profile that has none, from its beginning
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub end: Option<Duration>,
+
+    /// Multiply all loads (clipped at 100, and counted)
+    #[arg(long, value_name = "FACTOR")]
+    pub scale_load: Option<f64>,
+
+    /// Multiply all times: 0.5 is twice as fast
+    #[arg(long, value_name = "FACTOR")]
+    pub scale_time: Option<f64>,
+
+    /// Resample to pieces of this length (time-weighted means)
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub resample: Option<Duration>,
+
+    /// Only the part FROM..TO of the profile (before any scaling)
+    #[arg(long, value_name = "FROM..TO", value_parser = range)]
+    pub cut: Option<(u64, u64)>,
+}
+
+/// What becomes of the time that a hypervisor withheld.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Steal {
+    /// Load is the busy share of the delivered time.
+    Exclude,
+    /// Load is the share of all time in which the CPU was not to be had.
+    Load,
+}
+
+fn range(text: &str) -> std::result::Result<(u64, u64), String> {
+    let (from, to) = text
+        .split_once("..")
+        .ok_or("expected FROM..TO, such as 10s..1m")?;
+    let part = |text: &str, open: u64| match text.trim() {
+        "" => Ok(open),
+        text => units::duration(text).map(nanos),
+    };
+    match (part(from, 0)?, part(to, u64::MAX)?) {
+        (from, to) if from < to => Ok((from, to)),
+        _ => Err("the part ends before it begins".to_owned()),
+    }
+}
+
+/// The profile behind a name. What is not a file of the disk (a pipe of the
+/// shell's `<(...)`) can be read only once and is kept first, as standard
+/// input is.
+pub fn source(path: &Path) -> Result<Source> {
+    let is_stream = path
+        .metadata()
+        .is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
+    if path.as_os_str() == "-" || !is_stream {
+        return Source::new(path);
+    }
+    let name = path.to_string_lossy().into();
+    match File::open(path) {
+        Ok(mut file) => Source::spool(&mut file, name),
+        Err(cause) => Err(Fault::Io(cause).at(&name, None)),
+    }
+}
+
+impl Reshape {
+    /// The profile as a stream, reshaped; once per pass. `gaps` is what
+    /// happens to unknown loads where the user did not say.
+    ///
+    /// # Errors
+    /// What is wrong with the profile, with its file; or an operation that
+    /// cannot be done.
+    pub fn open(&self, source: &Source, gaps: Gaps) -> Result<BoxSteps> {
+        let options = ReadOptions {
+            gaps: self.gaps.unwrap_or(gaps),
+            steal_as_load: self.steal == Steal::Load,
+            end_ns: self.end.map(nanos),
+        };
+        let mut steps = source.open(self.from, &options)?;
+        if let Some((from, to)) = self.cut {
+            steps = algebra::cut(steps, from, to)?;
+        }
+        if let Some(factor) = self.scale_time {
+            steps = algebra::scale_time(steps, factor)?;
+        }
+        if let Some(factor) = self.scale_load {
+            steps = algebra::scale_load(steps, factor)?;
+        }
+        if let Some(step) = self.resample {
+            steps = algebra::resample(steps, nanos(step))?;
+        }
+        Ok(steps)
+    }
+
+    /// The profile on the CPUs on which it is to be held; what names CPUs that
+    /// are not online is laid on those that are.
+    ///
+    /// # Errors
+    /// The profile is for more CPUs and there is no rule.
+    pub fn fit(&self, steps: BoxSteps, topology: &Topology) -> Result<BoxSteps> {
+        let here = |cpu: &u32| topology.online.contains(*cpu);
+        let target = match self.target(topology) {
+            None if steps.header().cpus.iter().all(here) => return Ok(steps),
+            None => topology.online.iter().collect(),
+            Some(target) => target,
+        };
+        algebra::map_cpus(steps, self.map, &target)
+    }
+
+    fn target(&self, topology: &Topology) -> Option<Vec<u32>> {
+        match (&self.cpus, self.map) {
+            (Some(cpus), _) => Some(cpus.on(topology).iter().collect()),
+            (None, Some(_)) => Some(topology.online.iter().collect()),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The error with the name of its file, where it has none yet.
+pub fn in_file(mut error: Error, source: &Source) -> Error {
+    error.place.get_or_insert_with(|| Place {
+        file: source.name().clone(),
+        line: None,
+    });
+    error
+}
+
+/// The option that mends a fault of a profile; the profile itself knows of no
+/// command line.
+pub fn option_against(error: &anyhow::Error) -> Option<&'static str> {
+    let error = error.chain().find_map(|e| e.downcast_ref::<Error>())?;
+    Some(match &*error.fault {
+        Fault::Hole { .. } => "--gaps",
+        Fault::MapNeeded { .. } => "--map",
+        Fault::UnknownFormat | Fault::WrongFormat { .. } => "--from",
+        _ => return None,
+    })
+}
+
+/// One line about a profile: what was detected and what is in it.
+#[must_use]
+pub fn describe(name: &str, format: Format, summary: &Summary) -> String {
+    let cpus: sandbag_kernel::CpuList = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
+    let mean: Vec<f64> = summary
+        .cpus
+        .iter()
+        .filter_map(|cpu| cpu.mean_load_pct)
+        .collect();
+    let mean = mean.iter().sum::<f64>() / mean.len().max(1) as f64;
+    format!(
+        "{name} ({format}): CPUs {cpus}, {:.1} s in {} pieces of {} to {} ms, mean load {mean:.1} %",
+        summary.end_ns as f64 / 1e9,
+        summary.steps,
+        summary.shortest_step_ns as f64 / 1e6,
+        summary.longest_step_ns as f64 / 1e6,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_profile() {
+        assert_eq!(range("10s..1m").unwrap(), (10_000_000_000, 60_000_000_000));
+        assert_eq!(range("..1s").unwrap(), (0, 1_000_000_000));
+        assert_eq!(range("1s..").unwrap(), (1_000_000_000, u64::MAX));
+        assert!(range("1s").is_err() && range("2s..1s").is_err() && range("x..").is_err());
+    }
+
+    #[test]
+    fn a_fault_says_which_option_mends_it() {
+        let hole = Fault::MapNeeded {
+            profile: 4,
+            target: 2,
+        };
+        let error = anyhow::Error::from(Error::from(hole)).context("replay");
+        assert_eq!(option_against(&error), Some("--map"));
+        assert_eq!(option_against(&Error::from(Fault::Empty).into()), None);
+    }
+}
