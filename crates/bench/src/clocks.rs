@@ -51,13 +51,12 @@ pub struct Sources<'a> {
     pub accounts: Vec<&'a Account>,
     /// v1's cpuacct hierarchy.
     pub cpuacct: Option<&'a Path>,
-    /// Threads that burn, with the CPU each is pinned to.
-    pub burners: Vec<(u32, Process)>,
 }
 
 impl Sources<'_> {
-    /// Reads the clocks of every CPU, in the order of the list.
-    pub fn read(&self) -> Result<Vec<CpuClocks>> {
+    /// Reads the clocks of every CPU, in the order of the list. `burners` are
+    /// threads with the CPU that each is pinned to.
+    pub fn read(&self, burners: &[(u32, Process)]) -> Result<Vec<CpuClocks>> {
         let me = Pid::from_raw(0);
         let everywhere = sched_getaffinity(me).context("sched_getaffinity")?;
         // Without real-time (in a group without a budget, say) the reading is
@@ -71,7 +70,7 @@ impl Sources<'_> {
                 let mut here = CpuSet::new();
                 here.set(cpu as usize)?;
                 sched_setaffinity(me, &here).with_context(|| format!("move to CPU {cpu}"))?;
-                self.read_here(cpu, &mut stat)
+                self.read_here(cpu, burners, &mut stat)
             })
             .collect();
         sched_setaffinity(me, &everywhere).context("sched_setaffinity")?;
@@ -81,7 +80,12 @@ impl Sources<'_> {
         clocks
     }
 
-    fn read_here(&self, cpu: u32, stat: &mut ProcStat) -> Result<CpuClocks> {
+    fn read_here(
+        &self,
+        cpu: u32,
+        burners: &[(u32, Process)],
+        stat: &mut ProcStat,
+    ) -> Result<CpuClocks> {
         let arrived_ns = own_thread_ns();
         let timers = std::fs::read_to_string("/proc/timer_list").ok();
         let wall_ns = monotonic_ns();
@@ -89,8 +93,7 @@ impl Sources<'_> {
         let tasks_ns = self
             .cpuacct
             .and_then(|dir| percpu(dir.join("cpuacct.usage_percpu"), cpu));
-        let burner_ns = self
-            .burners
+        let burner_ns = burners
             .iter()
             .filter(|(on, _)| *on == cpu)
             // A burner that has just ended has no more to say.

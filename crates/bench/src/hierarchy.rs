@@ -184,8 +184,7 @@ impl OnV2 {
         };
         // From here on, dropping `this` undoes everything.
         for m in &saved.mounts {
-            umount2(&m.target, MntFlags::empty())
-                .with_context(|| format!("unmount {}", m.target.display()))?;
+            unmount(&m.target)?;
         }
         wait_for_controllers(&saved.v2.join("cgroup.controllers"))?;
         let control = saved.v2.join("cgroup.subtree_control");
@@ -326,6 +325,21 @@ fn write_journal(saved: &Saved) -> Result<()> {
         .with_context(|| format!("write {JOURNAL}"))
 }
 
+/// Unmounts; somebody may just be reading a file there, which makes it busy
+/// for a moment.
+fn unmount(target: &Path) -> Result<()> {
+    let give_up = Instant::now() + HAND_OVER;
+    loop {
+        match umount2(target, MntFlags::empty()) {
+            Ok(()) => return Ok(()),
+            Err(nix::errno::Errno::EBUSY) if Instant::now() < give_up => {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(e) => return Err(e).with_context(|| format!("unmount {}", target.display())),
+        }
+    }
+}
+
 fn wait_for_controllers(file: &Path) -> Result<()> {
     let give_up = Instant::now() + HAND_OVER;
     loop {
@@ -338,8 +352,9 @@ fn wait_for_controllers(file: &Path) -> Result<()> {
         }
         if Instant::now() > give_up {
             bail!(
-                "{} still lacks cpu and cpuset after {HAND_OVER:?}: \
-                 another mount namespace may hold the v1 hierarchies",
+                "{} still lacks cpu and cpuset after {HAND_OVER:?}: somebody holds the v1 \
+                 hierarchies (another mount namespace, an open file below a detached mount); \
+                 after a reboot it may work, or measure v2 in a guest",
                 file.display()
             );
         }

@@ -83,10 +83,16 @@ fn main() -> ExitCode {
 }
 
 fn clean() -> Result<()> {
+    let root = Root::default();
     // Groups first: the mounts cannot come back while v2 groups hold tasks of
-    // a benchmark that was killed.
-    let groups = place::Layout::detect(&Root::default())?.clean()?;
+    // a benchmark that was killed. In the middle of the switch neither version
+    // has the cpu controller, and there are no groups to look for.
+    let groups = match place::Layout::detect(&root) {
+        Ok(layout) => layout.clean()?,
+        Err(_) => 0,
+    };
     let moved = hierarchy::restore()?;
+    let groups = groups + place::Layout::detect(&root)?.clean()?;
     println!(
         "{groups} groups removed; cgroup mounts {}",
         if moved {

@@ -24,12 +24,12 @@ use crate::child::Running;
 use crate::churn::Churn;
 use crate::clocks::Sources;
 use crate::closing::{Closing, Known, close};
-use crate::compete::account::{Account, configured_cpus};
+use crate::compete::account::{Account, configured_cpus, current_cpu, own_thread_ns};
 use crate::interrupt;
 use crate::mpstat::Mpstat;
 use crate::place::{Group, Layout};
 use crate::row::{ClosingRow, Row};
-use crate::tasks::census;
+use crate::tasks::{burners, others};
 
 /// How long competitors and sandbag may take to start.
 const START: Duration = Duration::from_secs(20);
@@ -292,7 +292,7 @@ impl Bench {
         let mpstat = Mpstat::start(u32::try_from(seconds).unwrap_or(1)).ok();
         interrupt::sleep_until(begun + MARGIN)?;
 
-        let census_before = census(&root, &self.sandbag, &self.program)?;
+        let others_before = others(&root, &self.sandbag, &self.program)?;
         let sources = Sources {
             cpus,
             accounts: accounts.to_vec(),
@@ -300,16 +300,26 @@ impl Bench {
                 Layout::V1 { cpuacct, .. } => cpuacct.as_deref(),
                 Layout::V2 { .. } => None,
             },
-            burners: census_before.burners,
         };
-        let before = sources.read()?;
+        let found = burners(&root, sandbag.pid(), &self.sandbag);
+        let before = sources.read(&found)?;
+        let waiting_from_ns = own_thread_ns();
         interrupt::sleep_until(end - MARGIN)?;
-        let after = sources.read()?;
-        let census_after = census(&root, &self.sandbag, &self.program)?;
+        // There may be more of them by now; the new ones began at 0.
+        let found = burners(&root, sandbag.pid(), &self.sandbag);
+        let waiting_ns = own_thread_ns() - waiting_from_ns;
+        let here = current_cpu();
+        let after = sources.read(&found)?;
+        let mut others_ns =
+            others(&root, &self.sandbag, &self.program)?.since(&others_before, cpus);
+        // The reader's own waiting and looking, all of it where it ended.
+        if let Some(at) = cpus.iter().position(|cpu| cpu as usize == here) {
+            others_ns[at] += waiting_ns;
+        }
         Ok(Some(Verified {
             before,
             after,
-            others: census_after.others.since(&census_before.others, cpus),
+            others_ns,
             // Reaped only now: until then its own cost stays readable.
             mpstat: mpstat.and_then(|m| m.finish().ok()).unwrap_or_default(),
         }))
@@ -331,13 +341,13 @@ fn planned(cell: &Cell) -> u64 {
 struct Verified {
     before: Vec<crate::clocks::CpuClocks>,
     after: Vec<crate::clocks::CpuClocks>,
-    others: Vec<u64>,
+    others_ns: Vec<u64>,
     mpstat: std::collections::BTreeMap<u32, f64>,
 }
 
 impl Verified {
     fn close(&self, cpus: &CpuList, run: &Run) -> Vec<Closing> {
-        let clocks = self.before.iter().zip(&self.after).zip(&self.others);
+        let clocks = self.before.iter().zip(&self.after).zip(&self.others_ns);
         cpus.iter()
             .zip(clocks)
             .filter_map(|(cpu, ((before, after), other_ns))| {

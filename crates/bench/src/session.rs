@@ -204,6 +204,10 @@ fn plan(args: &SessionArgs, quick: bool, cpus: usize) -> Result<Plan> {
 
 fn measure(args: &SessionArgs, bench: &Bench, plan: &Plan, results: &mut Results) -> Result<()> {
     let root = Root::default();
+    if args.v2 {
+        // Fail now rather than after the first half.
+        OnV2::switch(&bench.program)?.back()?;
+    }
     on_version(bench, plan, &Layout::detect(&root)?, results)?;
     if !args.v2 {
         return Ok(());

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use sandbag_kernel::process::Process;
@@ -20,49 +20,60 @@ use sandbag_kernel::{CpuList, Root};
 #[derive(Debug, Default)]
 pub struct Others(BTreeMap<(u32, u64), (u64, u32)>);
 
-/// One look at all threads.
-#[derive(Debug, Default)]
-pub struct Census {
-    /// Threads of sandbag that are pinned to exactly one CPU.
-    pub burners: Vec<(u32, Process)>,
-    /// Everyone else but the benchmark itself.
-    pub others: Others,
-}
-
-/// Looks at all threads. `sandbag` is the measured program, `ourselves` this
-/// one: its processes are the competitors (which keep their own books) and
-/// the reader; only its other threads of this process count as others.
-pub fn census(root: &Root, sandbag: &Path, ourselves: &Path) -> Result<Census> {
-    let mut census = Census::default();
+/// Looks at all threads. `sandbag` is the measured program, of which the
+/// threads that are pinned to one CPU are burners; `ourselves` is this one: its
+/// processes are the competitors (which keep their own books) and the reader.
+/// Only the reader's other threads count as others.
+pub fn others(root: &Root, sandbag: &Path, ourselves: &Path) -> Result<Others> {
+    let mut others = Others::default();
     let me = std::process::id();
     for entry in fs::read_dir(root.path("/proc"))?.flatten() {
         let Some(pid) = number(&entry.file_name()) else {
             continue;
         };
-        // Kernel threads have no program.
-        let program = fs::read_link(entry.path().join("exe")).unwrap_or_default();
+        let process = Process::new(root, pid);
+        let program = program(root, pid);
         if program == ourselves && pid != me {
             continue;
         }
-        let Ok(threads) = Process::new(root, pid).threads() else {
-            continue;
-        };
-        for thread in threads {
-            if thread.pid() == me {
-                continue;
-            }
-            let status = entry.path().join(format!("task/{}/status", thread.pid()));
-            let pinned = (program == sandbag)
-                .then(|| fs::read_to_string(status).ok())
-                .flatten()
-                .and_then(|text| only_cpu(&text));
-            match pinned {
-                Some(cpu) => census.burners.push((cpu, thread)),
-                None => census.others.add(&thread),
+        for thread in process.threads().unwrap_or_default() {
+            let burns = program == sandbag && pinned_to(root, pid, &thread).is_some();
+            if thread.pid() != me && !burns {
+                others.add(&thread);
             }
         }
     }
-    Ok(census)
+    Ok(others)
+}
+
+/// The burners of the sandbag `pid`, each with its CPU: of the process, its
+/// children and theirs, the threads of the same program that are pinned to
+/// exactly one CPU. Looks at few files, so that it may run during the hold.
+pub fn burners(root: &Root, pid: u32, sandbag: &Path) -> Vec<(u32, Process)> {
+    let mut found = Vec::new();
+    let mut families = vec![pid];
+    while let Some(pid) = families.pop() {
+        if program(root, pid) != sandbag {
+            continue;
+        }
+        let process = Process::new(root, pid);
+        // Whoever has ended meanwhile has neither threads nor children.
+        families.extend(process.children().unwrap_or_default());
+        for thread in process.threads().unwrap_or_default() {
+            found.extend(pinned_to(root, pid, &thread).map(|cpu| (cpu, thread)));
+        }
+    }
+    found
+}
+
+/// The program of a process; empty for a kernel thread and a zombie.
+fn program(root: &Root, pid: u32) -> PathBuf {
+    fs::read_link(root.path(format!("/proc/{pid}/exe"))).unwrap_or_default()
+}
+
+fn pinned_to(root: &Root, pid: u32, thread: &Process) -> Option<u32> {
+    let status = format!("/proc/{pid}/task/{}/status", thread.pid());
+    only_cpu(&root.read(status).ok()?)
 }
 
 impl Others {
@@ -118,6 +129,31 @@ mod tests {
         assert_eq!(only_cpu("Name:\tx\nCpus_allowed_list:\t3\n"), Some(3));
         assert_eq!(only_cpu("Cpus_allowed_list:\t0-1\n"), None);
         assert_eq!(only_cpu("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn burners_are_pinned_relatives_of_the_same_program() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        let process = |pid: u32, program: &str, cpus: &str, children: &str| {
+            let task = root.path(format!("/proc/{pid}/task/{pid}"));
+            fs::create_dir_all(&task).unwrap();
+            fs::write(task.join("children"), children).unwrap();
+            fs::write(task.join("status"), format!("Cpus_allowed_list:\t{cpus}\n")).unwrap();
+            std::os::unix::fs::symlink(program, root.path(format!("/proc/{pid}/exe"))).unwrap();
+        };
+        process(10, "/bin/sandbag", "0-1", "11 12 13 ");
+        process(11, "/bin/sandbag", "0", "");
+        process(12, "/bin/sandbag", "1", "14 ");
+        process(13, "/bin/app", "0", "");
+        process(14, "/bin/sandbag", "1", "");
+        process(20, "/bin/sandbag", "0", "");
+        let mut found: Vec<(u32, u32)> = burners(&root, 10, Path::new("/bin/sandbag"))
+            .iter()
+            .map(|(cpu, thread)| (*cpu, thread.pid()))
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, [(0, 11), (1, 12), (1, 14)]);
     }
 
     #[test]

@@ -176,12 +176,8 @@ impl<'a> Meter<'a> {
     /// Books what was used since the last call, on the CPU we are on now.
     pub fn book(&mut self) {
         let now = own_cpu_ns();
-        // SAFETY: no arguments, no memory.
-        let cpu = unsafe { libc::sched_getcpu() };
-        self.account.add(
-            usize::try_from(cpu).unwrap_or(0),
-            now.saturating_sub(self.booked_ns),
-        );
+        self.account
+            .add(current_cpu(), now.saturating_sub(self.booked_ns));
         self.booked_ns = now;
     }
 }
@@ -189,6 +185,13 @@ impl<'a> Meter<'a> {
 /// CPU time of the calling process, nanoseconds.
 pub fn own_cpu_ns() -> u64 {
     clock_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// The CPU we are on.
+pub fn current_cpu() -> usize {
+    // SAFETY: no arguments, no memory.
+    let cpu = unsafe { libc::sched_getcpu() };
+    usize::try_from(cpu).unwrap_or(0)
 }
 
 /// CPU time of the calling thread, nanoseconds.
