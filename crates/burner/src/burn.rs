@@ -253,7 +253,9 @@ impl Burner<'_> {
                     .store(held - self.stolen_ns, Ordering::Relaxed);
                 if done {
                     sleep_until(next);
-                } else {
+                } else if owed > (next - grid) / 2 {
+                    // Less than that is one slice of a competitor, made up
+                    // for in the next periods.
                     self.call_for_headroom();
                 }
                 return;

@@ -353,14 +353,14 @@ impl Layout {
 /// StartTransientUnit answers before the job is done; the scope is there when
 /// the process is in it.
 fn wait_for_group(mount: &Path, pid: u32, scope: &str) -> std::result::Result<PathBuf, String> {
-    let give_up = Instant::now() + Duration::from_secs(5);
+    let give_up = Instant::now() + Duration::from_secs(20);
     loop {
         let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let path = own.lines().find_map(|line| line.strip_prefix("0::/"));
         match path {
             Some(path) if path.ends_with(scope) => return Ok(mount.join(path)),
             _ if Instant::now() > give_up => {
-                return Err(format!("systemd did not start {scope} within 5 s"));
+                return Err(format!("systemd did not start {scope} within 20 s"));
             }
             _ => std::thread::sleep(Duration::from_millis(5)),
         }

@@ -20,6 +20,7 @@ pub mod journal;
 pub mod layout;
 pub mod method;
 pub mod pacing;
+pub mod probe;
 pub mod registry;
 pub mod supervisor;
 mod systemd;

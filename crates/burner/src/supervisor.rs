@@ -11,6 +11,7 @@ mod feed;
 mod meter;
 mod outcome;
 mod signals;
+mod steal;
 mod timeline;
 
 use std::collections::VecDeque;
@@ -91,7 +92,7 @@ pub trait Observer: Windows {
 /// Longest time to wait for the first level to be held.
 const SETTLE_NS: u64 = 2_000_000_000;
 /// The first level is held when two boundaries in a row are this close.
-const SETTLED_POINTS: f64 = 1.0;
+const SETTLED_POINTS: f64 = 5.0;
 /// After the timeout the command gets SIGTERM, and SIGKILL this much later.
 const GRACE_NS: u64 = 5_000_000_000;
 
@@ -275,6 +276,7 @@ impl Run<'_> {
         self.publish(&common, &mut feed, zero_ns)?;
         clock::sleep_until(zero_ns);
         self.began_ns = clock::monotonic();
+        self.cost.start_cpu_ns = self.cpu_ns();
         if let Some((waiting, holder)) = waiting {
             self.start_command(waiting, &holder)?;
         }
@@ -360,6 +362,7 @@ impl Run<'_> {
         let mut good = 0;
         loop {
             self.wait_until(clock::monotonic() + BOUNDARY_NS / 10);
+            let _ = self.alarm.read();
             while let Some(arrived) = self.signals.next() {
                 if ENDING.contains(&arrived.signal) {
                     return Ok(None);
@@ -728,10 +731,14 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// CPU time of supervisor and guardian.
+    fn cpu_ns(&self) -> u64 {
+        clock::process_cpu() + clock::process_cpu_of(self.guardian.id()).unwrap_or(0)
+    }
+
     fn outcome(&mut self, run_ns: u64, end: End) -> Outcome {
         let common = common!(self);
-        self.cost.cpu_ns =
-            clock::process_cpu() + clock::process_cpu_of(self.guardian.id()).unwrap_or(0);
+        self.cost.cpu_ns = self.cpu_ns();
         self.cost.resident_kib = Process::current(self.root)
             .memory()
             .map_or(0, |memory| memory.peak_kib);

@@ -135,7 +135,9 @@ pub(crate) fn worst_first(cpus: &[CpuResult]) -> Vec<&CpuResult> {
 pub struct SupervisorCost {
     /// CPU time of supervisor and guardian, seconds.
     pub cpu_s: f64,
-    /// The same as percent of one core, per loaded CPU.
+    /// The part of it that was used while the load was held, as percent of
+    /// one core, per loaded CPU; without the start, which costs the same
+    /// whether a run lasts seconds or days.
     pub pct_per_cpu: f64,
     /// Times the supervisor woke up.
     pub wakeups: u64,

@@ -53,7 +53,8 @@ struct Burner {
     slot: usize,
     /// First boundary that counts: before it there was no burner.
     since: u64,
-    /// Clock at the last boundary that was read.
+    /// The last boundary that was read, and the clock there.
+    read: Option<u64>,
     last_ns: u64,
     /// Boundary after which it was gone.
     until: Option<u64>,
@@ -76,6 +77,8 @@ pub struct Cpu {
     recent: Vec<Order>,
     seen: (u64, u64),
     calm: u32,
+    /// When the estimate of the competition last grew.
+    grown_ns: u64,
     restarts: u32,
     last_end: String,
     /// Least share seen that the burners would have had without sleeping.
@@ -109,6 +112,7 @@ impl Cpu {
             recent: Vec::new(),
             seen: (0, 0),
             calm: 0,
+            grown_ns: 0,
             restarts: 0,
             last_end: String::new(),
             least_headroom: None,
@@ -192,6 +196,7 @@ impl Cpu {
             holder,
             slot,
             since: clock::monotonic() / BOUNDARY_NS + 1,
+            read: None,
             last_ns,
             until: None,
         });
@@ -323,9 +328,13 @@ impl Cpu {
             let least = self.least_headroom.get_or_insert(1.0);
             *least = least.min(share);
         }
+        let now = clock::monotonic();
+        // What was given last must have had time to show.
+        called &= now - self.grown_ns > GROWTH_NS;
         let before = self.competition;
         self.competition = competition(before, self.level, called, headroom, &mut self.calm);
         if self.competition > before {
+            self.grown_ns = now;
             let possible = common.layout.most_weight().0 * MOST_BURNERS as f64;
             let wanted = common.method.demand(self.level, self.competition).weight.0;
             if wanted > possible * 4.0 {
@@ -379,10 +388,15 @@ impl Cpu {
         Ok(true)
     }
 
-    /// What the burners took between two boundaries (numbers). Must be
-    /// called for adjoining intervals.
+    /// What the burners took between two boundaries (numbers). Called for
+    /// adjoining intervals it is a difference of one and the same reading, so
+    /// that nothing is counted twice or left out whatever a reading was.
     pub fn taken(&mut self, common: &Common<'_>, from: u64, to: u64) -> Taken {
-        let mut taken = Taken { ns: 0, hole: false };
+        let mut taken = Taken {
+            ns: 0,
+            stolen_ns: 0,
+            hole: false,
+        };
         for burner in &mut self.burners {
             let slot = common.board.slot(burner.slot);
             if burner.until.is_some_and(|until| until < from) || burner.since > to {
@@ -391,15 +405,22 @@ impl Cpu {
             if burner.until.is_some() || slot.displaced.load(Ordering::Acquire) != 0 {
                 taken.hole = true;
             }
-            if let Some(begin) = slot.boundary(from) {
+            if burner.read != Some(from)
+                && let Some(begin) = slot.boundary(from)
+            {
                 burner.last_ns = begin.cpu_ns;
             }
+            burner.read = Some(to);
             // A boundary that was not noted: the burner sleeps without orders
             // or waited for the CPU since, and its clock stands; ask it.
             let end = slot.boundary(to).map(|b| b.cpu_ns).or_else(|| {
                 let live = burner.until.is_none().then(|| burner.child.id());
                 live.and_then(|pid| clock::process_cpu_of(pid).ok())
             });
+            let stolen = |number| slot.boundary(number).map(|b| b.stolen_ns);
+            if let Some((now, before)) = stolen(to).zip(stolen(from)) {
+                taken.stolen_ns += now.saturating_sub(before);
+            }
             let end = end.unwrap_or(burner.last_ns);
             taken.ns += end.saturating_sub(burner.last_ns);
             burner.last_ns = end;
@@ -486,6 +507,9 @@ fn competition(now: f64, level: f64, called: bool, headroom: Option<f64>, calm: 
     }
     now
 }
+
+/// A larger weight gets this long to work off the debt before more is given.
+const GROWTH_NS: u64 = 2 * BOUNDARY_NS;
 
 /// Looks (one a second) with room to spare before the weight is lowered.
 const CALM: u32 = 5;

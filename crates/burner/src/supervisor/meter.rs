@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use sandbag_kernel::procstat::CpuTimes;
 use sandbag_measure::Window;
 
+use super::steal::StealEstimate;
 use super::timeline::{Asked, Piece};
 use crate::board::BOUNDARY_NS;
 
@@ -29,6 +30,8 @@ pub struct Mark {
 pub struct Taken {
     /// CPU time, ns.
     pub ns: u64,
+    /// Steal that the burners saw while they ran, ns.
+    pub stolen_ns: u64,
     /// A burner was missing.
     pub hole: bool,
 }
@@ -51,6 +54,7 @@ pub struct Meter {
     asked: Asked,
     marks: VecDeque<Mark>,
     paused: Vec<u64>,
+    steal: Vec<StealEstimate>,
 }
 
 impl Meter {
@@ -58,6 +62,7 @@ impl Meter {
     #[must_use]
     pub fn new(cpus: Vec<u32>, tick_ns: u64) -> Self {
         Self {
+            steal: vec![StealEstimate::default(); cpus.len()],
             cpus,
             tick_ns,
             asked: Asked::default(),
@@ -110,7 +115,7 @@ impl Meter {
     }
 
     fn window(
-        &self,
+        &mut self,
         cpu: usize,
         from: &Mark,
         to: &Mark,
@@ -122,46 +127,50 @@ impl Meter {
         let delta = times(to)
             .zip(times(from))
             .map(|(now, before)| now.since(&before, self.tick_ns));
-        let steal_ns = delta.map_or(0, |d| d.steal_ns.min(length_ns));
-        let command = |mark: &Mark| {
-            mark.command_ns
-                .as_ref()
-                .and_then(|all| all.get(cpu).copied())
-        };
-        let mut whole = Window {
-            cpu: self.cpus[cpu],
-            start_ns: from.run_ns,
-            length_ns,
-            asked_pct: self.asked.mean_pct(cpu, from.run_ns, to.run_ns),
-            burner_ns: 0,
-            steal_ns,
-            busy_ns: delta.map(|d| d.busy_ns),
-            command_ns: command(to)
-                .zip(command(from))
-                .map(|(now, before)| now.saturating_sub(before)),
-            hole: delta.is_none(),
-        };
-        let mut start_ns = from.run_ns;
-        while start_ns < to.run_ns {
-            let end_ns = (start_ns + BOUNDARY_NS).min(to.run_ns);
-            let part = taken(cpu, start_ns, end_ns);
-            whole.burner_ns += part.ns;
-            whole.hole |= part.hole;
+        let parts: Vec<(u64, u64, Taken)> = (from.run_ns..to.run_ns)
+            .step_by(BOUNDARY_NS as usize)
+            .map(|start| (start, (start + BOUNDARY_NS).min(to.run_ns)))
+            .map(|(start, end)| (start, end, taken(cpu, start, end)))
+            .collect();
+        let burner_ns: u64 = parts.iter().map(|(_, _, part)| part.ns).sum();
+        let seen_ns = parts.iter().map(|(_, _, part)| part.stolen_ns).sum();
+        let hole = delta.is_none() || parts.iter().any(|(_, _, part)| part.hole);
+        let steal_ns = self.steal[cpu]
+            .add(
+                delta.map_or(0, |d| d.steal_ns),
+                seen_ns,
+                burner_ns as f64 / length_ns as f64,
+                self.tick_ns,
+            )
+            .min(length_ns);
+        for (start_ns, end_ns, part) in parts {
+            let length = u128::from(end_ns - start_ns);
             out.short(&Window {
                 cpu: self.cpus[cpu],
                 start_ns,
                 length_ns: end_ns - start_ns,
                 asked_pct: self.asked.mean_pct(cpu, start_ns, end_ns),
                 burner_ns: part.ns,
-                steal_ns: (steal_ns as u128 * u128::from(end_ns - start_ns) / u128::from(length_ns))
-                    as u64,
+                steal_ns: (u128::from(steal_ns) * length / u128::from(length_ns)) as u64,
                 busy_ns: None,
                 command_ns: None,
-                hole: whole.hole,
+                hole,
             });
-            start_ns = end_ns;
         }
-        out.whole(&whole);
+        let command = |mark: &Mark| mark.command_ns.as_ref()?.get(cpu).copied();
+        out.whole(&Window {
+            cpu: self.cpus[cpu],
+            start_ns: from.run_ns,
+            length_ns,
+            asked_pct: self.asked.mean_pct(cpu, from.run_ns, to.run_ns),
+            burner_ns,
+            steal_ns,
+            busy_ns: delta.map(|d| d.busy_ns),
+            command_ns: command(to)
+                .zip(command(from))
+                .map(|(now, before)| now.saturating_sub(before)),
+            hole,
+        });
     }
 }
 
@@ -198,6 +207,7 @@ mod tests {
         assert_eq!(cpu, 0);
         Taken {
             ns: (to - from) / 2,
+            stolen_ns: 5_000_000,
             hole: false,
         }
     }

@@ -51,6 +51,9 @@ pub struct CommandOutcome {
 pub struct Cost {
     /// CPU time of supervisor and guardian, ns.
     pub cpu_ns: u64,
+    /// The part of it that was over when the run proper began: reading the
+    /// profile, making groups, starting burners.
+    pub start_cpu_ns: u64,
     /// Wake-ups of the supervisor.
     pub wakeups: u64,
     /// Writes to the group tree.

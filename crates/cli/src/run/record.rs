@@ -118,7 +118,10 @@ pub fn record(
             cpu_s: seconds(outcome.cost.cpu_ns),
             pct_per_cpu: match outcome.run_ns {
                 0 => 0.0,
-                run => share_pct(outcome.cost.cpu_ns, run) / cpus.len().max(1) as f64,
+                run => {
+                    let held = outcome.cost.cpu_ns - outcome.cost.start_cpu_ns;
+                    share_pct(held, run) / cpus.len().max(1) as f64
+                }
             },
             wakeups: outcome.cost.wakeups,
             writes: outcome.cost.writes,

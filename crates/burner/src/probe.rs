@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Trying what a kernel does instead of reading what it says: spinners on one
+//! CPU, in groups made as a run makes them, for a quarter of a second.
+//!
+//! A scheduler may take a weight and ignore it (sched_ext), a container may
+//! show a file and not let it act. The spinners are the burners of a run,
+//! with orders that end by themselves; groups are journalled before they are
+//! made, and a guardian stands by, so a probe that is killed leaves nothing.
+
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::process::Child;
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use sandbag_kernel::cgroup::{Cap, Version, Weight};
+use sandbag_kernel::command_clock::{CommandClock, CpuacctClock, PerfClock};
+use sandbag_kernel::process::{Process, SchedStat};
+use sandbag_kernel::procstat::{ProcStat, tick_ns};
+use sandbag_kernel::{CpuList, Root, clock, root};
+
+use crate::board::{BOUNDARY_NS, Board, Order};
+use crate::burn::{Duty, Setup};
+use crate::child::{self, BURNER_VERB};
+use crate::error::{Error, Result};
+use crate::guardian;
+use crate::journal::{Journal, RunInfo};
+use crate::layout::{Holder, Layout, Tenant};
+use crate::registry::Registry;
+use crate::undo::undo;
+
+/// Time over which a probe measures, ns. A whole number of ticks and many
+/// slices.
+pub const LENGTH_NS: u64 = 250_000_000;
+/// What the spinners run before it, so that the scheduler's averages have
+/// seen them, ns.
+const WARM_UP_NS: u64 = 50_000_000;
+/// The spinners stop by themselves this long after they began, ns.
+const MOST_NS: u64 = 1_000_000_000;
+
+/// Where probes are made.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    root: &'a Root,
+    layout: &'a Layout,
+    registry: &'a Registry,
+    cpu: u32,
+    groups: usize,
+}
+
+/// One spinner of a probe.
+#[derive(Debug, Clone, Copy)]
+pub struct Spinner {
+    /// Weight of its group; `None` leaves the kernel's default.
+    pub weight: Option<Weight>,
+    /// Cap of its group.
+    pub cap: Option<Cap>,
+    /// Put it where a wrapped command would be, and ask the per-CPU clock
+    /// that a run would use for a command. At most one per probe.
+    pub as_command: bool,
+}
+
+/// What a probe saw.
+#[derive(Debug)]
+pub struct Spun {
+    /// Wall time between the two readings, ns.
+    pub wall_ns: u64,
+    /// Steal of the CPU between them, ns, in steps of a tick; `None` where
+    /// `/proc/stat` does not have the CPU.
+    pub steal_ns: Option<u64>,
+    /// What each spinner took, in the order given.
+    pub took: Vec<Took>,
+    /// Cleaning up that failed, in words; `sandbag restore` tries again.
+    pub left: Vec<String>,
+}
+
+/// What one spinner took between the two readings.
+#[derive(Debug)]
+pub struct Took {
+    /// By its own clock, ns.
+    pub cpu_ns: u64,
+    /// Time on a CPU and time ready but waiting, ns, by schedstat; `None`
+    /// where the kernel has none.
+    pub schedstat_ns: Option<(u64, u64)>,
+    /// By the clock of a command, ns, or why there is none; `None` for a
+    /// spinner that is not [`Spinner::as_command`].
+    pub as_command_ns: Option<std::result::Result<u64, String>>,
+    /// Real-time budget that the kernel gave its fresh group, us; `None`
+    /// where groups have none (no CONFIG_RT_GROUP_SCHED, or cgroup v2).
+    pub rt_runtime_us: Option<i64>,
+}
+
+struct Running {
+    child: Child,
+    holder: Holder,
+    clock: Option<std::result::Result<Box<dyn CommandClock>, String>>,
+}
+
+struct Reading {
+    at_ns: u64,
+    steal_ns: Option<u64>,
+    each: Vec<(u64, Option<SchedStat>, Option<u64>)>,
+}
+
+impl<'a> Bench<'a> {
+    /// A bench on `cpu`.
+    #[must_use]
+    pub fn new(root: &'a Root, layout: &'a Layout, registry: &'a Registry, cpu: u32) -> Self {
+        Self {
+            root,
+            layout,
+            registry,
+            cpu,
+            groups: 0,
+        }
+    }
+
+    /// The CPU on which it spins.
+    #[must_use]
+    pub fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
+    /// Lets the spinners run against each other and reads what they took.
+    /// Takes about half a second; whatever happens, processes and groups are
+    /// gone afterwards.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if a run holds the CPU, [`Error::NotPossible`] if no
+    /// groups can be made, and whatever refuses on the way.
+    pub fn spin(&mut self, spinners: &[Spinner]) -> Result<Spun> {
+        let cpus = CpuList::from_iter([self.cpu]);
+        let board = Board::create(spinners.len().max(1))
+            .map_err(|cause| Error::call("memfd_create", cause))?;
+        let info = RunInfo {
+            pid: std::process::id(),
+            cpus: cpus.to_string(),
+            method: "probe".to_owned(),
+            load: "a probe of sandbag doctor".to_owned(),
+            command: Vec::new(),
+            started_s: std::time::SystemTime::now()
+                .duration_since(std::time::UNIX_EPOCH)
+                .map_or(0, |d| d.as_secs()),
+            board_fd: board.fd(),
+            kill: false,
+        };
+        let mut journal = self.registry.register(info, &cpus)?;
+        let mut guardian = match guardian::start(&journal) {
+            Ok(guardian) => guardian,
+            Err(error) => {
+                journal.close()?;
+                return Err(error);
+            }
+        };
+        let mut running = Vec::new();
+        let outcome = self.measure(&board, &mut journal, spinners, &mut running);
+        for spinner in &mut running {
+            let _ = spinner.child.kill();
+            let _ = spinner.child.wait();
+        }
+        let left = match journal.entries() {
+            Ok(entries) => undo(&entries),
+            Err(error) => vec![error.to_string()],
+        };
+        if left.is_empty() {
+            journal.close()?;
+        }
+        drop(guardian.stdin.take());
+        let _ = guardian.wait();
+        outcome.map(|spun| Spun { left, ..spun })
+    }
+
+    fn measure(
+        &mut self,
+        board: &Board,
+        journal: &mut Journal,
+        spinners: &[Spinner],
+        running: &mut Vec<Running>,
+    ) -> Result<Spun> {
+        let mut stat = ProcStat::open(self.root)?;
+        self.layout.prepare(journal)?;
+        // A spinner calls nobody, but a burner is given a number to call.
+        let alarm = EventFd::from_flags(EfdFlags::EFD_CLOEXEC)
+            .map_err(|cause| Error::call("eventfd", cause))?;
+        for (slot, spinner) in spinners.iter().enumerate() {
+            let setup = Setup {
+                board_fd: board.fd(),
+                alarm_fd: alarm.as_fd().as_raw_fd(),
+                slot,
+                cpu: self.cpu,
+                duty: Duty::Spin,
+                slice_ns: 0,
+            };
+            self.start(&setup, *spinner, journal, running)?;
+        }
+        let from_ns = (clock::monotonic() + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS);
+        for slot in 0..spinners.len() {
+            let slot = board.slot(slot);
+            slot.publish(Order {
+                from_ns,
+                level: 1.0,
+            });
+            slot.publish(Order {
+                from_ns: from_ns + MOST_NS,
+                level: 0.0,
+            });
+        }
+        for spinner in running.iter_mut() {
+            child::open_gate(&mut spinner.child).map_err(|cause| Error::Start {
+                what: "a spinner".into(),
+                cause,
+            })?;
+        }
+        clock::sleep_until(from_ns + WARM_UP_NS);
+        let begin = self.read(&mut stat, running)?;
+        clock::sleep_until(begin.at_ns + LENGTH_NS);
+        let end = self.read(&mut stat, running)?;
+        for spinner in running.iter_mut() {
+            if let Ok(Some(status)) = spinner.child.try_wait() {
+                return Err(Error::Died {
+                    what: "a spinner".into(),
+                    times: 1,
+                    how: format!("{status} {}", child::last_words(&mut spinner.child)),
+                });
+            }
+        }
+        Ok(Spun {
+            wall_ns: end.at_ns - begin.at_ns,
+            steal_ns: end
+                .steal_ns
+                .zip(begin.steal_ns)
+                .map(|(end, begin)| end.saturating_sub(begin)),
+            took: running
+                .iter()
+                .zip(begin.each.iter().zip(&end.each))
+                .map(|(spinner, (begin, end))| took(spinner, begin, end))
+                .collect(),
+            left: Vec::new(),
+        })
+    }
+
+    fn start(
+        &mut self,
+        setup: &Setup,
+        spinner: Spinner,
+        journal: &mut Journal,
+        running: &mut Vec<Running>,
+    ) -> Result<()> {
+        let inherit = [setup.board_fd, setup.alarm_fd];
+        let mut child = child::own(BURNER_VERB, &setup.to_args(), &inherit, true)
+            .spawn()
+            .map_err(|cause| Error::Start {
+                what: "a spinner".into(),
+                cause,
+            })?;
+        // A new name for each: systemd may take a while to forget a unit.
+        let tenant = match spinner.as_command {
+            true => Tenant::Command,
+            false => Tenant::Burner {
+                cpu: self.cpu,
+                nth: self.groups,
+            },
+        };
+        self.groups += 1;
+        let run = std::process::id();
+        let holder = match self.layout.settle(journal, run, tenant, child.id()) {
+            Ok(holder) => holder,
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(error);
+            }
+        };
+        let clock = spinner.as_command.then(|| self.command_clock(&holder));
+        running.push(Running {
+            child,
+            holder,
+            clock,
+        });
+        let holder = &running[running.len() - 1].holder;
+        if let Some(weight) = spinner.weight {
+            holder.set_weight(weight)?;
+        }
+        match spinner.cap {
+            None => Ok(()),
+            some => holder.set_cap(some),
+        }
+    }
+
+    fn command_clock(
+        &self,
+        holder: &Holder,
+    ) -> std::result::Result<Box<dyn CommandClock>, String> {
+        let cpus = CpuList::from_iter([self.cpu]);
+        match self.layout.version() {
+            Version::V1 => CpuacctClock::open(self.root, holder.group().accounting_dir(), &cpus)
+                .map(|clock| Box::new(clock) as _),
+            Version::V2 => {
+                PerfClock::open(holder.group().dir(), &cpus).map(|clock| Box::new(clock) as _)
+            }
+        }
+        .map_err(|error| error.to_string())
+    }
+
+    fn read(&self, stat: &mut ProcStat, running: &mut [Running]) -> Result<Reading> {
+        let steal_ns = stat
+            .sample()?
+            .get(self.cpu)
+            .map(|times| times.steal * tick_ns());
+        let at_ns = clock::monotonic();
+        let mut each = Vec::with_capacity(running.len());
+        for spinner in running {
+            let pid = spinner.child.id();
+            let cpu_ns = clock::process_cpu_of(pid)
+                .map_err(|cause| Error::call("clock_getcpuclockid", cause))?;
+            let mut of_command = [0];
+            let accounted = match &mut spinner.clock {
+                Some(Ok(clock)) => clock
+                    .per_cpu_ns(&mut of_command)
+                    .ok()
+                    .map(|()| of_command[0]),
+                _ => None,
+            };
+            let schedstat = Process::new(self.root, pid).schedstat().ok();
+            each.push((cpu_ns, schedstat, accounted));
+        }
+        Ok(Reading {
+            at_ns,
+            steal_ns,
+            each,
+        })
+    }
+}
+
+fn took(
+    spinner: &Running,
+    begin: &(u64, Option<SchedStat>, Option<u64>),
+    end: &(u64, Option<SchedStat>, Option<u64>),
+) -> Took {
+    let accounted = end.2.zip(begin.2).map(|(end, begin)| end - begin);
+    let rt = spinner.holder.group().dir().join("cpu.rt_runtime_us");
+    Took {
+        cpu_ns: end.0.saturating_sub(begin.0),
+        schedstat_ns: end.1.zip(begin.1).map(|(end, begin)| {
+            (
+                end.exec_ns.saturating_sub(begin.exec_ns),
+                end.run_delay_ns.saturating_sub(begin.run_delay_ns),
+            )
+        }),
+        as_command_ns: spinner.clock.as_ref().map(|clock| match clock {
+            Ok(_) => accounted.ok_or_else(|| "the clock could not be read".to_owned()),
+            Err(error) => Err(error.clone()),
+        }),
+        rt_runtime_us: root::read_value(&rt, "a number").ok(),
+    }
+}
+
+/// The slice that the kernel keeps of `slice_ns`, tried on a thread that ends
+/// at once; 0 where it has no custom slices.
+///
+/// # Errors
+/// What sched_setattr said.
+pub fn slice(slice_ns: u64) -> Result<u64> {
+    use sandbag_kernel::sched::{self, Attributes};
+    on_a_thread(move || {
+        let nice = match sched::attributes_of(0)? {
+            Attributes::Fair { nice, .. } => nice,
+            _ => 0,
+        };
+        Ok(
+            match sched::set_attributes(0, Attributes::Fair { nice, slice_ns })? {
+                Attributes::Fair { slice_ns, .. } => slice_ns,
+                _ => 0,
+            },
+        )
+    })
+}
+
+/// How late a thread of ordinary class wakes from sleeps with absolute
+/// deadlines, ns, ascending: `times` sleeps of `sleep_ns`.
+///
+/// # Errors
+/// No thread could be started.
+pub fn wake_ups(times: usize, sleep_ns: u64) -> Result<Vec<u64>> {
+    on_a_thread(move || {
+        sandbag_kernel::sched::set_least_timer_slack();
+        let mut due = clock::monotonic();
+        let mut late: Vec<u64> = (0..times)
+            .map(|_| {
+                due = due.max(clock::monotonic()) + sleep_ns;
+                clock::sleep_until(due);
+                clock::monotonic().saturating_sub(due)
+            })
+            .collect();
+        late.sort_unstable();
+        Ok(late)
+    })
+}
+
+fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> sandbag_kernel::Result<T> + Send + 'static,
+) -> Result<T> {
+    let thread = std::thread::Builder::new().spawn(work);
+    let thread = thread.map_err(|cause| Error::call("pthread_create", cause))?;
+    match thread.join() {
+        Ok(outcome) => Ok(outcome?),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_is_kept_or_there_are_none() {
+        let before = sandbag_kernel::sched::attributes_of(0).unwrap();
+        let kept = slice(10_000_000).unwrap();
+        assert!(kept == 0 || kept == 10_000_000, "{kept}");
+        assert_eq!(sandbag_kernel::sched::attributes_of(0).unwrap(), before);
+    }
+
+    #[test]
+    fn nobody_wakes_before_the_deadline() {
+        let late = wake_ups(3, 1_000_000).unwrap();
+        assert_eq!(late.len(), 3);
+        assert!(late.is_sorted());
+    }
+}
