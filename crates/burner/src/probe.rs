@@ -285,10 +285,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn command_clock(
-        &self,
-        holder: &Holder,
-    ) -> std::result::Result<Box<dyn CommandClock>, String> {
+    fn command_clock(&self, holder: &Holder) -> std::result::Result<Box<dyn CommandClock>, String> {
         let cpus = CpuList::from_iter([self.cpu]);
         match self.layout.version() {
             Version::V1 => CpuacctClock::open(self.root, holder.group().accounting_dir(), &cpus)
