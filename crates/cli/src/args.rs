@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{load, replay, runs};
+use crate::commands::{convert, load, replay, runs, show};
 use crate::exit;
 
 /// Puts a program under CPU conditions that you choose, gives the same
@@ -32,6 +32,10 @@ pub enum Command {
     Load(load::LoadArgs),
     /// Replay a load profile, beside a program or alone
     Replay(replay::ReplayArgs),
+    /// Turn a load profile of any known format into any other
+    Convert(convert::ConvertArgs),
+    /// Show a load profile, or what a run got
+    Show(show::ShowArgs),
     /// Show the runs of this machine, with what they take right now
     Status(runs::StatusArgs),
     /// End runs in the background, as Ctrl-C would

@@ -44,6 +44,8 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Load(args) => commands::load::main(args, &messages),
         Command::Replay(args) => commands::replay::main(args, &messages),
+        Command::Convert(args) => commands::convert::main(args, &messages),
+        Command::Show(args) => commands::show::main(args, &messages),
         Command::Status(args) => commands::runs::status(args),
         Command::Stop(args) => commands::runs::stop(args, &messages),
         Command::Restore(args) => commands::runs::restore(args, &messages),

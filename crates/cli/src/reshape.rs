@@ -131,6 +131,17 @@ impl Reshape {
         Ok(steps)
     }
 
+    /// The profile on the CPUs that were asked for; as it is where none were.
+    ///
+    /// # Errors
+    /// The profile is for more CPUs and there is no rule.
+    pub fn lay(&self, steps: BoxSteps, topology: &Topology) -> Result<BoxSteps> {
+        match self.target(topology) {
+            None => Ok(steps),
+            Some(target) => algebra::map_cpus(steps, self.map, &target),
+        }
+    }
+
     /// The profile on the CPUs on which it is to be held; what names CPUs that
     /// are not online is laid on those that are.
     ///

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One file per command: its arguments and what it does.
 
+pub mod convert;
 pub mod load;
 pub mod replay;
 pub mod runs;
+pub mod show;

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag show`: a profile or a run, for the eye.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use sandbag_kernel::Root;
+use sandbag_kernel::topology::Topology;
+use sandbag_profile::{BoxSteps, CpuSummary, Gaps, Header, Summary, summarise};
+use sandbag_report::write::{ACHIEVED_CSV, RUN_JSON};
+use sandbag_report::{plot_profile, plot_run, read_run, terminal};
+
+use crate::exit::{self, BadInput};
+use crate::messages::Messages;
+use crate::reshape::{self, Reshape, describe, in_file};
+
+/// Show a load profile, or what a run got
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// A profile of any known format (- for standard input), or a run: its
+    /// directory or its run.json
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    #[command(flatten)]
+    reshape: Reshape,
+}
+
+/// Runs the command.
+pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
+    let text = match is_run(&args.file) {
+        true => run(&args.file, messages)?,
+        false => profile(args, messages)?,
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        // A reader that has seen enough, such as head.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(exit::KEPT),
+    }
+}
+
+/// A directory, or JSON that is not sysstat's.
+fn is_run(path: &Path) -> bool {
+    if path.is_dir() {
+        return true;
+    }
+    // Looking into a pipe would take its beginning away.
+    if !path.is_file() {
+        return false;
+    }
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
+    let text = String::from_utf8_lossy(&head);
+    read.is_ok() && text.trim_start().starts_with('{') && !text.contains("\"sysstat\"")
+}
+
+fn run(path: &Path, messages: &Messages) -> Result<String> {
+    let dir = match path.is_dir() {
+        true => path,
+        false => path.parent().unwrap_or(Path::new("")),
+    };
+    if path.is_dir() && !path.join(RUN_JSON).exists() {
+        return Err(BadInput(format!(
+            "{} holds no {RUN_JSON}: give a profile, or the directory of a run",
+            path.display()
+        ))
+        .into());
+    }
+    let run = read_run(path).map_err(|error| BadInput(error.to_string()))?;
+    let mut text = format!(
+        "{} by {}, {}, on {} ({})\n\n",
+        run.profile, run.method.name, run.started_at, run.machine.host, run.machine.kernel
+    );
+    text += &terminal::summary_table(&run);
+    match plot_run(&run, &dir.join(ACHIEVED_CSV)) {
+        Ok(plot) => {
+            text.push('\n');
+            text += &plot;
+        }
+        // The record alone still says what was got.
+        Err(error) => messages.warning(&format!("no plot: {error}")),
+    }
+    Ok(text)
+}
+
+fn profile(args: &ShowArgs, messages: &Messages) -> Result<String> {
+    let source = reshape::source(&args.file)?;
+    let topology = Topology::read(&Root::default())?;
+    let open = || -> sandbag_profile::Result<BoxSteps> {
+        let steps = args.reshape.open(&source, Gaps::Keep)?;
+        args.reshape
+            .lay(steps, &topology)
+            .map_err(|error| in_file(error, &source))
+    };
+    let mut first = open()?;
+    let header = first.header().clone();
+    let summary = summarise(&mut *first)?;
+    let mut text = describe(source.name(), header.format, &summary);
+    text.push('\n');
+    if let Some(origin) = origin(&header) {
+        let _ = writeln!(text, "recorded {origin}");
+    }
+    let _ = writeln!(text, "\n{}", table(&header, &summary));
+    text += &plot_profile(open()?, summary.end_ns)?;
+    for warning in &summary.warnings {
+        messages.warning(warning);
+    }
+    Ok(text)
+}
+
+fn origin(header: &Header) -> Option<String> {
+    let host = header.host.as_ref().map(|host| format!("on {host}"));
+    let begin = header.begins_at.map(|begin| format!("from {begin}"));
+    let parts: Vec<String> = host.into_iter().chain(begin).collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+fn table(header: &Header, summary: &Summary) -> String {
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.2}"));
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    let mut titles = vec!["cpu", "mean %", "least %", "most %"];
+    if header.has_steal {
+        titles.push("steal %");
+    }
+    titles.push("unknown s");
+    table.set_header(titles);
+    for cpu in &summary.cpus {
+        let CpuSummary {
+            mean_load_pct,
+            min_load_pct,
+            max_load_pct,
+            mean_steal_pct,
+            ..
+        } = *cpu;
+        let mut row = vec![cpu.cpu.to_string()];
+        row.extend([mean_load_pct, min_load_pct, max_load_pct].map(number));
+        if header.has_steal {
+            row.push(number(mean_steal_pct));
+        }
+        row.push(format!("{:.1}", cpu.unknown_ns as f64 / 1e9));
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+        .lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
+}
