@@ -25,5 +25,6 @@ pub mod registry;
 pub mod supervisor;
 mod systemd;
 pub mod undo;
+pub mod wrapped;
 
 pub use error::{Error, Result};

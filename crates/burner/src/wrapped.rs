@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A command in a group of its own without a load beside it, so that its CPU
+//! time can be told from everybody else's: what recording an opposing load
+//! needs.
+//!
+//! The rules are the supervisor's: the journal before the change, a guardian,
+//! signals passed on, everything undone at the end whatever that end is.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::Child;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+use sandbag_kernel::cgroup::Version;
+use sandbag_kernel::command_clock::{CommandClock, CpuacctClock, PerfClock};
+use sandbag_kernel::{CpuList, Root};
+
+use crate::command::{CommandSpec, Ended, Waiting, reap};
+use crate::error::{Error, Result};
+use crate::guardian;
+use crate::journal::{Journal, RunInfo};
+use crate::layout::{Holder, Layout, Tenant};
+use crate::registry::Registry;
+use crate::undo::undo;
+
+/// Signals that end a command; the second one ends us at once.
+const ENDING: [Signal; 4] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+];
+/// Signals that are only passed on.
+const PASSED: [Signal; 2] = [Signal::SIGUSR1, Signal::SIGUSR2];
+/// A guardian is killed by accident once, not again and again.
+const GUARDIANS: u32 = 4;
+
+/// Why waiting for the command is over.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Over {
+    /// It ended.
+    Ended(Ended),
+    /// A second signal: it lives on, back in the group it came from.
+    Interrupted,
+}
+
+/// A command in its group, from the gate to its end. While this lives the
+/// signals of the calling thread are blocked and answered by
+/// [`answer`](Self::answer); dropping it undoes what was done.
+#[derive(Debug)]
+pub struct Wrapped {
+    version: Version,
+    signals: SignalFd,
+    before: SigSet,
+    journal: Option<Journal>,
+    guardian: Child,
+    guardians: u32,
+    waiting: Option<Waiting>,
+    pid: u32,
+    holder: Holder,
+    interrupts: u32,
+    over: Option<Over>,
+    warnings: Vec<String>,
+}
+
+impl Wrapped {
+    /// Starts the command up to its gate, in a group of its own. First undoes
+    /// what dead runs left, as every run does. `what` is how others see us in
+    /// `sandbag status`.
+    ///
+    /// # Errors
+    /// A group cannot be made, or a process not started; nothing is left.
+    pub fn admit(
+        layout: &Layout,
+        registry: &Registry,
+        spec: &CommandSpec,
+        what: &str,
+    ) -> Result<Self> {
+        let mut warnings = Vec::new();
+        for dead in registry.restore()? {
+            if !dead.left.is_empty() {
+                warnings.push(format!(
+                    "could not undo all that sandbag process {} left: {}",
+                    dead.pid,
+                    dead.left.join("; ")
+                ));
+            }
+        }
+        let words = spec.arguments.iter();
+        let info = RunInfo {
+            pid: std::process::id(),
+            // It takes no CPU from anybody.
+            cpus: String::new(),
+            method: "none".to_owned(),
+            load: what.to_owned(),
+            command: words.map(|a| a.to_string_lossy().into_owned()).collect(),
+            started_s: std::time::SystemTime::now()
+                .duration_since(std::time::UNIX_EPOCH)
+                .map_or(0, |d| d.as_secs()),
+            board_fd: -1,
+            kill: spec.kill,
+        };
+        let (signals, before) = take_signals().map_err(|e| Error::call("signalfd", e))?;
+        let admitted = registry
+            .register(info, &CpuList::default())
+            .and_then(|journal| settled(layout, journal, spec));
+        match admitted {
+            Ok(Admitted {
+                journal,
+                guardian,
+                waiting,
+                holder,
+            }) => Ok(Self {
+                version: layout.version(),
+                signals,
+                before,
+                journal: Some(journal),
+                guardian,
+                guardians: 1,
+                pid: waiting.pid(),
+                waiting: Some(waiting),
+                holder,
+                interrupts: 0,
+                over: None,
+                warnings,
+            }),
+            Err(error) => {
+                let _ = before.thread_set_mask();
+                Err(error)
+            }
+        }
+    }
+
+    /// The command's CPU time on each of `cpus`.
+    ///
+    /// # Errors
+    /// [`Error::NotPossible`] with the remedy where the kernel does not tell.
+    pub fn clock(&self, root: &Root, cpus: &CpuList) -> Result<Box<dyn CommandClock>> {
+        let group = self.holder.group();
+        let (clock, remedy) = match self.version {
+            Version::V1 => (
+                CpuacctClock::open(root, group.accounting_dir(), cpus).map(|c| Box::new(c) as _),
+                "cgroup v1 tells it by its cpuacct controller: mount it",
+            ),
+            Version::V2 => (
+                PerfClock::open(group.dir(), cpus).map(|c| Box::new(c) as _),
+                "cgroup v2 tells it by perf events, for which the kernel asks for root or \
+                 CAP_PERFMON",
+            ),
+        };
+        clock.map_err(|error| Error::NotPossible {
+            what: format!("the command's time on each CPU is not known ({error})"),
+            remedy: remedy.to_owned(),
+        })
+    }
+
+    /// Lets the command begin.
+    ///
+    /// # Errors
+    /// [`Error::Command`] if it cannot be executed.
+    pub fn go(&mut self) -> Result<()> {
+        self.waiting.take().map_or(Ok(()), Waiting::go)
+    }
+
+    /// A descriptor that is readable when there is something to
+    /// [`answer`](Self::answer).
+    ///
+    /// # Errors
+    /// Too many open files.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.signals.as_fd().try_clone_to_owned()
+    }
+
+    /// Answers signals and children without waiting; `Some` once the command
+    /// ended or we were told twice to end.
+    pub fn answer(&mut self) -> Option<Over> {
+        while let Ok(Some(info)) = self.signals.read_signal() {
+            let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed()) else {
+                continue;
+            };
+            // Sent by a terminal's keys: then the command has it already.
+            let by_kernel = info.ssi_code > 0;
+            if signal == Signal::SIGCHLD {
+                self.reap_all();
+                continue;
+            }
+            if ENDING.contains(&signal) {
+                self.interrupts += 1;
+                if self.interrupts > 1 {
+                    self.over.get_or_insert(Over::Interrupted);
+                }
+            }
+            if !by_kernel && self.over.is_none() {
+                // Whoever is gone needs no signal.
+                let _ = kill(Pid::from_raw(self.pid.cast_signed()), signal);
+            }
+        }
+        self.over
+    }
+
+    fn reap_all(&mut self) {
+        while let Some((pid, ended)) = reap() {
+            if pid == self.pid {
+                self.over.get_or_insert(Over::Ended(ended));
+            } else if pid == self.guardian.id() {
+                self.replace_guardian();
+            }
+        }
+    }
+
+    fn replace_guardian(&mut self) {
+        let Some(journal) = self.journal.as_ref().filter(|_| self.guardians < GUARDIANS) else {
+            return self.warnings.push(
+                "the guardian was killed too often; should sandbag be killed now, sandbag \
+                 restore takes the command out of its group"
+                    .to_owned(),
+            );
+        };
+        match guardian::start(journal) {
+            Ok(guardian) => {
+                self.guardian = guardian;
+                self.guardians += 1;
+            }
+            Err(error) => self.warnings.push(error.to_string()),
+        }
+    }
+
+    /// Waits until the command ended or we were told twice to end.
+    ///
+    /// # Errors
+    /// The wait fails.
+    pub fn wait(&mut self) -> io::Result<Over> {
+        loop {
+            if let Some(over) = self.answer() {
+                return Ok(over);
+            }
+            let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut fds, PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Undoes everything; what the user should know.
+    #[must_use]
+    pub fn leave(mut self) -> Vec<String> {
+        self.undo();
+        std::mem::take(&mut self.warnings)
+    }
+
+    fn undo(&mut self) {
+        // A command that was never let go ends when its gate closes.
+        self.waiting = None;
+        if let Some(journal) = self.journal.take() {
+            self.warnings.extend(undo_all(journal).err());
+        }
+        drop(self.guardian.stdin.take());
+        let _ = self.guardian.wait();
+    }
+}
+
+impl Drop for Wrapped {
+    fn drop(&mut self) {
+        self.undo();
+        // What still waits is answered: a second Ctrl-C during the undoing
+        // must not kill us afterwards.
+        while matches!(self.signals.read_signal(), Ok(Some(_))) {}
+        let _ = self.before.thread_set_mask();
+    }
+}
+
+struct Admitted {
+    journal: Journal,
+    guardian: Child,
+    waiting: Waiting,
+    holder: Holder,
+}
+
+/// Guardian, process and group, in this order; all undone if one fails.
+fn settled(layout: &Layout, mut journal: Journal, spec: &CommandSpec) -> Result<Admitted> {
+    let mut guardian = match guardian::start(&journal) {
+        Ok(guardian) => guardian,
+        Err(error) => {
+            journal.close()?;
+            return Err(error);
+        }
+    };
+    let in_group = layout
+        .prepare(&mut journal)
+        .and_then(|()| Waiting::start(spec))
+        .and_then(|waiting| {
+            let run = std::process::id();
+            let holder = layout.settle(&mut journal, run, Tenant::Command, waiting.pid())?;
+            Ok((waiting, holder))
+        });
+    match in_group {
+        Ok((waiting, holder)) => Ok(Admitted {
+            journal,
+            guardian,
+            waiting,
+            holder,
+        }),
+        Err(error) => {
+            // What stays is in the journal, for `restore`; the error that
+            // led here is what the user is to hear.
+            let _ = undo_all(journal);
+            drop(guardian.stdin.take());
+            let _ = guardian.wait();
+            Err(error)
+        }
+    }
+}
+
+fn undo_all(journal: Journal) -> std::result::Result<(), String> {
+    let left = match journal.entries() {
+        Ok(entries) => undo(&entries),
+        Err(error) => vec![error.to_string()],
+    };
+    match left.is_empty() {
+        true => journal.close().map_err(|error| error.to_string()),
+        false => Err(format!(
+            "could not undo: {}; sandbag restore tries again",
+            left.join("; ")
+        )),
+    }
+}
+
+fn take_signals() -> io::Result<(SignalFd, SigSet)> {
+    let mut set = SigSet::empty();
+    for signal in ENDING.into_iter().chain(PASSED).chain([Signal::SIGCHLD]) {
+        set.add(signal);
+    }
+    let signals = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    let before = SigSet::thread_get_mask()?;
+    set.thread_block()?;
+    Ok((signals, before))
+}
