@@ -79,6 +79,8 @@ pub struct Row {
     pub burner_kib: Option<u64>,
     /// Worst closing error over the CPUs.
     pub closing: Option<f64>,
+    /// Closing error over all CPUs together.
+    pub closing_all: Option<f64>,
     /// Worst closing error of the kernel's own books.
     pub kernel: Option<f64>,
     /// Worst difference between claimed load and the burner's clock.
@@ -154,6 +156,8 @@ impl Row {
     /// Takes in how the books closed.
     pub fn take_closings(&mut self, closings: &[Closing]) {
         self.closing = worst(closings.iter().map(|c| c.closing_points));
+        let sum: f64 = closings.iter().map(|c| c.closing_points).sum();
+        self.closing_all = (!closings.is_empty()).then(|| sum / closings.len() as f64);
         self.kernel = worst(closings.iter().filter_map(|c| c.kernel_points));
         self.claim = worst(closings.iter().filter_map(|c| c.claim_points));
         self.mpstat = worst(closings.iter().filter_map(|c| c.mpstat_points));

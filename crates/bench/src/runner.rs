@@ -149,7 +149,7 @@ impl Bench {
         let seconds = windows(&run_dir.join("achieved.csv"))?;
         let tenths = windows(&run_dir.join("achieved-100ms.csv")).unwrap_or_default();
         row.take_run(cell, &run, &seconds, &tenths);
-        Ok(verified.map_or_else(Vec::new, |v| v.close(&cpus, &run)))
+        Ok(verified.map_or_else(Vec::new, |v| v.close(&cpus, &run, cell)))
     }
 
     /// Competitors that do not belong to the command.
@@ -346,14 +346,20 @@ struct Verified {
 }
 
 impl Verified {
-    fn close(&self, cpus: &CpuList, run: &Run) -> Vec<Closing> {
+    fn close(&self, cpus: &CpuList, run: &Run, cell: &Cell) -> Vec<Closing> {
+        // Under steps, a part of the run is another load than the whole.
+        let constant = cell.disturbance != Disturbance::Steps;
         let clocks = self.before.iter().zip(&self.after).zip(&self.others_ns);
         cpus.iter()
             .zip(clocks)
             .filter_map(|(cpu, ((before, after), other_ns))| {
                 let known = Known {
                     other_ns: *other_ns,
-                    claimed_pct: run.cpus.iter().find(|c| c.cpu == cpu).map(|c| c.got_pct),
+                    claimed_pct: run
+                        .cpus
+                        .iter()
+                        .find(|c| c.cpu == cpu && constant)
+                        .map(|c| c.got_pct),
                     mpstat_pct: self.mpstat.get(&cpu).copied(),
                 };
                 close(cpu, before, after, &known)

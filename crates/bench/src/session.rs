@@ -28,6 +28,10 @@ use crate::tables::{
 /// What a run takes besides its length, seconds: starts, ends, clocks.
 const OVERHEAD_S: f64 = 1.7;
 
+/// Name of the wake-up latency for `--cells`; not a cell, because it is
+/// measured in pairs.
+const LATENCY: &str = "pace/latency";
+
 /// Arguments of a benchmark.
 #[derive(Debug, Args)]
 pub struct SessionArgs {
@@ -71,6 +75,23 @@ pub struct SessionArgs {
     out: Option<PathBuf>,
 }
 
+/// How to read the tables.
+const NOTES: &str = "\
+Errors are points of one CPU. Windows with more than 3 % steal are left out and counted.
+
+Three-way verification, per CPU, as points of the delivered time, median over the rounds:
+`closing` is burner + competitors + idle + others minus 100, each from a clock of its own, of the \
+worst CPU; `all` the same over all CPUs together, where it does not matter to which CPU the time \
+of a task that moves (sandbag's supervisor, a service) was booked; `claim` is sandbag's own \
+figure minus the burner's clock read from outside; `mpstat` is its busy share minus the parts.
+
+What cannot close: steal is told in steps of 10 ms, so that one step more or less shows in a run \
+of some seconds; kernels without IRQ_TIME_ACCOUNTING book an interrupt of an idle CPU nowhere; \
+processes that live for less than a run are nobody's; and mpstat divides by the sum of counters \
+of which the busy ones are sampled at the tick, which a burner on a regular grid on an otherwise \
+idle CPU can miss.
+";
+
 struct Plan {
     cells: Vec<Cell>,
     rounds: usize,
@@ -110,6 +131,9 @@ pub fn run(args: &SessionArgs) -> Result<()> {
     if args.list {
         for cell in &plan.cells {
             println!("{}", cell.id());
+        }
+        if plan.latency_rounds > 0 {
+            println!("{LATENCY}");
         }
         return Ok(());
     }
@@ -156,7 +180,7 @@ pub fn run(args: &SessionArgs) -> Result<()> {
     let mut results = Results::default();
     let outcome = measure(args, &bench, &plan, &mut results);
     // What was measured before an interruption is shown, too.
-    if results.rows.is_empty() {
+    if results.rows.is_empty() && results.latencies.is_empty() {
         return outcome;
     }
     machine.push((
@@ -181,13 +205,12 @@ fn plan(args: &SessionArgs, quick: bool, cpus: usize) -> Result<Plan> {
     methods.sort_unstable();
     methods.dedup();
     let mut cells = matrix(quick, &methods, cpus);
-    if let Some(part) = &args.cells {
-        cells.retain(|c| c.id().contains(part.as_str()));
-        if cells.is_empty() {
-            bail!("no cell's name contains `{part}`; --list shows them");
-        }
+    let wanted = |id: &str| args.cells.as_deref().is_none_or(|part| id.contains(part));
+    cells.retain(|c| wanted(&c.id()));
+    let latency = !args.no_latency && methods.contains(&Method::Pace) && wanted(LATENCY);
+    if cells.is_empty() && !latency {
+        bail!("nothing to measure has that name; --list shows the names");
     }
-    let latency = !args.no_latency && args.cells.is_none() && methods.contains(&Method::Pace);
     let (latency_rounds, latency_seconds) = match (latency, quick) {
         (false, _) => (0, 0),
         (true, true) => (4, 2),
@@ -282,10 +305,7 @@ fn report(
         "- runs: {} s each, {} rounds, CPUs {}\n",
         bench.seconds, plan.rounds, bench.cpus
     );
-    out += "Errors are points of one CPU. Windows with more than 3 % steal are left out and \
-        counted. `closing`: burner + competitors + idle + others minus 100; `claim`: sandbag's \
-        figure minus the burner's clock read from outside; `mpstat`: its busy share minus the \
-        parts; of each the worst CPU, median over the rounds.\n";
+    out += NOTES;
     let groups = groups(&plan.cells, &results.rows);
     let mut section = |title: &str, body: Option<String>| {
         if let Some(body) = body {
