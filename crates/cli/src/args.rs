@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{convert, load, replay, runs, show};
+use crate::commands::{convert, doctor, load, record, replay, runs, show};
 use crate::exit;
 
 /// Puts a program under CPU conditions that you choose, gives the same
@@ -28,10 +28,14 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Say what this machine can do, per method, by trying it
+    Doctor(doctor::DoctorArgs),
     /// Hold a constant load on some CPUs
     Load(load::LoadArgs),
     /// Replay a load profile, beside a program or alone
     Replay(replay::ReplayArgs),
+    /// Record the load of each CPU as a profile; with CMD the opposing load
+    Record(record::RecordArgs),
     /// Turn a load profile of any known format into any other
     Convert(convert::ConvertArgs),
     /// Show a load profile, or what a run got

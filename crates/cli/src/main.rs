@@ -6,6 +6,7 @@ mod commands;
 mod exit;
 mod hidden;
 mod messages;
+mod program;
 mod reshape;
 mod run;
 mod units;
@@ -39,11 +40,14 @@ fn main() -> ExitCode {
     let with_command = match &cli.command {
         Command::Load(args) => args.has_command(),
         Command::Replay(args) => args.has_command(),
+        Command::Record(args) => args.has_command(),
         _ => false,
     };
     let outcome = match &cli.command {
+        Command::Doctor(args) => commands::doctor::main(args),
         Command::Load(args) => commands::load::main(args, &messages),
         Command::Replay(args) => commands::replay::main(args, &messages),
+        Command::Record(args) => commands::record::main(args, &messages),
         Command::Convert(args) => commands::convert::main(args, &messages),
         Command::Show(args) => commands::show::main(args, &messages),
         Command::Status(args) => commands::runs::status(args),

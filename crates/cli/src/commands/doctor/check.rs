@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One line of the doctor's report.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+/// How it stands with something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Works, or is as it should be.
+    Ok,
+    /// Works, but the user should know something.
+    Warn,
+    /// Does not work.
+    No,
+    /// Could not be tried.
+    Untried,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::No => "NO",
+            Self::Untried => "untried",
+        }
+    }
+}
+
+/// Something that was looked at or tried.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Check {
+    /// What.
+    pub name: &'static str,
+    /// How it stands.
+    pub state: State,
+    /// Why, one line.
+    pub why: String,
+    /// What to do, one line; absent where there is nothing to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// What was measured, with the unit in the name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<&'static str, f64>,
+}
+
+impl Check {
+    /// A check in a state.
+    pub fn new(name: &'static str, state: State, why: impl Into<String>) -> Self {
+        Self {
+            name,
+            state,
+            why: why.into(),
+            remedy: None,
+            figures: BTreeMap::new(),
+        }
+    }
+
+    /// As it should be.
+    pub fn ok(name: &'static str, why: impl Into<String>) -> Self {
+        Self::new(name, State::Ok, why)
+    }
+
+    /// Worth knowing.
+    pub fn warn(name: &'static str, why: impl Into<String>) -> Self {
+        Self::new(name, State::Warn, why)
+    }
+
+    /// Does not work.
+    pub fn no(name: &'static str, why: impl Into<String>) -> Self {
+        Self::new(name, State::No, why)
+    }
+
+    /// With what to do about it.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// With a figure.
+    #[must_use]
+    pub fn figure(mut self, name: &'static str, value: f64) -> Self {
+        self.figures.insert(name, value);
+        self
+    }
+}
+
+/// A part of the report for people: name, state and reason in columns, what
+/// to do below.
+#[must_use]
+pub fn table(title: &str, checks: &[Check]) -> String {
+    let name = checks.iter().map(|c| c.name.len()).max().unwrap_or(0);
+    let mut text = format!("{title}\n");
+    for check in checks {
+        let state = check.state.word();
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {:name$}  {state:7}  {}", check.name, check.why);
+        if let Some(remedy) = &check.remedy {
+            let _ = writeln!(text, "  {:name$}  {:7}  -> {remedy}", "", "");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_line_for_the_reason_and_one_for_the_remedy() {
+        let checks = [
+            Check::ok("pace", "works"),
+            Check::no("real-time", "none").remedy("ask for some"),
+        ];
+        assert_eq!(
+            table("Methods", &checks),
+            [
+                "Methods",
+                "  pace       ok       works",
+                "  real-time  NO       none",
+                "                      -> ask for some\n",
+            ]
+            .join("\n")
+        );
+    }
+
+    #[test]
+    fn what_is_absent_is_not_in_the_document() {
+        let check = Check::ok("slice", "kept").figure("kept_ms", 100.0);
+        assert_eq!(
+            serde_json::to_string(&check).unwrap(),
+            r#"{"name":"slice","state":"ok","why":"kept","figures":{"kept_ms":100.0}}"#
+        );
+    }
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can be read of the machine without trying anything.
+
+use sandbag_kernel::capability::{Capabilities, Capability};
+use sandbag_kernel::cgroup::Version;
+use sandbag_kernel::procstat::ProcStat;
+use sandbag_kernel::sysctl::Sysctl;
+use sandbag_kernel::topology::Topology;
+use sandbag_kernel::{Root, autogroup, container, cpufreq, root};
+
+use sandbag_burner::layout::{Kind, Layout};
+
+use super::check::Check;
+
+/// Everything about CPUs and the system around us; `stolen_ns` is what was
+/// stolen while probing.
+#[must_use]
+pub fn all(root: &Root, topology: &Topology, stolen_ns: u64) -> Vec<Check> {
+    let mut checks = vec![
+        cpus(topology),
+        privilege(root),
+        frequency(root, topology),
+        turbo(root),
+        smt(topology),
+        hypervisor(root),
+        in_container(root),
+        cpu_limit(root),
+        systemd(root),
+        sched_ext(root),
+        session_groups(root),
+        debugfs(root),
+    ];
+    checks.extend(steal(root, stolen_ns));
+    checks
+}
+
+fn cpus(topology: &Topology) -> Check {
+    let mut why = format!("{} online", topology.online);
+    if !topology.offline.is_empty() {
+        why.push_str(&format!(", {} offline", topology.offline));
+    }
+    if topology.isolated.is_empty() {
+        return Check::ok("cpus", why);
+    }
+    Check::warn("cpus", format!("{why}, {} isolated", topology.isolated)).remedy(
+        "a program goes to isolated CPUs only if it is pinned there (--pin); a load on the \
+         others may be all that it meets",
+    )
+}
+
+fn privilege(root: &Root) -> Check {
+    // SAFETY: no arguments, cannot fail.
+    let uid = unsafe { libc::geteuid() };
+    let has = |capability| {
+        Capabilities::effective(root).is_ok_and(|all: Capabilities| all.has(capability))
+    };
+    if uid != 0 {
+        return Check::warn("privilege", format!("ordinary user (uid {uid})")).remedy(
+            "run as root (sudo sandbag doctor), or give a delegated v2 group with --cgroup",
+        );
+    }
+    match has(Capability::SysAdmin) && has(Capability::SysNice) {
+        true => Check::ok("privilege", "root"),
+        false => Check::warn("privilege", "root without all of its capabilities")
+            .remedy("in a container: --privileged, or --cap-add SYS_ADMIN --cap-add SYS_NICE"),
+    }
+}
+
+fn frequency(root: &Root, topology: &Topology) -> Check {
+    let name = "frequency";
+    let first = topology.online.iter().next().unwrap_or(0);
+    match cpufreq::frequency(root, first) {
+        Err(error) => Check::warn(name, error.to_string()),
+        Ok(None) => Check::ok(name, "no driver here: nothing we can see changes it"),
+        Ok(Some(frequency)) => {
+            let driver = frequency.driver.unwrap_or_else(|| "unknown".to_owned());
+            match frequency.governor {
+                Some(governor) if governor != "performance" => {
+                    Check::warn(name, format!("driver {driver}, governor {governor}"))
+                        .remedy("for repeatable runs: cpupower frequency-set -g performance")
+                }
+                governor => Check::ok(
+                    name,
+                    format!("driver {driver}, governor {}", governor.unwrap_or_default()),
+                ),
+            }
+        }
+    }
+}
+
+fn turbo(root: &Root) -> Check {
+    match cpufreq::turbo(root) {
+        Err(error) => Check::warn("turbo", error.to_string()),
+        Ok(Some(true)) => Check::warn("turbo", "on: a CPU's speed depends on how many are busy")
+            .remedy(
+                "for repeatable runs: echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or \
+                 echo 0 > /sys/devices/system/cpu/cpufreq/boost",
+            ),
+        Ok(Some(false)) => Check::ok("turbo", "off"),
+        Ok(None) => Check::ok("turbo", "the kernel does not say"),
+    }
+}
+
+fn smt(topology: &Topology) -> Check {
+    match topology.has_smt() {
+        false => Check::ok(
+            "smt",
+            "no two CPUs share a core, as far as the kernel knows",
+        ),
+        true => Check::warn("smt", "CPUs share cores: a load on one slows its sibling")
+            .remedy("load whole cores, or one CPU per core (--cpus core)"),
+    }
+}
+
+fn hypervisor(root: &Root) -> Check {
+    match container::hypervisor(root) {
+        None => Check::ok("hypervisor", "none seen"),
+        Some(name) => Check::ok(
+            "hypervisor",
+            format!("{name}: it may withhold CPU time (steal)"),
+        ),
+    }
+}
+
+fn in_container(root: &Root) -> Check {
+    match container::container(root) {
+        None => Check::ok("container", "none"),
+        Some(name) => Check::warn(
+            "container",
+            format!("{name}: loads compete with what runs in it, not with the whole machine"),
+        )
+        .remedy("for a load on the machine, run on the machine"),
+    }
+}
+
+fn cpu_limit(root: &Root) -> Check {
+    let name = "cpu limit";
+    match container::cpu_limit(root) {
+        Err(error) => Check::warn(name, error.to_string()),
+        Ok(None) => Check::ok(name, "none on our group"),
+        Ok(Some(limit)) => Check::warn(
+            name,
+            format!(
+                "{:.2} CPUs, set on {}: all loads together cannot exceed it, and percent are of \
+                 a CPU, not of the limit",
+                limit.cpus(),
+                limit.group.display()
+            ),
+        )
+        .remedy("run outside that group, or keep the sum of loads and program below it")
+        .figure("limit_cpus", limit.cpus()),
+    }
+}
+
+fn systemd(root: &Root) -> Check {
+    match container::systemd(root) {
+        true => Check::ok("systemd", "is process 1"),
+        false => Check::ok("systemd", "is not process 1"),
+    }
+}
+
+fn sched_ext(root: &Root) -> Check {
+    match container::sched_ext(root) {
+        None => Check::ok("sched_ext", "no such scheduler is loaded"),
+        Some(name) => Check::warn(
+            "sched_ext",
+            format!("{name} is loaded: it may ignore weights, caps and slices"),
+        )
+        .remedy("believe the probes above; end that scheduler if they fail"),
+    }
+}
+
+fn session_groups(root: &Root) -> Check {
+    let name = "autogroup";
+    match autogroup::enabled(root) {
+        Err(error) => Check::warn(name, error.to_string()),
+        Ok(None) => Check::ok(name, "not in this kernel"),
+        Ok(Some(false)) => Check::ok(name, "off"),
+        Ok(Some(true)) => Check::ok(
+            name,
+            "on: in the root group all tasks of one session weigh as one",
+        ),
+    }
+}
+
+fn debugfs(root: &Root) -> Check {
+    let lockdown = container::lockdown(root).unwrap_or_else(|| "not in this kernel".to_owned());
+    let readable = root.read("/sys/kernel/debug/sched/debug").is_ok();
+    let debug = match readable {
+        true => "readable",
+        false => "not readable (not mounted, or not root)",
+    };
+    Check::ok(
+        "debugfs",
+        format!("the scheduler's debug file is {debug}; kernel lockdown: {lockdown}"),
+    )
+}
+
+fn steal(root: &Root, stolen_ns: u64) -> Option<Check> {
+    let mut stat = ProcStat::open(root).ok()?;
+    let sample = stat.sample().ok()?;
+    let (mut stolen, mut all) = (0, 0);
+    for (_, times) in &sample.cpus {
+        stolen += times.steal;
+        all += times.user
+            + times.nice
+            + times.system
+            + times.idle
+            + times.iowait
+            + times.irq
+            + times.softirq
+            + times.steal;
+    }
+    let pct = sandbag_measure::window::share_pct(stolen, all);
+    let check = match stolen {
+        0 => Check::ok("steal", "none since boot"),
+        _ if pct > sandbag_measure::verdict::NOISY_STEAL_PCT => Check::warn(
+            "steal",
+            format!("{pct:.1} % of all time since boot: many runs will be undecided"),
+        )
+        .remedy("a machine with CPUs of its own, or another hour"),
+        _ => Check::ok(
+            "steal",
+            format!(
+                "{pct:.2} % of all time since boot, {} ms during the probes",
+                stolen_ns / 1_000_000
+            ),
+        ),
+    };
+    Some(check.figure("steal_pct", pct))
+}
+
+/// Where the groups are made, and why there.
+#[must_use]
+pub fn groups(layout: &sandbag_burner::Result<Layout>) -> Check {
+    let name = "groups";
+    match layout {
+        Err(sandbag_burner::Error::NotPossible { what, remedy }) => {
+            Check::no(name, what).remedy(remedy)
+        }
+        Err(error) => Check::no(name, error.to_string()),
+        Ok(layout) => {
+            let why = match layout.kind() {
+                Kind::V1 => "the cpu controller is mounted as cgroup v1",
+                Kind::V2 => "the cpu controller is in the v2 tree, and systemd is not process 1",
+                Kind::V2Systemd => "the v2 tree belongs to systemd: it is asked for units",
+                Kind::Delegated => "the group given with --cgroup",
+            };
+            Check::ok(
+                name,
+                format!(
+                    "{} in {}: {why}",
+                    layout.kind(),
+                    layout.hierarchies().cpu.display()
+                ),
+            )
+        }
+    }
+}
+
+/// What real-time classes may take: for methods that use them. `fresh_us` is
+/// the budget that a new group of ours got, where groups have budgets.
+#[must_use]
+pub fn real_time(root: &Root, version: Option<Version>, fresh_us: Option<i64>) -> Check {
+    let name = "real-time";
+    let number = |what: &str| Sysctl::new(root, what).get_as::<i64>("a number").ok();
+    let (Some(runtime), Some(period)) = (
+        number("kernel.sched_rt_runtime_us"),
+        number("kernel.sched_rt_period_us"),
+    ) else {
+        return Check::warn(
+            name,
+            "this kernel does not say what real-time tasks may take",
+        );
+    };
+    let mut why = match runtime {
+        -1 => "no limit (sched_rt_runtime_us is -1)".to_owned(),
+        us => format!("{:.0} % of a CPU", us as f64 / period.max(1) as f64 * 100.0),
+    };
+    let server = root.path("/sys/kernel/debug/sched/fair_server/cpu0/runtime");
+    if let Ok(ns) = root::read_value::<u64>(&server, "a number") {
+        why.push_str(&format!(
+            "; a fair server keeps {} ms for others",
+            ns / 1_000_000
+        ));
+    }
+    let budgets = version == Some(Version::V1) && fresh_us.is_some_and(|us| us == 0);
+    if budgets {
+        return Check::ok(
+            name,
+            format!("{why}; a fresh group has no budget: real-time tasks stay in the root group"),
+        );
+    }
+    Check::ok(name, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::State;
+    use super::*;
+    use std::fs;
+
+    fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let root = Root::at(dir.path());
+        (dir, root)
+    }
+
+    #[test]
+    fn a_powersaving_governor_and_turbo_are_warned_about() {
+        let (_dir, root) = fake(&[
+            ("sys/devices/system/cpu/online", "0-1\n"),
+            (
+                "sys/devices/system/cpu/cpu0/cpufreq/scaling_driver",
+                "intel_pstate\n",
+            ),
+            (
+                "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+                "powersave\n",
+            ),
+            ("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n"),
+        ]);
+        let topology = Topology::read(&root).unwrap();
+        let frequency = frequency(&root, &topology);
+        assert_eq!(frequency.state, State::Warn);
+        assert!(frequency.why.contains("powersave"), "{}", frequency.why);
+        assert_eq!(turbo(&root).state, State::Warn);
+    }
+
+    #[test]
+    fn a_scheduler_of_another_kind_is_named() {
+        let (_dir, root) = fake(&[
+            ("sys/kernel/sched_ext/state", "enabled\n"),
+            ("sys/kernel/sched_ext/root/ops", "rusty\n"),
+        ]);
+        let check = sched_ext(&root);
+        assert_eq!(check.state, State::Warn);
+        assert!(check.why.starts_with("rusty "), "{}", check.why);
+    }
+
+    #[test]
+    fn steal_is_a_share_of_everything() {
+        let stat = "cpu  100 0 0 850 0 0 0 50 0 0\ncpu0 100 0 0 850 0 0 0 50 0 0\nbtime 1\n";
+        let (_dir, root) = fake(&[("proc/stat", stat)]);
+        let check = steal(&root, 0).unwrap();
+        assert_eq!(check.state, State::Warn);
+        assert!((check.figures["steal_pct"] - 5.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn real_time_budgets() {
+        let (_dir, root) = fake(&[
+            ("proc/sys/kernel/sched_rt_runtime_us", "950000\n"),
+            ("proc/sys/kernel/sched_rt_period_us", "1000000\n"),
+            (
+                "sys/kernel/debug/sched/fair_server/cpu0/runtime",
+                "50000000\n",
+            ),
+        ]);
+        let check = real_time(&root, Some(Version::V1), Some(0));
+        assert!(
+            check
+                .why
+                .starts_with("95 % of a CPU; a fair server keeps 50 ms")
+        );
+        assert!(check.why.contains("no budget"));
+        assert!(
+            !real_time(&root, Some(Version::V2), None)
+                .why
+                .contains("budget")
+        );
+        assert_eq!(real_time(&fake(&[]).1, None, None).state, State::Warn);
+    }
+
+    #[test]
+    fn where_no_group_can_be_made_the_remedy_is_that_of_the_error() {
+        let check = groups(&Err(sandbag_burner::Error::NotPossible {
+            what: "no permission".into(),
+            remedy: "be root".into(),
+        }));
+        assert_eq!(check.state, State::No);
+        assert_eq!(check.remedy.as_deref(), Some("be root"));
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the figures of a probe mean. Pure.
+//!
+//! A probe lasts a quarter of a second on a machine that does other things
+//! as well, so the limits are wide: they tell a kernel that does something
+//! from one that does not, not a good one from a better one.
+
+/// What a figure says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    /// The thing is done.
+    Yes,
+    /// It is not.
+    No,
+    /// The machine was too busy to tell.
+    Unclear,
+}
+
+use Judgement::{No, Unclear, Yes};
+
+/// Weight of the heavier of the two spinners; the other has 1.
+pub const HEAVIER: f64 = 3.0;
+const LEAST_RATIO: f64 = 1.8;
+const MOST_RATIO: f64 = 5.0;
+/// Spinners that got less than this share between them say nothing.
+const LEAST_SHARE: f64 = 0.1;
+
+/// Two spinners of weights 1 and [`HEAVIER`] on one CPU.
+#[must_use]
+pub fn weights(light_ns: u64, heavy_ns: u64, wall_ns: u64) -> Judgement {
+    if (light_ns + heavy_ns) as f64 <= LEAST_SHARE * wall_ns as f64 {
+        return Unclear;
+    }
+    // 0 for the lighter one is a ratio of infinity.
+    match heavy_ns as f64 / light_ns as f64 {
+        ratio if (LEAST_RATIO..=MOST_RATIO).contains(&ratio) => Yes,
+        _ => No,
+    }
+}
+
+/// Share to which the spinner of the cap probe is limited.
+pub const CAP: f64 = 0.3;
+/// Points that it may be off in either direction.
+const CAP_WITHIN: f64 = 0.1;
+
+/// A spinner under a cap of [`CAP`], of which it took `share`.
+#[must_use]
+pub fn cap(share: f64) -> Judgement {
+    match share {
+        share if share > CAP + CAP_WITHIN => No,
+        // Others may have had the CPU; a cap that bites too hard looks the
+        // same.
+        share if share < CAP - CAP_WITHIN => Unclear,
+        _ => Yes,
+    }
+}
+
+/// A slice that was asked for, and what was kept of it.
+#[must_use]
+pub fn slice(asked_ns: u64, kept_ns: u64) -> Judgement {
+    match kept_ns {
+        0 => No,
+        kept if kept == asked_ns => Yes,
+        _ => Unclear,
+    }
+}
+
+/// Median lateness above this means that timers go by the tick, ns.
+const LATE_NS: u64 = 500_000;
+
+/// Wake-ups that were `late` (ascending).
+#[must_use]
+pub fn timers(late: &[u64]) -> Judgement {
+    match late.get(late.len() / 2) {
+        None => Unclear,
+        Some(median) if *median <= LATE_NS => Yes,
+        Some(_) => No,
+    }
+}
+
+/// A command's clock beside the process's own.
+#[must_use]
+pub fn command_clock(by_group_ns: u64, by_process_ns: u64, wall_ns: u64) -> Judgement {
+    if (by_process_ns as f64) < LEAST_SHARE * wall_ns as f64 {
+        return Unclear;
+    }
+    // The one may count steal and interrupts that the other leaves out.
+    match by_group_ns as f64 / by_process_ns as f64 {
+        ratio if (0.8..=1.5).contains(&ratio) => Yes,
+        _ => No,
+    }
+}
+
+/// Two spinners on one CPU: one of them always waits.
+#[must_use]
+pub fn run_delay(waited_ns: u64, wall_ns: u64) -> Judgement {
+    match waited_ns {
+        0 => No,
+        waited if waited as f64 > wall_ns as f64 / 4.0 => Yes,
+        _ => Unclear,
+    }
+}
+
+/// Steal below this while a spinner ran alone tells nothing, ns: /proc/stat
+/// has it in steps of 10 ms.
+const LEAST_STEAL_NS: u64 = 30_000_000;
+
+/// Whether the clock of a spinner that always wanted the CPU left out what
+/// was stolen: the wall time that is neither its own nor waiting for others.
+/// `None` where too little was stolen to tell.
+#[must_use]
+pub fn excludes_steal(wall_ns: u64, cpu_ns: u64, waited_ns: u64, steal_ns: u64) -> Option<bool> {
+    let gap = wall_ns.saturating_sub(cpu_ns + waited_ns) as f64 / steal_ns.max(1) as f64;
+    match gap {
+        _ if steal_ns < LEAST_STEAL_NS => None,
+        gap if gap >= 0.5 => Some(true),
+        gap if gap <= 0.2 => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn weights_of_one_to_three() {
+        assert_eq!(weights(62 * MS, 188 * MS, 250 * MS), Yes);
+        // Others took half: the two still share what is left by weight.
+        assert_eq!(weights(31 * MS, 94 * MS, 250 * MS), Yes);
+        // A scheduler that ignores weights, and one that knows no measure.
+        assert_eq!(weights(125 * MS, 125 * MS, 250 * MS), No);
+        assert_eq!(weights(0, 250 * MS, 250 * MS), No);
+        assert_eq!(weights(20 * MS, 4 * MS, 250 * MS), Unclear);
+        assert_eq!(weights(0, 0, 250 * MS), Unclear);
+    }
+
+    #[test]
+    fn caps() {
+        assert_eq!(cap(0.31), Yes);
+        assert_eq!(cap(1.0), No);
+        assert_eq!(cap(0.05), Unclear);
+    }
+
+    #[test]
+    fn slices() {
+        assert_eq!(slice(100, 100), Yes);
+        assert_eq!(slice(100, 0), No);
+        assert_eq!(slice(100, 20), Unclear);
+    }
+
+    #[test]
+    fn timers_by_their_median() {
+        assert_eq!(timers(&[10, 20, 90 * MS]), Yes);
+        assert_eq!(timers(&[MS, 2 * MS, 3 * MS]), No);
+        assert_eq!(timers(&[]), Unclear);
+    }
+
+    #[test]
+    fn a_clock_of_a_command_goes_with_that_of_its_process() {
+        assert_eq!(command_clock(250 * MS, 249 * MS, 250 * MS), Yes);
+        assert_eq!(command_clock(0, 249 * MS, 250 * MS), No);
+        assert_eq!(command_clock(MS, MS, 250 * MS), Unclear);
+    }
+
+    #[test]
+    fn waiting_is_counted_or_not() {
+        assert_eq!(run_delay(240 * MS, 250 * MS), Yes);
+        assert_eq!(run_delay(0, 250 * MS), No);
+        assert_eq!(run_delay(10 * MS, 250 * MS), Unclear);
+    }
+
+    #[test]
+    fn steal_is_told_only_where_there_is_enough_of_it() {
+        assert_eq!(
+            excludes_steal(250 * MS, 150 * MS, 50 * MS, 50 * MS),
+            Some(true)
+        );
+        assert_eq!(
+            excludes_steal(250 * MS, 200 * MS, 50 * MS, 50 * MS),
+            Some(false)
+        );
+        assert_eq!(excludes_steal(250 * MS, 185 * MS, 50 * MS, 50 * MS), None);
+        assert_eq!(excludes_steal(250 * MS, 230 * MS, 0, 20 * MS), None);
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag doctor`: what this machine can do, by trying it.
+
+mod check;
+mod facts;
+mod judge;
+mod methods;
+mod probes;
+mod runs;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use sandbag_burner::layout::{Kind, Layout};
+use sandbag_burner::method::NAMES;
+use sandbag_burner::probe::Bench;
+use sandbag_burner::registry::Registry;
+use sandbag_kernel::topology::Topology;
+use sandbag_kernel::{CpuList, Root, container, sched};
+use serde::Serialize;
+
+use crate::exit;
+
+use check::{Check, State};
+use methods::Ground;
+use probes::Found;
+
+/// Say what this machine can do, per method, by trying it for a few seconds
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// One JSON document
+    #[arg(long)]
+    json: bool,
+
+    /// Try with groups in this cgroup, which was delegated to us
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<PathBuf>,
+}
+
+/// Version of the JSON document; readers ignore fields they do not know.
+const FORMAT: u32 = 1;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    format: u32,
+    sandbag: &'static str,
+    default_method: &'static str,
+    /// The default method works here.
+    works: bool,
+    methods: [Check; 3],
+    probes: Vec<Check>,
+    machine: Vec<Check>,
+}
+
+/// `sandbag doctor`.
+pub fn main(args: &DoctorArgs) -> Result<u8> {
+    let root = Root::default();
+    let topology = Topology::read(&root)?;
+    let layout = Layout::find(&root, args.cgroup.as_deref());
+    let registry = Registry::open();
+    let report = report(&root, &topology, layout, registry);
+    let mut out = std::io::stdout();
+    match args.json {
+        true => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
+        false => write!(out, "{}", text(&report))?,
+    }
+    Ok(match report.works {
+        true => exit::KEPT,
+        false => exit::NOT_POSSIBLE,
+    })
+}
+
+fn report(
+    root: &Root,
+    topology: &Topology,
+    layout: sandbag_burner::Result<Layout>,
+    registry: sandbag_burner::Result<Registry>,
+) -> Report {
+    let mut found = Found::default();
+    let mut machine = vec![facts::groups(&layout)];
+    let alive = registry
+        .as_ref()
+        .ok()
+        .and_then(|registry| registry.runs().ok())
+        .unwrap_or_default();
+    match &registry {
+        Ok(registry) => {
+            machine.push(runs::alive(&alive));
+            machine.push(runs::left(registry, layout.as_ref().ok(), &alive));
+        }
+        Err(error) => machine.push(
+            Check::no("runs", error.to_string())
+                .remedy("journals go to /run/sandbag, or to $XDG_RUNTIME_DIR for ordinary users"),
+        ),
+    }
+    if let (Ok(layout), Ok(registry)) = (&layout, &registry) {
+        match free_cpu(topology, &alive) {
+            Some(cpu) => found.with_groups(&mut Bench::new(root, layout, registry, cpu)),
+            None => found.checks.push(
+                Check::new("weights", State::Untried, "runs hold all CPUs we may use")
+                    .remedy("wait for them, or end them (sandbag stop)"),
+            ),
+        }
+    }
+    found.without_groups();
+    if !found.left.is_empty() {
+        machine.push(
+            Check::no("cleaning up", found.left.join("; ")).remedy("sandbag restore tries again"),
+        );
+    }
+    let version = layout.as_ref().ok().map(Layout::version);
+    machine.push(facts::real_time(root, version, found.rt_runtime_us));
+    machine.push(task_clock(&found, container::hypervisor(root).is_some()));
+    machine.extend(facts::all(root, topology, found.steal_ns));
+    let no_groups = (machine[0].state == State::No).then(|| {
+        let remedy = machine[0].remedy.as_deref().unwrap_or("");
+        (machine[0].why.as_str(), remedy)
+    });
+    let methods = methods::all(
+        &found,
+        Ground {
+            no_groups,
+            by_systemd: layout
+                .as_ref()
+                .is_ok_and(|layout| layout.kind() == Kind::V2Systemd),
+            cpus: topology.online.len(),
+            virtual_machine: container::hypervisor(root).is_some(),
+        },
+    );
+    Report {
+        format: FORMAT,
+        sandbag: env!("CARGO_PKG_VERSION"),
+        default_method: NAMES[0],
+        works: matches!(methods[0].state, State::Ok | State::Warn),
+        methods,
+        probes: found.checks,
+        machine,
+    }
+}
+
+/// A CPU that we may use and no run holds; the highest, since interrupts and
+/// much else go to the lowest.
+fn free_cpu(topology: &Topology, runs: &[sandbag_burner::journal::RunInfo]) -> Option<u32> {
+    let held: CpuList = runs
+        .iter()
+        .filter_map(|run| run.cpus.parse::<CpuList>().ok())
+        .flat_map(|cpus| cpus.iter().collect::<Vec<_>>())
+        .collect();
+    let ours = sched::affinity(0).unwrap_or_else(|_| topology.online.clone());
+    let free = topology.online.intersection(&ours).without(&held);
+    free.iter().next_back()
+}
+
+fn task_clock(found: &Found, virtual_machine: bool) -> Check {
+    let name = "task clock";
+    match found.excludes_steal {
+        Some(true) => Check::ok(name, "leaves out what the hypervisor stole"),
+        Some(false) => Check::warn(name, "counts what the hypervisor stole as the task's own")
+            .remedy("CPU times under steal are too large: trust ratios of interleaved runs only"),
+        None if virtual_machine => Check::ok(
+            name,
+            "whether it leaves out steal cannot be told: too little was stolen meanwhile",
+        ),
+        None => Check::ok(name, "nobody steals here"),
+    }
+}
+
+fn text(report: &Report) -> String {
+    let verdict = match report.works {
+        true => "works here",
+        false => "does not work here",
+    };
+    [
+        check::table("Methods", &report.methods),
+        check::table("Tried", &report.probes),
+        check::table("Machine", &report.machine),
+        format!(
+            "The default method, {}, {verdict}.\n",
+            report.default_method
+        ),
+    ]
+    .join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ordinary_user_gets_the_facts_and_what_needs_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let cpu = dir.path().join("sys/devices/system/cpu");
+        std::fs::create_dir_all(&cpu).unwrap();
+        std::fs::write(cpu.join("online"), "0-1\n").unwrap();
+        let root = Root::at(dir.path());
+        let topology = Topology::read(&root).unwrap();
+        let refused = || sandbag_burner::Error::NotPossible {
+            what: "no permission to make groups".into(),
+            remedy: "run as root".into(),
+        };
+        let registry = Registry::at(dir.path().join("r"));
+        let report = report(&root, &topology, Err(refused()), registry);
+        assert!(!report.works);
+        assert!(report.methods.iter().all(|c| c.state == State::No));
+        assert!(report.machine.iter().any(|c| c.name == "smt"));
+        let names: Vec<_> = report.probes.iter().map(|c| c.name).collect();
+        assert_eq!(names, ["slice", "timers"]);
+        let text = text(&report);
+        assert!(text.contains("-> run as root") && text.contains("does not work here"));
+    }
+
+    #[test]
+    fn steal_that_could_not_be_seen_is_not_judged() {
+        let unknown = task_clock(&Found::default(), true);
+        assert!(unknown.why.contains("cannot be told"));
+        let counted = Found {
+            excludes_steal: Some(false),
+            ..Found::default()
+        };
+        assert_eq!(task_clock(&counted, true).state, State::Warn);
+    }
+}

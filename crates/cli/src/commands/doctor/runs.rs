@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Other runs of this machine: those that live, and what dead ones left.
+
+use std::fs;
+use std::path::Path;
+
+use sandbag_burner::journal::{Journal, RunInfo};
+use sandbag_burner::layout::{Layout, PREFIX};
+use sandbag_burner::registry::Registry;
+
+use super::check::Check;
+
+/// The runs that live.
+#[must_use]
+pub fn alive(runs: &[RunInfo]) -> Check {
+    if runs.is_empty() {
+        return Check::ok("runs", "none now");
+    }
+    let each: Vec<String> = runs
+        .iter()
+        .map(|run| format!("{} ({} on CPUs {})", run.pid, run.load, run.cpus))
+        .collect();
+    Check::warn("runs", each.join(", ")).remedy("sandbag status shows them, sandbag stop ends them")
+}
+
+/// What dead runs left: journals that nobody holds, and groups without one.
+#[must_use]
+pub fn left(registry: &Registry, layout: Option<&Layout>, runs: &[RunInfo]) -> Check {
+    let journals = dead_journals(registry.dir());
+    if !journals.is_empty() {
+        let each: Vec<String> = journals.iter().map(u32::to_string).collect();
+        return Check::warn("leftovers", format!("of dead runs: {}", each.join(", ")))
+            .remedy("sandbag restore undoes them; so does the next run");
+    }
+    let groups = layout.map_or_else(Vec::new, |layout| orphans(&layout.hierarchies().cpu, runs));
+    match groups.is_empty() {
+        true => Check::ok("leftovers", "none"),
+        false => Check::warn(
+            "leftovers",
+            format!("groups that no journal knows: {}", groups.join(", ")),
+        )
+        .remedy("end what runs in them (cgroup.procs), then rmdir them"),
+    }
+}
+
+fn dead_journals(dir: &Path) -> Vec<u32> {
+    let mut dead: Vec<u32> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "journal"))
+        // The lock is given back at once: this only looks.
+        .filter(|path| matches!(Journal::take_over(path), Ok(Some(_))))
+        .filter_map(|path| path.file_stem()?.to_str()?.parse().ok())
+        .collect();
+    dead.sort_unstable();
+    dead
+}
+
+/// Groups of ours at the top of the tree whose run is not alive.
+fn orphans(top: &Path, runs: &[RunInfo]) -> Vec<String> {
+    let mut groups: Vec<String> = fs::read_dir(top)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let rest = name.strip_prefix(PREFIX)?;
+            let pid: String = rest
+                .trim_start_matches('-')
+                .chars()
+                .take_while(char::is_ascii_digit)
+                .collect();
+            let pid: u32 = pid.parse().ok()?;
+            (!runs.iter().any(|run| run.pid == pid)).then_some(name)
+        })
+        .collect();
+    groups.sort_unstable();
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbag_kernel::CpuList;
+
+    fn info(pid: u32) -> RunInfo {
+        RunInfo {
+            pid,
+            cpus: "0".into(),
+            method: "pace".into(),
+            load: "constant 50 %".into(),
+            command: vec![],
+            started_s: 0,
+            board_fd: 0,
+            kill: false,
+        }
+    }
+
+    #[test]
+    fn a_journal_is_dead_when_nobody_holds_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::at(dir.path().join("r")).unwrap();
+        let cpus: CpuList = "0".parse().unwrap();
+        let journal = registry.register(info(10), &cpus).unwrap();
+        assert_eq!(dead_journals(registry.dir()), Vec::<u32>::new());
+        drop(journal);
+        assert_eq!(dead_journals(registry.dir()), [10]);
+        let check = left(&registry, None, &[]);
+        assert!(check.remedy.unwrap().contains("sandbag restore"));
+    }
+
+    #[test]
+    fn groups_of_a_living_run_are_no_leftovers() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [
+            "sandbag-7-cpu0",
+            "sandbag-8-cpu1",
+            "sandbag8c0n0.slice",
+            "sandbags",
+        ] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        assert_eq!(
+            orphans(dir.path(), &[info(7)]),
+            ["sandbag-8-cpu1", "sandbag8c0n0.slice"]
+        );
+    }
+}
