@@ -10,6 +10,7 @@ use sandbag_kernel::topology::Topology;
 
 use crate::exit::BadInput;
 use crate::messages::Messages;
+use crate::program;
 use crate::run::options::RunOptions;
 use crate::run::{self, Load};
 use crate::units::{self, Cpus, nanos};
@@ -46,6 +47,7 @@ impl LoadArgs {
 
 /// Runs the command.
 pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
+    program::check(&args.options.command)?;
     let topology = Topology::read(&Root::default())?;
     let cpus: Vec<u32> = args.cpus.on(&topology).iter().collect();
     if cpus.is_empty() {

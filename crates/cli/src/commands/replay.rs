@@ -10,6 +10,7 @@ use sandbag_kernel::topology::Topology;
 use sandbag_profile::{Gaps, Source, algebra};
 
 use crate::messages::Messages;
+use crate::program;
 use crate::reshape::{self, Reshape, describe, in_file};
 use crate::run::options::RunOptions;
 use crate::run::{self, Load};
@@ -42,6 +43,7 @@ impl ReplayArgs {
 
 /// Runs the command.
 pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
+    program::check(&args.options.command)?;
     let topology = Topology::read(&Root::default())?;
     let source = reshape::source(&args.profile)?;
     let open = {

@@ -59,11 +59,14 @@ pub fn status(args: &StatusArgs) -> Result<u8> {
         } else {
             writeln!(
                 out,
-                "{}: {} by {} on CPUs {}{}",
+                "{}: {}{}{}",
                 run.pid,
                 run.load,
-                run.method,
-                run.cpus,
+                match run.cpus.is_empty() {
+                    // A recording beside a command takes no CPU.
+                    true => String::new(),
+                    false => format!(" by {} on CPUs {}", run.method, run.cpus),
+                },
                 match run.command.is_empty() {
                     true => String::new(),
                     false => format!(", beside {}", run.command.join(" ")),

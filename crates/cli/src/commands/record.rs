@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag record`: the load of each CPU as a profile; with CMD the opposing
+//! load, what everything except CMD put on them.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use sandbag_burner::command::{CommandSpec, User};
+use sandbag_burner::layout::Layout;
+use sandbag_burner::registry::Registry;
+use sandbag_burner::wrapped::{Over, Wrapped};
+use sandbag_kernel::procstat::ProcStat;
+use sandbag_kernel::topology::Topology;
+use sandbag_kernel::{CpuList, Root};
+use sandbag_record::{
+    Clock, Error, LiveClock, MIN_INTERVAL_NS, RecordOptions, RecordReport, Recorder, StopSignals,
+    Wake,
+};
+
+use crate::exit;
+use crate::messages::Messages;
+use crate::program;
+use crate::reshape::Steal;
+use crate::units::{self, Cpus, nanos};
+
+/// Record the load of each CPU as a profile
+///
+/// With CMD it is the opposing load: what everything except CMD put on the
+/// CPUs while CMD ran.
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// How long; without it until CMD ends, or until Ctrl-C
+    #[arg(short, long, value_name = "TIME", value_parser = time)]
+    duration: Option<Duration>,
+
+    /// Length of a row; at least 100ms
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = time)]
+    interval: Duration,
+
+    /// The file to write, or - for standard output
+    /// [default: sandbag-load-<time>.csv]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Which CPUs: 0,2-3, or all, even, odd, core (one per core) [default:
+    /// those online at the beginning]
+    #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
+    cpus: Option<Cpus>,
+
+    /// What to do with steal: leave it out, or add it to the load; it is
+    /// recorded in columns of its own either way
+    #[arg(long, value_name = "WHAT", default_value = "exclude")]
+    steal: Steal,
+
+    /// With sudo, run CMD as root and not as the calling user
+    #[arg(long)]
+    as_root: bool,
+
+    /// Make CMD's group in this cgroup, which was delegated to us
+    #[arg(long, value_name = "PATH", requires = "command")]
+    cgroup: Option<PathBuf>,
+
+    /// The program to record beside, and its arguments; needs root, or a
+    /// delegated group
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// The kernel counts in ticks of 10 ms; less than ten of them tell no load.
+fn time(text: &str) -> std::result::Result<Duration, String> {
+    match units::duration(text)? {
+        time if nanos(time) < MIN_INTERVAL_NS => {
+            Err("must be 100ms or longer: the kernel counts busy time in ticks of 10 ms".to_owned())
+        }
+        time => Ok(time),
+    }
+}
+
+impl RecordArgs {
+    /// Whether a program is to be run.
+    #[must_use]
+    pub fn has_command(&self) -> bool {
+        !self.command.is_empty()
+    }
+
+    fn options(&self, root: &Root) -> Result<RecordOptions> {
+        let topology = Topology::read(root)?;
+        let cpus = self.cpus.as_ref().map(|cpus| cpus.on(&topology));
+        if let Some(cpu) = cpus
+            .iter()
+            .flat_map(CpuList::iter)
+            .find(|cpu| !topology.present.contains(*cpu))
+        {
+            return Err(sandbag_burner::Error::NoCpu {
+                cpu,
+                state: "not present",
+                online: topology.online,
+            }
+            .into());
+        }
+        let host = root.read("/proc/sys/kernel/hostname").ok();
+        Ok(RecordOptions {
+            interval_ns: nanos(self.interval),
+            duration_ns: self.duration.map(nanos),
+            cpus,
+            steal_as_load: self.steal == Steal::Load,
+            host: host.map(|name| name.trim().to_owned()),
+        })
+    }
+}
+
+/// Runs the command.
+pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
+    program::check(&args.command)?;
+    let root = Root::default();
+    let options = args.options(&root)?;
+    let user = match args.as_root {
+        true => None,
+        false => User::behind_sudo(),
+    };
+    match args.has_command() {
+        false => alone(args, &root, options, user.as_ref(), messages),
+        true => beside(args, &root, options, user, messages),
+    }
+}
+
+fn alone(
+    args: &RecordArgs,
+    root: &Root,
+    options: RecordOptions,
+    user: Option<&User>,
+    messages: &Messages,
+) -> Result<u8> {
+    let signals = StopSignals::block()?;
+    let mut output = Output::open(args.output.as_deref(), user)?;
+    let bar =
+        (messages.interactive() && !output.is_stdout()).then(|| progress_bar(options.duration_ns));
+    let clock = Sampling::new(vec![signals.descriptor()?], bar, None)?;
+    let recorder = Recorder::new(ProcStat::open(root)?, clock, options)?;
+    output.begin()?;
+    let recorded = recorder.run(&mut output.file, None);
+    // Answered here, so that it does not end us on the way out.
+    while signals.take()?.is_some() {}
+    match recorded {
+        Ok(report) => say(&report, &output, "load", messages),
+        Err(error) if output.reader_left(&error) => {}
+        Err(error) => return Err(error).context(output.name()),
+    }
+    Ok(exit::KEPT)
+}
+
+fn beside(
+    args: &RecordArgs,
+    root: &Root,
+    options: RecordOptions,
+    user: Option<User>,
+    messages: &Messages,
+) -> Result<u8> {
+    let layout = Layout::find(root, args.cgroup.as_deref())?;
+    let stat = ProcStat::open(root)?;
+    let mut output = Output::open(args.output.as_deref(), user.as_ref())?;
+    let spec = CommandSpec {
+        arguments: args.command.clone(),
+        user,
+        kill: false,
+    };
+    let wrapped = Wrapped::admit(&layout, &Registry::open()?, &spec, "recording")?;
+    let wrapped = RefCell::new(wrapped);
+    let clock = Sampling::new(vec![wrapped.borrow().descriptor()?], None, Some(&wrapped))?;
+    let recorder = Recorder::new(stat, clock, options)?;
+    let command = wrapped.borrow().clock(root, recorder.cpus())?;
+    wrapped.borrow_mut().go()?;
+    // From here on CMD runs: whatever becomes of the recording is said, and
+    // CMD is waited for.
+    let recorded = match output.begin() {
+        Ok(()) => recorder.run(&mut output.file, Some(command)),
+        Err(error) => {
+            drop(recorder);
+            Err(Error::Output(error))
+        }
+    };
+    let mut wrapped = wrapped.into_inner();
+    if wrapped.answer().is_none() {
+        messages.detail("the recording is over; CMD goes on");
+    }
+    let over = wrapped.wait();
+    for warning in wrapped.leave() {
+        messages.warning(&warning);
+    }
+    match recorded {
+        Ok(report) => say(&report, &output, "opposing load", messages),
+        Err(error) if output.reader_left(&error) => {}
+        Err(error) => return Err(error).context(output.name()),
+    }
+    Ok(match over? {
+        Over::Interrupted => 130,
+        Over::Ended(how) => match (how.exit_code, how.signal) {
+            (Some(code), _) => u8::try_from(code).unwrap_or(exit::OUR_FAILURE),
+            (None, signal) => u8::try_from(128 + signal.unwrap_or(0)).unwrap_or(exit::OUR_FAILURE),
+        },
+    })
+}
+
+/// What was recorded and what it cost.
+fn say(report: &RecordReport, output: &Output, what: &str, messages: &Messages) {
+    let cpus: CpuList = report.cpus.iter().map(|cpu| cpu.cpu).collect();
+    messages.say(&format!(
+        "{}: {what} of CPUs {cpus}, {} samples in {:.1} s, {} late (worst {:.1} ms), {} missed; \
+         recording took {:.3} % of one CPU",
+        output.name(),
+        report.samples,
+        report.length_ns as f64 / 1e9,
+        report.late,
+        report.worst_late_ns as f64 / 1e6,
+        report.missed,
+        report.cost_pct(),
+    ));
+    let number = |pct: Option<f64>| pct.map_or("unknown".to_owned(), |pct| format!("{pct:.2} %"));
+    for cpu in &report.cpus {
+        messages.say(&format!(
+            "  CPU {}: mean {what} {}, steal {}",
+            cpu.cpu,
+            number(cpu.load_pct),
+            number(cpu.steal_pct)
+        ));
+    }
+    for warning in report.warnings() {
+        messages.warning(&warning);
+    }
+}
+
+/// Where the rows go. What the file held before stays until the recording
+/// begins, and a new file without a recording does not stay at all.
+struct Output {
+    file: File,
+    /// `None`: standard output.
+    path: Option<PathBuf>,
+    is_new: bool,
+    begun: bool,
+}
+
+impl Output {
+    fn open(path: Option<&Path>, user: Option<&User>) -> Result<Self> {
+        if path == Some(Path::new("-")) {
+            use std::os::fd::AsFd as _;
+            return Ok(Self {
+                file: io::stdout().as_fd().try_clone_to_owned()?.into(),
+                path: None,
+                is_new: false,
+                begun: false,
+            });
+        }
+        let path = path.map_or_else(default_name, Path::to_owned);
+        let is_new = !path.exists();
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .with_context(|| {
+                format!(
+                    "{}: the recording cannot be written there (-o FILE gives another place)",
+                    path.display()
+                )
+            })?;
+        let output = Self {
+            file,
+            path: Some(path),
+            is_new,
+            begun: false,
+        };
+        if let (Some(user), true) = (user, is_new) {
+            // Under sudo the calling user owns what we leave.
+            std::os::unix::fs::fchown(&output.file, Some(user.uid), Some(user.gid))?;
+        }
+        Ok(output)
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        self.begun = true;
+        // A pipe or a device has nothing to take away.
+        match self.path.is_some() && self.file.metadata()?.is_file() {
+            true => self.file.set_len(0),
+            false => self.file.flush(),
+        }
+    }
+
+    fn is_stdout(&self) -> bool {
+        self.path.is_none()
+    }
+
+    fn name(&self) -> String {
+        match &self.path {
+            Some(path) => path.display().to_string(),
+            None => "standard output".to_owned(),
+        }
+    }
+
+    /// A reader that has seen enough, such as head.
+    fn reader_left(&self, error: &Error) -> bool {
+        matches!(error, Error::Output(cause) if cause.kind() == io::ErrorKind::BrokenPipe)
+            && self.is_stdout()
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let (true, false, Some(path)) = (self.is_new, self.begun, &self.path) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn default_name() -> PathBuf {
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    let plain = PathBuf::from(format!("sandbag-load-{now}.csv"));
+    // Two recordings in the same second.
+    match plain.exists() {
+        false => plain,
+        true => PathBuf::from(format!("sandbag-load-{now}-{}.csv", std::process::id())),
+    }
+}
+
+fn progress_bar(length_ns: Option<u64>) -> ProgressBar {
+    let style = |template| {
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+    };
+    match length_ns {
+        Some(ns) => ProgressBar::new(ns / 1_000_000)
+            .with_style(style("{elapsed_precise} [{wide_bar}] {msg}")),
+        None => ProgressBar::new_spinner().with_style(style("{elapsed_precise} {msg}")),
+    }
+}
+
+/// The recorder's clock; while it waits, what concerns the command is
+/// answered and progress is shown.
+struct Sampling<'a> {
+    inner: LiveClock,
+    bar: Option<ProgressBar>,
+    began_ns: u64,
+    samples: u64,
+    wrapped: Option<&'a RefCell<Wrapped>>,
+}
+
+impl<'a> Sampling<'a> {
+    fn new(
+        stops: Vec<std::os::fd::OwnedFd>,
+        bar: Option<ProgressBar>,
+        wrapped: Option<&'a RefCell<Wrapped>>,
+    ) -> io::Result<Self> {
+        let inner = LiveClock::new(stops)?;
+        Ok(Self {
+            began_ns: inner.now_ns(),
+            inner,
+            bar,
+            samples: 0,
+            wrapped,
+        })
+    }
+}
+
+impl Clock for Sampling<'_> {
+    fn now_ns(&self) -> u64 {
+        self.inner.now_ns()
+    }
+
+    fn wait_until(&mut self, deadline_ns: u64) -> io::Result<Wake> {
+        if let Some(bar) = &self.bar {
+            bar.set_position((self.now_ns() - self.began_ns) / 1_000_000);
+            bar.set_message(format!("{} samples", self.samples));
+        }
+        self.samples += 1;
+        loop {
+            let wake = self.inner.wait_until(deadline_ns)?;
+            match (wake, self.wrapped) {
+                // A signal for the command, or the end of another child.
+                (Wake::Stopped, Some(wrapped)) if wrapped.borrow_mut().answer().is_none() => {}
+                _ => return Ok(wake),
+            }
+        }
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        self.inner.cpu_ns()
+    }
+
+    fn date(&self) -> jiff::Timestamp {
+        self.inner.date()
+    }
+}
+
+impl Drop for Sampling<'_> {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether CMD can be run at all, asked before anything is changed for it.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use sandbag_burner::Error;
+
+/// Looks for the program of `command` as execvp(3) will. No command is fine.
+///
+/// # Errors
+/// [`Error::Command`]: it is not there, or cannot be executed by us.
+pub fn check(command: &[OsString]) -> anyhow::Result<()> {
+    let Some(program) = command.first() else {
+        return Ok(());
+    };
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    let Err(cause) = find(program, &path) else {
+        return Ok(());
+    };
+    let advice = match cause.kind() {
+        io::ErrorKind::NotFound => "CMD was not found; give its path, or look at PATH",
+        _ => "CMD cannot be executed",
+    };
+    let program = program.to_string_lossy().into_owned();
+    Err(Error::Command { program, cause }).context(advice)
+}
+
+fn find(program: &OsStr, path: &OsStr) -> io::Result<()> {
+    if program.as_bytes().contains(&b'/') {
+        return executable(Path::new(program));
+    }
+    let mut result = Err(io::Error::from_raw_os_error(libc::ENOENT));
+    for dir in std::env::split_paths(path) {
+        let file: PathBuf = dir.join(program);
+        match executable(&file) {
+            Ok(()) => return Ok(()),
+            // What is there and cannot be executed says more than what is not.
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => result = Err(cause),
+            Err(_) => {}
+        }
+    }
+    result
+}
+
+fn executable(file: &Path) -> io::Result<()> {
+    if std::fs::metadata(file)?.is_dir() {
+        return Err(io::Error::from_raw_os_error(libc::EACCES));
+    }
+    let name = CString::new(file.as_os_str().as_bytes())?;
+    // SAFETY: a valid C string.
+    match unsafe { libc::access(name.as_ptr(), libc::X_OK) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_on_the_path_and_by_path() {
+        let path = OsStr::new("/nonexistent:/bin:/usr/bin");
+        assert!(find(OsStr::new("sh"), path).is_ok());
+        assert!(find(OsStr::new("/bin/sh"), OsStr::new("")).is_ok());
+        let missing = find(OsStr::new("no-such-program"), path).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_cannot_be_executed_is_not_called_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("plain"), "").unwrap();
+        let path = std::env::join_paths([dir.path(), Path::new("/nonexistent")]).unwrap();
+        let error = find(OsStr::new("plain"), &path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert!(find(dir.path().as_os_str(), &path).is_err());
+    }
+}
