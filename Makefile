@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Everything here does its own set-up on a machine with a Rust toolchain, make,
+# a C compiler and Debian's package manager.
+
+TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+RELEASE := $(TARGET_DIR)/$(TARGET)/release
+SANDBAG := $(RELEASE)/sandbag
+# One static binary. Naming the target keeps the flag away from build scripts.
+export RUSTFLAGS := -C target-feature=+crt-static
+CARGO_FLAGS := --release --locked --target $(TARGET)
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+.PHONY: build run test unit machine guest bench lint install man clean help
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+build: ## Build the static binary
+	cargo build $(CARGO_FLAGS) -p sandbag
+	@echo "$(SANDBAG)"
+
+# The recording: a database and a compiler on two CPUs, 150 s (see
+# examples/record-example.sh), five times as fast.
+EXAMPLE := examples/database-and-compiler.json
+run: build ## Replay a real recorded load beside a busy program (root, 30 s)
+	@echo "Replaying $(EXAMPLE): a database server on CPU 0 and a compiler on CPU 1,"
+	@echo "recorded for 150 s with sysstat, here in 30 s, beside a program that keeps"
+	@echo "every CPU busy."
+	$(SANDBAG) replay $(EXAMPLE) --scale-time 0.2 --resample 500ms --progress \
+	    $$(test "$$(nproc)" -ge 2 && echo --cpus 0,1 || echo --map mean) \
+	    --out sandbag-run-example -- examples/busy.sh 30
+
+test: setup unit machine guest ## All tests; as root also the machine and guest tests
+	@echo "all test programs passed"
+
+.PHONY: setup
+setup: ## Install what the tests need (root; says what is missing otherwise)
+	scripts/setup-tests
+
+unit: ## Tests that need no privilege
+	cargo test $(CARGO_FLAGS) --workspace --exclude sandbag-machine-tests
+	cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --lib
+
+machine: build ## Tests on this machine's own cgroup tree (root)
+	cargo build $(CARGO_FLAGS) -p sandbag-bench
+	SANDBAG_BIN=$(SANDBAG) SANDBAG_BENCH_BIN=$(RELEASE)/sandbag-bench \
+	    cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --test machine
+
+guest: build ## Tests in emulated machines with another kernel
+	SANDBAG_BIN=$(SANDBAG) cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --test guest
+
+bench: build ## The error tables (root; QUICK=1: ten minutes; else under two hours)
+	cargo build $(CARGO_FLAGS) -p sandbag-bench
+	$(RELEASE)/sandbag-bench --sandbag $(SANDBAG) $(if $(QUICK),--quick) \
+	    $(if $(SANDBAG_DISPOSABLE),--v2) --out bench-results.md
+
+lint: ## Formatting, clippy, documentation
+	cargo fmt --all --check
+	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+
+man: build ## Man pages, from the same source as --help
+	mkdir -p $(TARGET_DIR)/man
+	$(SANDBAG) generate man $(TARGET_DIR)/man
+
+install: man ## Install binary, man pages and completions under PREFIX
+	install -D -m 755 $(SANDBAG) $(DESTDIR)$(PREFIX)/bin/sandbag
+	for page in $(TARGET_DIR)/man/*.1; do \
+	    install -D -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/man1/$$(basename $$page); done
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(SANDBAG) generate completions bash \
+	    >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/sandbag
+
+clean: ## Remove what was built and fetched
+	cargo clean
+	rm -rf .guest sandbag-run-* bench-results.*

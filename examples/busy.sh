@@ -1,0 +1,8 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Keeps every CPU busy: one spinning process per CPU, for SECONDS.
+seconds=${1:-30}
+for _ in $(seq "$(nproc)"); do
+    timeout "$seconds" sh -c 'while :; do :; done' &
+done
+wait
