@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{convert, load, record, replay, runs, show};
+use crate::commands::{convert, doctor, load, record, replay, runs, show};
 use crate::exit;
 
 /// Puts a program under CPU conditions that you choose, gives the same
@@ -28,6 +28,8 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Say what this machine can do, per method, by trying it
+    Doctor(doctor::DoctorArgs),
     /// Hold a constant load on some CPUs
     Load(load::LoadArgs),
     /// Replay a load profile, beside a program or alone

@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         _ => false,
     };
     let outcome = match &cli.command {
+        Command::Doctor(args) => commands::doctor::main(args),
         Command::Load(args) => commands::load::main(args, &messages),
         Command::Replay(args) => commands::replay::main(args, &messages),
         Command::Record(args) => commands::record::main(args, &messages),

@@ -2,6 +2,7 @@
 //! One file per command: its arguments and what it does.
 
 pub mod convert;
+pub mod doctor;
 pub mod load;
 pub mod record;
 pub mod replay;
