@@ -104,6 +104,9 @@ pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> 
         options.windows.is_some(),
         messages,
     );
+    if options.progress {
+        collector.always_show_progress();
+    }
     let facts = record::Facts {
         machine,
         method: record::method_used(&*method),

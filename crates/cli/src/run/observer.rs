@@ -51,6 +51,7 @@ pub struct Collector<'a> {
     warnings: Vec<String>,
     bar: Option<ProgressBar>,
     length_ns: Option<u64>,
+    show_progress: bool,
     messages: &'a Messages,
 }
 
@@ -91,8 +92,15 @@ impl<'a> Collector<'a> {
             warnings,
             bar: None,
             length_ns,
+            // A command's own words and a progress line do not mix.
+            show_progress: !has_command,
             messages,
         }
+    }
+
+    /// Shows progress although there is a command.
+    pub fn always_show_progress(&mut self) {
+        self.show_progress = true;
     }
 
     /// Sums per CPU, in the order given.
@@ -197,8 +205,7 @@ impl Windows for Collector<'_> {
 
 impl Observer for Collector<'_> {
     fn started(&mut self) {
-        // A command's own words and a progress line do not mix.
-        if self.has_command || !self.messages.interactive() {
+        if !self.show_progress || !self.messages.interactive() {
             return;
         }
         let bar = match self.length_ns {

@@ -78,6 +78,10 @@ pub struct RunOptions {
     #[arg(long, value_name = "CPU")]
     pub supervisor_cpu: Option<u32>,
 
+    /// Show the progress bar beside a command, too
+    #[arg(long)]
+    pub progress: bool,
+
     /// Print what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
