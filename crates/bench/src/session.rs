@@ -312,8 +312,10 @@ fn report(
             let _ = write!(out, "\n## {title}\n\n{body}");
         }
     };
-    section("Targets", Some(target_table(&groups)));
-    section("Verdicts", Some(verdict_table(&results.rows)));
+    if !groups.is_empty() {
+        section("Targets", Some(target_table(&groups)));
+        section("Verdicts", Some(verdict_table(&results.rows)));
+    }
     for (factor, title) in [
         (Factor::Asked, "Asked load"),
         (Factor::Competitors, "Competitors"),

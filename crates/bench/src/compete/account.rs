@@ -25,6 +25,7 @@ const LINE: usize = 8;
 /// Words of the first line.
 const STARTED: usize = 0;
 const FAILED: usize = 1;
+const END: usize = 2;
 
 /// Per-CPU totals of a group of competitors.
 #[derive(Debug)]
@@ -132,6 +133,16 @@ impl Account {
         self.word(STARTED).load(Ordering::Acquire)
     }
 
+    /// Notes when the competitors will end, `CLOCK_MONOTONIC`.
+    pub fn set_end(&self, ns: u64) {
+        self.word(END).store(ns, Ordering::Release);
+    }
+
+    /// When they will end; `None` before they have begun.
+    pub fn end_ns(&self) -> Option<u64> {
+        Some(self.word(END).load(Ordering::Acquire)).filter(|ns| *ns > 0)
+    }
+
     /// A competitor says that it could not become what it should be.
     pub fn has_failed(&self) {
         self.word(FAILED).fetch_add(1, Ordering::Release);
@@ -235,6 +246,9 @@ mod tests {
         theirs.add(2, 7);
         theirs.add(99, 1);
         theirs.has_started();
+        assert_eq!(ours.end_ns(), None);
+        theirs.set_end(9);
+        assert_eq!(ours.end_ns(), Some(9));
         assert_eq!(ours.totals_ns(), [5, 0, 8]);
         assert_eq!((ours.started(), ours.failed()), (1, 0));
         assert_eq!(ours.cpu_ns(3), 0);

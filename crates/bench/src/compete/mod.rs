@@ -86,6 +86,7 @@ pub fn compete(args: &CompeteArgs) -> Result<()> {
     }
     let start_ns = monotonic_ns();
     let until_ns = start_ns + (args.seconds * 1e9) as u64;
+    account.set_end(until_ns);
     let of = match args.count {
         0 => 0,
         n => n + realtime_tasks(args.kind),
