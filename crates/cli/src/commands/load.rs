@@ -48,22 +48,27 @@ impl LoadArgs {
 /// Runs the command.
 pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.options.command)?;
+    let load = constant(args.percent, &args.cpus, args.duration)?;
+    run::run(load, &args.options, messages)
+}
+
+/// A constant load as the load of a run; without a duration it has no end.
+///
+/// # Errors
+/// [`BadInput`] if there is no such CPU.
+pub fn constant(percent: f64, cpus: &Cpus, duration: Option<Duration>) -> Result<Load> {
     let topology = Topology::read(&Root::default())?;
-    let cpus: Vec<u32> = args.cpus.on(&topology).iter().collect();
+    let cpus: Vec<u32> = cpus.on(&topology).iter().collect();
     if cpus.is_empty() {
         return Err(BadInput("--cpus names no CPU of this machine".to_owned()).into());
     }
-    let length = nanos(args.duration.unwrap_or(OPEN_END));
-    run::run(
-        Load {
-            steps: sandbag_profile::constant(&cpus, args.percent, length),
-            cpus,
-            length_ns: args.duration.map(nanos),
-            highest_pct: args.percent,
-            name: format!("constant {} %", args.percent),
-            warnings: Vec::new(),
-        },
-        &args.options,
-        messages,
-    )
+    let length = nanos(duration.unwrap_or(OPEN_END));
+    Ok(Load {
+        steps: sandbag_profile::constant(&cpus, percent, length),
+        cpus,
+        length_ns: duration.map(nanos),
+        highest_pct: percent,
+        name: format!("constant {percent} %"),
+        warnings: Vec::new(),
+    })
 }

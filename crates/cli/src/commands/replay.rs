@@ -44,10 +44,21 @@ impl ReplayArgs {
 /// Runs the command.
 pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.options.command)?;
-    let topology = Topology::read(&Root::default())?;
     let source = reshape::source(&args.profile)?;
+    let (load, about) = prepare(source, &args.reshape, args.repeat)?;
+    messages.say(&about);
+    run::run(load, &args.options, messages).context("replay")
+}
+
+/// A profile as the load of a run, and one line about it. The whole profile
+/// is read before anything is changed.
+///
+/// # Errors
+/// What is wrong with the profile, or that it does not fit this machine.
+pub fn prepare(source: Source, reshape: &Reshape, repeat: bool) -> Result<(Load, String)> {
+    let topology = Topology::read(&Root::default())?;
     let open = {
-        let (reshape, topology) = (args.reshape.clone(), topology.clone());
+        let reshape = reshape.clone();
         move |source: &Source| {
             let fitted = reshape
                 .open(source, Gaps::Error)
@@ -55,15 +66,11 @@ pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
             fitted.map_err(|error| in_file(error, source))
         }
     };
-    // The whole profile is read before anything is changed.
     let mut first = open(&source)?;
     let format = first.header().format;
     let summary = sandbag_profile::summarise(&mut *first)?;
-    messages.say(&describe(
-        &args.profile.display().to_string(),
-        format,
-        &summary,
-    ));
+    let name = source.name().to_string();
+    let about = describe(&name, format, &summary);
     let cpus = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
     let highest_pct = summary
         .cpus
@@ -78,21 +85,17 @@ pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
             summary.shortest_step_ns as f64 / 1e6
         ));
     }
-    let steps = match args.repeat {
+    let steps = match repeat {
         false => open(&source)?,
         true => algebra::repeat(None, Box::new(move || open(&source)))?,
     };
-    run::run(
-        Load {
-            cpus,
-            steps,
-            length_ns: (!args.repeat).then_some(summary.end_ns),
-            highest_pct,
-            name: args.profile.display().to_string(),
-            warnings,
-        },
-        &args.options,
-        messages,
-    )
-    .context("replay")
+    let load = Load {
+        cpus,
+        steps,
+        length_ns: (!repeat).then_some(summary.end_ns),
+        highest_pct,
+        name,
+        warnings,
+    };
+    Ok((load, about))
 }
