@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{convert, doctor, load, record, replay, runs, show};
+use crate::commands::{compare, convert, doctor, load, record, replay, runs, show};
 use crate::exit;
 
 /// Puts a program under CPU conditions that you choose, gives the same
@@ -36,6 +36,8 @@ pub enum Command {
     Replay(replay::ReplayArgs),
     /// Record the load of each CPU as a profile; with CMD the opposing load
     Record(record::RecordArgs),
+    /// Compare two programs under the same load
+    Compare(compare::CompareArgs),
     /// Turn a load profile of any known format into any other
     Convert(convert::ConvertArgs),
     /// Show a load profile, or what a run got

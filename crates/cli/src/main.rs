@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         Command::Load(args) => commands::load::main(args, &messages),
         Command::Replay(args) => commands::replay::main(args, &messages),
         Command::Record(args) => commands::record::main(args, &messages),
+        Command::Compare(args) => commands::compare::main(args, &messages),
         Command::Convert(args) => commands::convert::main(args, &messages),
         Command::Show(args) => commands::show::main(args, &messages),
         Command::Status(args) => commands::runs::status(args),

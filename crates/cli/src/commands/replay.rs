@@ -2,6 +2,7 @@
 //! `sandbag replay`: a profile, from any known format.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -45,7 +46,7 @@ impl ReplayArgs {
 pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.options.command)?;
     let source = reshape::source(&args.profile)?;
-    let (load, about) = prepare(source, &args.reshape, args.repeat)?;
+    let (load, about) = prepare(Arc::new(source), &args.reshape, args.repeat)?;
     messages.say(&about);
     run::run(load, &args.options, messages).context("replay")
 }
@@ -55,7 +56,7 @@ pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
 ///
 /// # Errors
 /// What is wrong with the profile, or that it does not fit this machine.
-pub fn prepare(source: Source, reshape: &Reshape, repeat: bool) -> Result<(Load, String)> {
+pub fn prepare(source: Arc<Source>, reshape: &Reshape, repeat: bool) -> Result<(Load, String)> {
     let topology = Topology::read(&Root::default())?;
     let open = {
         let reshape = reshape.clone();

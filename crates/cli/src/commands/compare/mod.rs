@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag compare`: two programs under the same load.
+//!
+//! The programs take turns, because the speed of a shared machine drifts; the
+//! turns alternate (A B, B A, ...), so that being second is nobody's fate. A
+//! pair counts if the load was kept for both; others are repeated, and shown.
+
+mod one;
+mod result;
+mod same;
+mod split;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use sandbag_burner::command::User;
+use sandbag_measure::Verdict;
+use sandbag_profile::Source;
+use sandbag_report::achieved::Row;
+use sandbag_report::{read_achieved, read_run, write};
+
+use crate::exit::{self, BadInput};
+use crate::messages::Messages;
+use crate::program;
+use crate::reshape::{self, Reshape};
+use crate::run::options::RunOptions;
+use crate::run::{self, Load};
+use crate::units::{self, Cpus};
+
+use super::{load, replay};
+use one::Watch;
+use result::{Comparison, OneRun, Program};
+
+/// What comparisons are written to, in their directory.
+const FILE: &str = "compare.json";
+
+/// Exit codes of a comparison, for its help.
+const HELP: &str = "\
+Exit codes:
+  0 compared, and the loads were the same; 1 a program failed, or we did;
+  2 wrong usage or bad input; 3 the loads were not the same; 4 it cannot be
+  said that they were (machine too noisy); 5 not possible on this machine;
+  126, 127 a program cannot be executed or was not found; 130 interrupted.";
+
+/// Compare two programs under the same load
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "sandbag compare [OPTIONS] <PROFILE> -- <A>... --vs <B>...",
+    after_long_help = HELP,
+    mut_arg("out", |a| a.help(
+        "Directory for compare.json and the directories of the runs\n\
+         [default: sandbag-compare-<time>]")),
+    mut_arg("json", |a| a.help("Also write the comparison to FILE (`-`: standard output)")),
+    mut_arg("command", |a| a.help("Both programs with their arguments: ./a ARGS --vs ./b ARGS")),
+    mut_arg("no_out", |a| a.hide(true)),
+    mut_arg("at", |a| a.hide(true)),
+    mut_arg("strict", |a| a.hide(true)),
+    mut_arg("progress", |a| a.hide(true)),
+    mut_arg("dry_run", |a| a.hide(true)),
+)]
+pub struct CompareArgs {
+    /// The load: a profile of any known format, or a constant (50, 50%)
+    #[arg(value_name = "PROFILE")]
+    profile: PathBuf,
+
+    /// Pairs of runs that are wanted
+    #[arg(long, value_name = "N", default_value = "10",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+
+    /// Pairs made again, at most, because the load was not kept
+    /// [default: as many as --runs]
+    #[arg(long, value_name = "N")]
+    extra: Option<u32>,
+
+    /// Go on, and count a run, if a program fails
+    #[arg(long)]
+    ignore_failure: bool,
+
+    /// Repeat the profile until the program ends
+    #[arg(long = "loop")]
+    repeat: bool,
+
+    #[command(flatten)]
+    reshape: Reshape,
+
+    #[command(flatten)]
+    options: RunOptions,
+}
+
+/// Runs the command.
+pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
+    refuse(&args.options)?;
+    let commands = split::split(&args.options.command)?;
+    for command in &commands {
+        program::check(command)?;
+    }
+    let source = LoadSource::find(args)?;
+    // Bad input shows here and not in the first run.
+    let (first, about) = source.load(args)?;
+    messages.say(&about);
+    let dir = make_dir(args.options.out.clone())?;
+    let mut session = Session {
+        args,
+        source,
+        commands,
+        dir,
+        started_at: jiff::Timestamp::now().to_string(),
+        profile: first.name,
+        runs: Vec::new(),
+        windows: Vec::new(),
+    };
+    let code = session.all(messages)?;
+    let comparison = session.comparison(code.is_none());
+    session.write(&comparison, messages);
+    messages.say(&result::table(&comparison));
+    for (text, times) in warnings(&comparison.runs) {
+        messages.warning(&format!("{text} (in {times} runs)"));
+    }
+    messages.say(&format!("Results: {}", session.dir.join(FILE).display()));
+    if let Some(path) = &args.options.json {
+        write_json(&comparison, path).with_context(|| path.display().to_string())?;
+    }
+    Ok(code.unwrap_or_else(|| exit::of_verdict(comparison.loads.verdict)))
+}
+
+/// Options of a single run that mean nothing for many.
+fn refuse(options: &RunOptions) -> Result<(), BadInput> {
+    let given = [
+        (options.no_out, "--no-out"),
+        (options.at.is_some(), "--at"),
+        (options.strict, "--strict"),
+        (options.progress, "--progress"),
+        (options.dry_run, "--dry-run"),
+    ];
+    match given.iter().find(|(given, _)| *given) {
+        Some((_, name)) => Err(BadInput(format!("{name} is not for compare"))),
+        None => Ok(()),
+    }
+}
+
+/// Where the load of each run comes from.
+enum LoadSource {
+    Constant(f64),
+    Profile(Arc<Source>),
+}
+
+impl LoadSource {
+    fn find(args: &CompareArgs) -> Result<Self> {
+        let constant = args
+            .profile
+            .to_str()
+            .and_then(|text| units::load(text).ok());
+        match constant.filter(|_| !args.profile.exists()) {
+            None => Ok(Self::Profile(Arc::new(reshape::source(&args.profile)?))),
+            Some(percent) => {
+                let r = &args.reshape;
+                let shaped = r.from.is_some()
+                    || r.map.is_some()
+                    || r.gaps.is_some()
+                    || r.end.is_some()
+                    || r.scale_load.is_some()
+                    || r.scale_time.is_some()
+                    || r.resample.is_some()
+                    || r.cut.is_some();
+                match shaped {
+                    true => Err(BadInput(
+                        "a constant load is not reshaped: of these options it knows --cpus"
+                            .to_owned(),
+                    )
+                    .into()),
+                    false => Ok(Self::Constant(percent)),
+                }
+            }
+        }
+    }
+
+    fn load(&self, args: &CompareArgs) -> Result<(Load, String)> {
+        match self {
+            Self::Constant(percent) => {
+                let cpus = args.reshape.cpus.clone().unwrap_or(Cpus::All);
+                let load = load::constant(*percent, &cpus, None)?;
+                let about = load.name.clone();
+                Ok((load, about))
+            }
+            Self::Profile(source) => {
+                replay::prepare(Arc::clone(source), &args.reshape, args.repeat)
+            }
+        }
+    }
+}
+
+struct Session<'a> {
+    args: &'a CompareArgs,
+    source: LoadSource,
+    commands: [Vec<OsString>; 2],
+    dir: PathBuf,
+    started_at: String,
+    profile: String,
+    runs: Vec<OneRun>,
+    /// `achieved.csv` of each run.
+    windows: Vec<Vec<Row>>,
+}
+
+impl Session<'_> {
+    /// Makes all pairs; an exit code if it had to stop before.
+    fn all(&mut self, messages: &Messages) -> Result<Option<u8>> {
+        let wanted = self.args.runs as usize;
+        let most = wanted + self.args.extra.unwrap_or(self.args.runs) as usize;
+        let mut watch = Watch::take()?;
+        let (mut counted, mut pair) = (0, 0);
+        while counted < wanted && pair < most {
+            pair += 1;
+            let turns = match pair % 2 {
+                1 => [Program::A, Program::B],
+                _ => [Program::B, Program::A],
+            };
+            for program in turns {
+                if let Some(code) = self.one(&mut watch, pair, program, messages)? {
+                    return Ok(Some(code));
+                }
+                counted = result::mark_counted(&mut self.runs, self.args.ignore_failure);
+                // What was measured is not lost if we are killed now.
+                self.write(&self.comparison(false), messages);
+                // The other half of a spoilt pair would not count.
+                if self
+                    .runs
+                    .last()
+                    .is_some_and(|run| run.verdict != Verdict::Kept)
+                {
+                    messages.say(&format!(
+                        "pair {pair} is spoilt and made again, if it may be"
+                    ));
+                    break;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn one(
+        &mut self,
+        watch: &mut Watch,
+        pair: usize,
+        program: Program,
+        messages: &Messages,
+    ) -> Result<Option<u8>> {
+        let number = self.runs.len() + 1;
+        let name = format!("run-{number:02}-{}", program.name().to_lowercase());
+        let dir = self.dir.join(&name);
+        let options = RunOptions {
+            out: Some(dir.clone()),
+            json: None,
+            command: self.command(program).to_vec(),
+            ..self.args.options.clone()
+        };
+        let (args, source) = (self.args, &self.source);
+        let code = watch.run(&dir, || {
+            let (load, _) = source.load(args)?;
+            run::run(load, &options, &Messages::new(true, 0))
+        })?;
+        let one = read_run(&dir)
+            .ok()
+            .and_then(|run| OneRun::of(number, pair, program, &name, &run));
+        let Some(one) = one else {
+            return Ok(Some(match (watch.interrupted, code) {
+                (true, _) => 130,
+                (_, exit::USAGE | exit::NOT_POSSIBLE | exit::NOT_EXECUTABLE | exit::NOT_FOUND) => {
+                    code
+                }
+                _ => {
+                    Messages::error(&format!("{name} left no results (exit code {code})"));
+                    exit::FAILED
+                }
+            }));
+        };
+        messages.say(&format!(
+            "pair {pair} ({} wanted): {} {:.3} s, load {}",
+            self.args.runs,
+            program.name(),
+            one.wall_s,
+            one.verdict
+        ));
+        let failed = !one.succeeded() && !self.args.ignore_failure;
+        let how = match (one.exit_code, one.signal) {
+            (_, Some(signal)) => format!("signal {signal}"),
+            (code, None) => format!("exit code {}", code.unwrap_or(-1)),
+        };
+        self.runs.push(one);
+        self.windows.push(
+            read_achieved(&dir.join(write::ACHIEVED_CSV))
+                .and_then(Iterator::collect)
+                .unwrap_or_default(),
+        );
+        if watch.interrupted {
+            return Ok(Some(130));
+        }
+        if failed {
+            Messages::error(&format!(
+                "{} failed ({how}); what it said is in {} (--ignore-failure goes on)",
+                program.name(),
+                dir.join(one::OUTPUT).display()
+            ));
+            return Ok(Some(exit::FAILED));
+        }
+        Ok(None)
+    }
+
+    fn command(&self, program: Program) -> &[OsString] {
+        match program {
+            Program::A => &self.commands[0],
+            Program::B => &self.commands[1],
+        }
+    }
+
+    /// Everything known so far.
+    fn comparison(&self, over: bool) -> Comparison {
+        let words = |program| -> Vec<String> {
+            let words = self.command(program).iter();
+            words
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect()
+        };
+        let counted = |program| -> Vec<Vec<Row>> {
+            let both = self.runs.iter().zip(&self.windows);
+            both.filter(|(run, _)| run.counted && run.program == program)
+                .map(|(_, rows)| rows.clone())
+                .collect()
+        };
+        let (a, b) = (counted(Program::A), counted(Program::B));
+        let windows = same::common_windows(a.iter().chain(&b));
+        let spoilt: Vec<Verdict> = self.runs.iter().map(|run| run.verdict).collect();
+        let wanted = self.args.runs as usize;
+        let tolerance = self.args.options.tolerance;
+        let loads = same::judge(
+            a.len(),
+            wanted,
+            &spoilt,
+            same::loads(&a, &b, windows),
+            windows,
+            tolerance.mean_points,
+        );
+        Comparison {
+            format: result::FORMAT,
+            sandbag: env!("CARGO_PKG_VERSION"),
+            started_at: self.started_at.clone(),
+            arguments: std::env::args().skip(1).collect(),
+            profile: self.profile.clone(),
+            method: self.args.options.method.clone(),
+            tolerance,
+            wanted,
+            order: "A B, B A, ...",
+            complete: over,
+            a: result::side(Program::A, &words(Program::A), &self.runs),
+            b: result::side(Program::B, &words(Program::B), &self.runs),
+            ratios: result::ratios(&self.runs),
+            loads,
+            runs: self.runs.clone(),
+        }
+    }
+
+    /// Writes `compare.json`, by rename: it is whole at any time.
+    fn write(&self, comparison: &Comparison, messages: &Messages) {
+        let (path, new) = (self.dir.join(FILE), self.dir.join("compare.json.new"));
+        let written = write_json(comparison, &new).and_then(|()| fs::rename(&new, &path));
+        if let Err(error) = written {
+            messages.warning(&format!("{}: {error}", path.display()));
+        }
+        give_to_caller(&path);
+    }
+}
+
+fn write_json(comparison: &Comparison, path: &Path) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(comparison)?;
+    text.push(b'\n');
+    match path == Path::new("-") {
+        true => std::io::stdout().write_all(&text),
+        false => fs::write(path, text),
+    }
+}
+
+fn make_dir(wanted: Option<PathBuf>) -> Result<PathBuf> {
+    let dir = wanted.unwrap_or_else(|| {
+        let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+        PathBuf::from(format!("sandbag-compare-{now}"))
+    });
+    fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
+    if dir.join(FILE).exists() {
+        let text = format!(
+            "{} holds another comparison: name another --out",
+            dir.display()
+        );
+        return Err(BadInput(text).into());
+    }
+    give_to_caller(&dir);
+    Ok(dir)
+}
+
+/// Under sudo the calling user owns what we leave.
+fn give_to_caller(path: &Path) {
+    if let Some(user) = User::behind_sudo() {
+        let _ = std::os::unix::fs::lchown(path, Some(user.uid), Some(user.gid));
+    }
+}
+
+/// What the runs warned of, each once, with the number of runs.
+fn warnings(runs: &[OneRun]) -> Vec<(&str, usize)> {
+    let mut all: Vec<(&str, usize)> = Vec::new();
+    for text in runs.iter().flat_map(|run| &run.warnings) {
+        match all.iter_mut().find(|(known, _)| known == text) {
+            Some((_, times)) => *times += 1,
+            None => all.push((text, 1)),
+        }
+    }
+    all
+}

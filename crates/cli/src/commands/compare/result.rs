@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `compare.json` and the table: everything that is known about a comparison.
+
+use std::fmt::Write as _;
+
+use sandbag_measure::{PairedRatio, Tolerance, Verdict, paired_ratio};
+use sandbag_report::run::Run;
+use serde::Serialize;
+
+use super::same::Sameness;
+
+/// Version of `compare.json`; readers ignore fields they do not know.
+pub const FORMAT: u32 = 1;
+
+/// Which of the two programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Program {
+    /// The one before `--vs`.
+    A,
+    /// The one after.
+    B,
+}
+
+impl Program {
+    /// `A` or `B`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+        }
+    }
+}
+
+/// One run of one program.
+#[derive(Debug, Clone, Serialize)]
+pub struct OneRun {
+    /// Number of the run, from 1.
+    pub number: usize,
+    /// Number of the pair it belongs to, from 1.
+    pub pair: usize,
+    /// The program.
+    pub program: Program,
+    /// Its directory, below that of the comparison.
+    pub dir: String,
+    /// Whether the load was kept.
+    pub verdict: Verdict,
+    /// Why.
+    pub reason: String,
+    /// Both runs of the pair were kept: it counts.
+    pub counted: bool,
+    /// Exit code of the program, if it exited.
+    pub exit_code: Option<i32>,
+    /// Signal that ended it, if one did.
+    pub signal: Option<i32>,
+    /// Wall time, seconds.
+    pub wall_s: f64,
+    /// User and system time, seconds.
+    pub cpu_s: f64,
+    /// CPU time that was there for it on the loaded CPUs, seconds.
+    pub available_s: Option<f64>,
+    /// CPU time used per CPU time available.
+    pub efficiency: Option<f64>,
+    /// What its user should know.
+    pub warnings: Vec<String>,
+}
+
+impl OneRun {
+    /// From the record of a run with a command; `None` if there was none.
+    #[must_use]
+    pub fn of(number: usize, pair: usize, program: Program, dir: &str, run: &Run) -> Option<Self> {
+        let command = run.command.as_ref()?;
+        Some(Self {
+            number,
+            pair,
+            program,
+            dir: dir.to_owned(),
+            verdict: run.verdict,
+            reason: run.reason.clone(),
+            counted: false,
+            exit_code: command.exit_code,
+            signal: command.signal,
+            wall_s: command.wall_s,
+            cpu_s: command.user_s + command.system_s,
+            available_s: command.available_s,
+            efficiency: command.efficiency,
+            warnings: run.warnings.clone(),
+        })
+    }
+
+    /// The program did what it should, as far as its exit code says.
+    #[must_use]
+    pub fn succeeded(&self) -> bool {
+        self.exit_code == Some(0)
+    }
+}
+
+/// One program over its counted runs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Side {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Runs that count.
+    pub counted: usize,
+    /// All its runs by verdict.
+    pub kept: usize,
+    /// See `kept`.
+    pub missed: usize,
+    /// See `kept`.
+    pub undecided: usize,
+    /// Median wall time, seconds.
+    pub wall_s: Option<f64>,
+    /// Median CPU time, seconds.
+    pub cpu_s: Option<f64>,
+    /// Median efficiency.
+    pub efficiency: Option<f64>,
+}
+
+/// Ratios A/B over the pairs that count, with 95 % intervals.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Ratios {
+    /// Of the wall times.
+    pub wall: Option<PairedRatio>,
+    /// Of the CPU times.
+    pub cpu: Option<PairedRatio>,
+    /// Of the work done per CPU time available, both programs' work being 1:
+    /// that of B's available time to A's.
+    pub work_per_available: Option<PairedRatio>,
+}
+
+/// A comparison, finished or not.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Version of sandbag.
+    pub sandbag: &'static str,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// The arguments as given.
+    pub arguments: Vec<String>,
+    /// The load.
+    pub profile: String,
+    /// The method.
+    pub method: String,
+    /// What counts as kept, and as the same.
+    pub tolerance: Tolerance,
+    /// Pairs wanted.
+    pub wanted: usize,
+    /// How the runs follow each other.
+    pub order: &'static str,
+    /// All pairs that were wanted, or could be had, are done.
+    pub complete: bool,
+    /// The program before `--vs`.
+    pub a: Side,
+    /// The program after.
+    pub b: Side,
+    /// A against B.
+    pub ratios: Ratios,
+    /// The proof that the loads were the same.
+    pub loads: Sameness,
+    /// Every run, in the order made.
+    pub runs: Vec<OneRun>,
+}
+
+/// One program's part.
+#[must_use]
+pub fn side(program: Program, command: &[String], runs: &[OneRun]) -> Side {
+    let mine: Vec<&OneRun> = runs.iter().filter(|r| r.program == program).collect();
+    let with = |verdict| mine.iter().filter(|r| r.verdict == verdict).count();
+    let over = |value: fn(&OneRun) -> Option<f64>| {
+        median(
+            mine.iter()
+                .filter(|r| r.counted)
+                .filter_map(|r| value(r))
+                .collect(),
+        )
+    };
+    Side {
+        command: command.to_vec(),
+        counted: mine.iter().filter(|r| r.counted).count(),
+        kept: with(Verdict::Kept),
+        missed: with(Verdict::Missed),
+        undecided: with(Verdict::Undecided),
+        wall_s: over(|r| Some(r.wall_s)),
+        cpu_s: over(|r| Some(r.cpu_s)),
+        efficiency: over(|r| r.efficiency),
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    match values.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(values[half]),
+        _ => Some(f64::midpoint(values[half - 1], values[half])),
+    }
+}
+
+/// A against B, pair by pair.
+#[must_use]
+pub fn ratios(runs: &[OneRun]) -> Ratios {
+    let of = |program, value: fn(&OneRun) -> Option<f64>| {
+        let mut mine: Vec<&OneRun> = runs
+            .iter()
+            .filter(|r| r.counted && r.program == program)
+            .collect();
+        mine.sort_by_key(|r| r.pair);
+        mine.into_iter().map(value).collect::<Option<Vec<f64>>>()
+    };
+    let ratio = |first, second, value| paired_ratio(&of(first, value)?, &of(second, value)?);
+    let (a, b) = (Program::A, Program::B);
+    Ratios {
+        wall: ratio(a, b, |r| Some(r.wall_s)),
+        cpu: ratio(a, b, |r| Some(r.cpu_s)),
+        work_per_available: ratio(b, a, |r| r.available_s),
+    }
+}
+
+/// Marks the runs of pairs of which both runs were kept and, unless failures
+/// do not matter, succeeded. Returns how many pairs that are.
+pub fn mark_counted(runs: &mut [OneRun], ignore_failure: bool) -> usize {
+    let good: Vec<(usize, Program)> = runs
+        .iter()
+        .filter(|r| r.verdict == Verdict::Kept && (ignore_failure || r.succeeded()))
+        .map(|r| (r.pair, r.program))
+        .collect();
+    let both = |pair| good.contains(&(pair, Program::A)) && good.contains(&(pair, Program::B));
+    for run in runs.iter_mut() {
+        run.counted = both(run.pair);
+    }
+    runs.iter()
+        .filter(|r| r.counted && r.program == Program::A)
+        .count()
+}
+
+/// For people.
+#[must_use]
+pub fn table(comparison: &Comparison) -> String {
+    let number = |value: Option<f64>, digits: usize| {
+        value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    let mut text = String::from(
+        "    wall s (median)  CPU s (median)  efficiency  runs: kept missed undecided\n",
+    );
+    // Writing to a String cannot fail.
+    for (name, side) in [("A", &comparison.a), ("B", &comparison.b)] {
+        let _ = writeln!(
+            text,
+            "{name}   {:>15}  {:>14}  {:>10}  {:>10} {:>6} {:>9}  {}",
+            number(side.wall_s, 3),
+            number(side.cpu_s, 3),
+            number(side.efficiency, 3),
+            side.kept,
+            side.missed,
+            side.undecided,
+            side.command.join(" "),
+        );
+    }
+    let pairs = comparison.ratios.wall.map_or(0, |ratio| ratio.pairs);
+    let _ = writeln!(text, "A/B over {pairs} pairs, with 95 % intervals:");
+    for (name, ratio) in [
+        ("wall time", comparison.ratios.wall),
+        ("CPU time", comparison.ratios.cpu),
+        (
+            "work per CPU time that was available",
+            comparison.ratios.work_per_available,
+        ),
+    ] {
+        let said = ratio.map_or("not known".to_owned(), |r| match r.pairs {
+            1 => format!("{:.4} (one pair: no interval)", r.ratio),
+            _ => format!("{:.4} ({:.4} to {:.4})", r.ratio, r.low, r.high),
+        });
+        let _ = writeln!(text, "  {name:36}  {said}");
+    }
+    for cpu in &comparison.loads.cpus {
+        let _ = writeln!(
+            text,
+            "  load of CPU {:<4} A {:.3} %, B {:.3} %: {:+.3} points apart",
+            cpu.cpu, cpu.a_got_pct, cpu.b_got_pct, cpu.difference_points
+        );
+    }
+    let verdict = match comparison.loads.verdict {
+        Verdict::Kept => "the same",
+        Verdict::Missed => "not the same",
+        Verdict::Undecided => "not known to be the same",
+    };
+    let _ = writeln!(
+        text,
+        "The loads were {verdict}: {}",
+        comparison.loads.reason
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(pair: usize, program: Program, verdict: Verdict, wall_s: f64) -> OneRun {
+        OneRun {
+            number: 1,
+            pair,
+            program,
+            dir: String::new(),
+            verdict,
+            reason: String::new(),
+            counted: false,
+            exit_code: Some(0),
+            signal: None,
+            wall_s,
+            cpu_s: wall_s / 2.0,
+            available_s: Some(wall_s),
+            efficiency: Some(0.5),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn two_pairs_and_a_spoilt_one() -> Vec<OneRun> {
+        use Program::{A, B};
+        use Verdict::{Kept, Undecided};
+        vec![
+            run(1, A, Kept, 2.0),
+            run(1, B, Kept, 1.0),
+            run(2, B, Kept, 50.0),
+            run(2, A, Undecided, 70.0),
+            run(3, B, Kept, 2.0),
+            run(3, A, Kept, 4.0),
+        ]
+    }
+
+    #[test]
+    fn only_pairs_that_were_kept_on_both_sides_count_and_all_are_shown() {
+        let mut runs = two_pairs_and_a_spoilt_one();
+        assert_eq!(mark_counted(&mut runs, false), 2);
+        let ratios = ratios(&runs);
+        let wall = ratios.wall.unwrap();
+        assert_eq!(wall.pairs, 2);
+        assert!((wall.ratio - 2.0).abs() < 1e-9);
+        // The same work in twice the available time.
+        assert!((ratios.work_per_available.unwrap().ratio - 0.5).abs() < 1e-9);
+        let a = side(Program::A, &[], &runs);
+        assert_eq!((a.counted, a.kept, a.undecided), (2, 2, 1));
+        assert_eq!(a.wall_s, Some(3.0));
+    }
+
+    #[test]
+    fn a_program_that_failed_spoils_its_pair_unless_that_does_not_matter() {
+        let mut runs = two_pairs_and_a_spoilt_one();
+        runs[0].exit_code = Some(1);
+        assert_eq!(mark_counted(&mut runs, false), 1);
+        assert_eq!(mark_counted(&mut runs, true), 2);
+    }
+
+    #[test]
+    fn without_figures_there_is_no_ratio() {
+        let mut runs = two_pairs_and_a_spoilt_one();
+        runs[0].available_s = None;
+        mark_counted(&mut runs, false);
+        assert!(ratios(&runs).work_per_available.is_none());
+        assert!(ratios(&[]).wall.is_none());
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(Vec::new()), None);
+    }
+}

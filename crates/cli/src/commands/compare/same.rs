@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Were the loads the same? Pure.
+//!
+//! Programs take different times, and a profile changes: what two runs got on
+//! the mean is compared over the windows that all of them have, which are
+//! asked the same. Programs that end within the first second have none; then
+//! what is compared is got minus asked.
+
+use std::collections::BTreeMap;
+
+use sandbag_measure::Verdict;
+use sandbag_report::achieved::Row;
+use serde::Serialize;
+
+/// One CPU in the runs of both programs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CpuLoads {
+    /// Kernel number.
+    pub cpu: u32,
+    /// Asked in the runs of A, percent.
+    pub a_asked_pct: f64,
+    /// Got in the runs of A, percent of the delivered time.
+    pub a_got_pct: f64,
+    /// Asked in the runs of B.
+    pub b_asked_pct: f64,
+    /// Got in the runs of B.
+    pub b_got_pct: f64,
+    /// Error of A minus error of B, points.
+    pub difference_points: f64,
+}
+
+/// A window that was cut short by the end of its run.
+fn is_whole(row: &Row) -> bool {
+    row.length_s > 0.999
+}
+
+/// Windows of 1 s that every run has.
+#[must_use]
+pub fn common_windows<'a>(runs: impl IntoIterator<Item = &'a Vec<Row>>) -> u64 {
+    let whole = |run: &Vec<Row>| {
+        let ends = run.iter().filter(|row| is_whole(row));
+        ends.map(|row| row.time_s.round() as u64 + 1)
+            .max()
+            .unwrap_or(0)
+    };
+    runs.into_iter().map(whole).min().unwrap_or(0)
+}
+
+/// The loads of the runs of A and of B, per CPU, over the first `windows`
+/// seconds; over everything if that is 0.
+#[must_use]
+pub fn loads(a: &[Vec<Row>], b: &[Vec<Row>], windows: u64) -> Vec<CpuLoads> {
+    let means = |runs: &[Vec<Row>]| {
+        let mut sums: BTreeMap<u32, (f64, f64, f64)> = BTreeMap::new();
+        let counts =
+            |row: &&Row| windows == 0 || (is_whole(row) && row.time_s + 0.5 < windows as f64);
+        for row in runs.iter().flatten().filter(counts) {
+            let (length, asked, got) = sums.entry(row.cpu).or_default();
+            *length += row.length_s;
+            *asked += row.asked_pct * row.length_s;
+            *got += row.got_pct * row.length_s;
+        }
+        sums
+    };
+    let (a, b) = (means(a), means(b));
+    let both = a
+        .into_iter()
+        .filter_map(|(cpu, a)| Some((cpu, a, *b.get(&cpu)?)));
+    both.map(|(cpu, a, b)| {
+        let mean = |sum: f64, length: f64| sum / length.max(f64::MIN_POSITIVE);
+        let (a_asked_pct, a_got_pct) = (mean(a.1, a.0), mean(a.2, a.0));
+        let (b_asked_pct, b_got_pct) = (mean(b.1, b.0), mean(b.2, b.0));
+        CpuLoads {
+            cpu,
+            a_asked_pct,
+            a_got_pct,
+            b_asked_pct,
+            b_got_pct,
+            difference_points: (a_got_pct - a_asked_pct) - (b_got_pct - b_asked_pct),
+        }
+    })
+    .collect()
+}
+
+/// What the loads say, and why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Sameness {
+    /// `kept`: the loads were the same.
+    pub verdict: Verdict,
+    /// Why, one sentence.
+    pub reason: String,
+    /// Largest difference of a CPU, points; absent without windows.
+    pub largest_points: Option<f64>,
+    /// What it may be.
+    pub limit_points: f64,
+    /// Windows of 1 s that were compared in each run; 0 if the programs ended
+    /// before.
+    pub windows: u64,
+    /// Per CPU.
+    pub cpus: Vec<CpuLoads>,
+}
+
+/// Judges: `counted` of `wanted` pairs were kept on both sides; the others
+/// have `spoilt` verdicts.
+#[must_use]
+pub fn judge(
+    counted: usize,
+    wanted: usize,
+    spoilt: &[Verdict],
+    cpus: Vec<CpuLoads>,
+    windows: u64,
+    limit_points: f64,
+) -> Sameness {
+    let largest = cpus.iter().map(|cpu| cpu.difference_points.abs());
+    let largest_points = largest.max_by(f64::total_cmp);
+    let (verdict, reason) = match largest_points {
+        Some(points) if points > limit_points => (
+            Verdict::Missed,
+            format!("the loads differ by {points:.2} points (limit {limit_points})"),
+        ),
+        _ if counted < wanted => {
+            let verdict = match spoilt.contains(&Verdict::Missed) {
+                true => Verdict::Missed,
+                false => Verdict::Undecided,
+            };
+            (
+                verdict,
+                format!("only {counted} of {wanted} pairs had the load kept for both programs"),
+            )
+        }
+        Some(points) => (
+            Verdict::Kept,
+            format!(
+                "kept in both runs of {counted} pairs; on no CPU do they differ by more than \
+                 {points:.3} points (limit {limit_points})"
+            ),
+        ),
+        None => (
+            Verdict::Undecided,
+            "the programs ended before any load was measured".to_owned(),
+        ),
+    };
+    Sameness {
+        verdict,
+        reason,
+        largest_points,
+        limit_points,
+        windows,
+        cpus,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(cpu: u32, time_s: f64, length_s: f64, asked_pct: f64, got_pct: f64) -> Row {
+        Row {
+            time_s,
+            length_s,
+            cpu,
+            asked_pct,
+            got_pct,
+            error_points: got_pct - asked_pct,
+            burner_s: 0.0,
+            steal_pct: 0.0,
+            busy_pct: None,
+            command_pct: None,
+            hole: 0,
+        }
+    }
+
+    /// A profile that steps from 20 to 80 after 2 s, held with an error.
+    fn stepping(seconds: f64, error: f64) -> Vec<Row> {
+        let asked = |second: u32| if second < 2 { 20.0 } else { 80.0 };
+        let whole =
+            (0..seconds as u32).map(|n| row(0, f64::from(n), 1.0, asked(n), asked(n) + error));
+        let rest = row(0, seconds.floor(), seconds.fract(), 80.0, 99.0);
+        whole
+            .chain((seconds.fract() > 0.0).then_some(rest))
+            .collect()
+    }
+
+    #[test]
+    fn runs_of_different_length_are_compared_where_both_ran() {
+        let (a, b) = (vec![stepping(4.5, 0.1)], vec![stepping(9.3, -0.1)]);
+        let windows = common_windows(a.iter().chain(&b));
+        assert_eq!(windows, 4);
+        let cpus = loads(&a, &b, windows);
+        assert_eq!(cpus.len(), 1);
+        assert!((cpus[0].a_asked_pct - 50.0).abs() < 1e-9);
+        assert!((cpus[0].b_asked_pct - 50.0).abs() < 1e-9);
+        assert!((cpus[0].difference_points - 0.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn programs_of_less_than_a_second_are_compared_by_their_errors() {
+        let a = vec![vec![row(1, 0.0, 0.4, 50.0, 50.5)]];
+        let b = vec![vec![row(1, 0.0, 0.7, 40.0, 40.2)]];
+        assert_eq!(common_windows(a.iter().chain(&b)), 0);
+        let cpus = loads(&a, &b, 0);
+        assert!((cpus[0].difference_points - 0.3).abs() < 1e-9);
+    }
+
+    fn verdict(counted: usize, spoilt: &[Verdict], points: Option<f64>) -> Verdict {
+        let cpu = |points| CpuLoads {
+            cpu: 0,
+            a_asked_pct: 50.0,
+            a_got_pct: 50.0 + points,
+            b_asked_pct: 50.0,
+            b_got_pct: 50.0,
+            difference_points: points,
+        };
+        let cpus = points.map(cpu).into_iter().collect();
+        judge(counted, 3, spoilt, cpus, 1, 1.0).verdict
+    }
+
+    #[test]
+    fn the_same_or_not() {
+        use Verdict::{Kept, Missed, Undecided};
+        assert_eq!(verdict(3, &[], Some(-0.1)), Kept);
+        // Spoilt runs that could be repeated do no harm.
+        assert_eq!(verdict(3, &[Undecided, Missed], Some(0.1)), Kept);
+        assert_eq!(verdict(3, &[], Some(-1.1)), Missed);
+        assert_eq!(verdict(2, &[Undecided], Some(0.1)), Undecided);
+        assert_eq!(verdict(2, &[Undecided, Missed], Some(0.1)), Missed);
+        assert_eq!(verdict(3, &[], None), Undecided);
+    }
+}
