@@ -156,25 +156,49 @@ impl Waiting {
         self.pid
     }
 
-    /// Lets it become the command.
+    /// Lets it become the command, and waits until it has.
     ///
     /// # Errors
     /// [`Error::Command`] if the program cannot be executed.
-    pub fn go(mut self) -> Result<()> {
-        let failed = |cause| Error::Start {
+    pub fn go(self) -> Result<()> {
+        match self.let_go()?.failure() {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Lets it become the command, without waiting: it may be stopped before
+    /// it gets that far.
+    pub fn let_go(mut self) -> Result<Gone> {
+        self.gate.write_all(b".").map_err(|cause| Error::Start {
             what: "the command's process".into(),
             cause,
-        };
-        self.gate.write_all(b".").map_err(failed)?;
+        })?;
+        Ok(Gone {
+            program: self.program,
+            status: self.status,
+        })
+    }
+}
+
+/// A command that was let go.
+#[derive(Debug)]
+pub struct Gone {
+    program: OsString,
+    status: File,
+}
+
+impl Gone {
+    /// Why the program was not executed; `None` if it was, or if its process
+    /// was killed before. Waits until one or the other is the case.
+    pub fn failure(&mut self) -> Option<Error> {
         let mut errno = [0; 4];
         // Closed by the exec itself, or written to if there was none.
-        match self.status.read_exact(&mut errno) {
-            Err(_) => Ok(()),
-            Ok(()) => Err(Error::Command {
-                program: self.program.to_string_lossy().into_owned(),
-                cause: io::Error::from_raw_os_error(i32::from_ne_bytes(errno)),
-            }),
-        }
+        self.status.read_exact(&mut errno).ok()?;
+        Some(Error::Command {
+            program: self.program.to_string_lossy().into_owned(),
+            cause: io::Error::from_raw_os_error(i32::from_ne_bytes(errno)),
+        })
     }
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The journal: what was changed, written down before it is changed.
 //!
-//! One file per run, a JSON object per line. The supervisor and its guardian
-//! hold a lock on it (flock, shared through the inherited descriptor); a
-//! journal that can be locked by somebody else belongs to nobody alive, and
-//! is undone by whoever finds it.
+//! One file per run, a JSON object per line. The supervisor holds a lock on it
+//! (flock); a journal that can be locked by somebody else belongs to nobody
+//! alive, and is undone by whoever finds it: the supervisor's guardian, which
+//! waits for that, or another sandbag.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -75,9 +75,15 @@ pub struct Journal {
 }
 
 impl Journal {
+    /// Where the journal of a run is.
+    #[must_use]
+    pub fn path_of(dir: &Path, pid: u32) -> PathBuf {
+        dir.join(format!("{pid}.journal"))
+    }
+
     /// Creates and locks the journal of this run.
     pub fn create(dir: &Path, info: RunInfo) -> Result<Self> {
-        let path = dir.join(format!("{}.journal", info.pid));
+        let path = Self::path_of(dir, info.pid);
         let file = OpenOptions::new()
             .append(true)
             .create_new(true)
@@ -92,14 +98,6 @@ impl Journal {
         }
         journal.note(Entry::Run(info))?;
         Ok(journal)
-    }
-
-    /// Takes over the journal behind an inherited descriptor.
-    #[must_use]
-    pub fn inherit(fd: RawFd, path: PathBuf) -> Self {
-        // SAFETY: the supervisor passed this descriptor to us alone.
-        let file = unsafe { OwnedFd::from_raw_fd(fd) }.into();
-        Self { file, path }
     }
 
     /// Opens a journal that was found, if nobody alive holds it.
@@ -135,13 +133,6 @@ impl Journal {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Its descriptor, for the guardian to inherit.
-    #[must_use]
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        use std::os::fd::AsFd as _;
-        self.file.as_fd()
     }
 
     /// Writes an entry. Must return before the change is made.

@@ -143,7 +143,7 @@ impl<'a> Bench<'a> {
             kill: false,
         };
         let mut journal = self.registry.register(info, &cpus)?;
-        let mut guardian = match guardian::start(&journal) {
+        let mut guardian = match guardian::start(journal.path()) {
             Ok(guardian) => guardian,
             Err(error) => {
                 journal.close()?;
@@ -160,8 +160,10 @@ impl<'a> Bench<'a> {
             Ok(entries) => undo(&entries),
             Err(error) => vec![error.to_string()],
         };
-        if left.is_empty() {
-            journal.close()?;
+        match left.is_empty() {
+            true => journal.close()?,
+            // For the guardian to try again.
+            false => drop(journal),
         }
         drop(guardian.stdin.take());
         let _ = guardian.wait();

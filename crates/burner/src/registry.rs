@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use sandbag_kernel::CpuList;
 
@@ -17,6 +18,9 @@ use crate::undo::undo;
 pub struct Registry {
     dir: PathBuf,
 }
+
+/// How long a run waits for the guardian of a dead one on its CPUs.
+const GUARDIAN_PATIENCE: Duration = Duration::from_secs(3);
 
 /// What was found and undone of a run whose processes are all gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +61,9 @@ impl Registry {
         &self.dir
     }
 
-    /// Only one process at a time looks for others and registers.
+    /// Only one process at a time looks for others, restores or registers: a
+    /// journal is there a moment before it is locked, and must not be taken
+    /// for a dead run's then.
     fn lock(&self) -> Result<File> {
         let failed = |cause| Error::File {
             path: self.dir.clone(),
@@ -85,6 +91,11 @@ impl Registry {
 
     /// The runs that are alive.
     pub fn runs(&self) -> Result<Vec<RunInfo>> {
+        let _lock = self.lock()?;
+        self.runs_under_lock()
+    }
+
+    fn runs_under_lock(&self) -> Result<Vec<RunInfo>> {
         let mut runs = Vec::new();
         for path in self.journals()? {
             if Journal::take_over(&path)?.is_none()
@@ -100,6 +111,7 @@ impl Registry {
 
     /// Undoes what dead runs left. Runs that live are not touched.
     pub fn restore(&self) -> Result<Vec<Restored>> {
+        let _lock = self.lock()?;
         let mut restored = Vec::new();
         for path in self.journals()? {
             let Some(journal) = Journal::take_over(&path)? else {
@@ -118,24 +130,46 @@ impl Registry {
         Ok(restored)
     }
 
-    /// Registers a run and opens its journal.
+    /// Where the journal of this process will be, once it is registered.
+    #[must_use]
+    pub fn own_journal(&self) -> PathBuf {
+        Journal::path_of(&self.dir, std::process::id())
+    }
+
+    /// Registers a run and opens its journal. A run that was killed holds its
+    /// CPUs until its guardian has undone it; that is waited for.
     ///
     /// # Errors
     /// [`Error::Busy`] if a live run holds one of the CPUs.
     pub fn register(&self, info: RunInfo, cpus: &CpuList) -> Result<Journal> {
-        let _lock = self.lock()?;
-        for other in self.runs()? {
-            let theirs: CpuList = other.cpus.parse().unwrap_or_default();
-            let both = theirs.intersection(cpus);
-            if !both.is_empty() {
-                return Err(Error::Busy {
-                    pid: other.pid,
-                    cpus: both,
-                });
+        let give_up = Instant::now() + GUARDIAN_PATIENCE;
+        loop {
+            let lock = self.lock()?;
+            let Some((pid, both)) = self.holder_of(cpus)? else {
+                return Journal::create(&self.dir, info);
+            };
+            if is_alive(pid) || Instant::now() > give_up {
+                return Err(Error::Busy { pid, cpus: both });
             }
+            drop(lock);
+            std::thread::sleep(Duration::from_millis(5));
         }
-        Journal::create(&self.dir, info)
     }
+
+    /// A run on one of these CPUs, and the CPUs that both want.
+    fn holder_of(&self, cpus: &CpuList) -> Result<Option<(u32, CpuList)>> {
+        let runs = self.runs_under_lock()?;
+        Ok(runs.into_iter().find_map(|run| {
+            let theirs: CpuList = run.cpus.parse().unwrap_or_default();
+            let both = theirs.intersection(cpus);
+            (!both.is_empty()).then_some((run.pid, both))
+        }))
+    }
+}
+
+/// Whether a process runs a program; a zombie does not.
+fn is_alive(pid: u32) -> bool {
+    fs::read_link(format!("/proc/{pid}/exe")).is_ok()
 }
 
 #[cfg(test)]
@@ -160,15 +194,32 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let registry = Registry::at(dir.path().join("r")).unwrap();
         let first: CpuList = "0-1".parse().unwrap();
-        let _held = registry.register(info(10, "0-1"), &first).unwrap();
+        let me = std::process::id();
+        let _held = registry.register(info(me, "0-1"), &first).unwrap();
         let second: CpuList = "1-2".parse().unwrap();
         let error = registry.register(info(11, "1-2"), &second).unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("CPUs 1 ") && text.contains("10"), "{text}");
+        assert!(text.contains("CPUs 1 ") && text.contains(&me.to_string()), "{text}");
         let apart: CpuList = "2".parse().unwrap();
         let _other = registry.register(info(12, "2"), &apart).unwrap();
         assert_eq!(registry.runs().unwrap().len(), 2);
         assert!(registry.restore().unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_cpus_of_a_dead_run_are_had_when_its_guardian_is_done() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::at(dir.path().join("r")).unwrap();
+        let cpus: CpuList = "0".parse().unwrap();
+        // No process can have this number.
+        let dead = registry.register(info(u32::MAX, "0"), &cpus).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                dead.close().unwrap();
+            });
+            registry.register(info(11, "0"), &cpus).unwrap();
+        });
     }
 
     #[test]

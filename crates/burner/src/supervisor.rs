@@ -31,7 +31,7 @@ use sandbag_kernel::{CpuList, Root, clock, sched};
 use sandbag_profile::BoxSteps;
 
 use crate::board::{BOUNDARY_NS, Board, Order};
-use crate::command::{CommandSpec, Ended, Waiting, reap};
+use crate::command::{CommandSpec, Ended, Gone, Waiting, reap};
 use crate::error::{Error, Result};
 use crate::guardian;
 use crate::journal::{Journal, RunInfo};
@@ -114,7 +114,10 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
     let signals = Signals::take().map_err(|e| Error::call("signalfd", e))?;
     let board = Board::create(plan.cpus.len() * SLOTS_PER_CPU)
         .map_err(|e| Error::call("memfd_create", e))?;
-    let journal = registry.register(
+    let alarm = cpu::alarm()?;
+    let stat = ProcStat::open(&plan.root)?;
+    let guardian = guardian::start(&registry.own_journal())?;
+    let registered = registry.register(
         RunInfo {
             pid: std::process::id(),
             cpus: cpus.to_string(),
@@ -131,15 +134,14 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
             kill: plan.command.as_ref().is_some_and(|c| c.kill),
         },
         &cpus,
-    )?;
-    let guardian = match guardian::start(&journal) {
-        Ok(guardian) => guardian,
+    );
+    let journal = match registered {
+        Ok(journal) => journal,
         Err(error) => {
-            journal.close()?;
+            guardian::dismiss(guardian);
             return Err(error);
         }
     };
-    let alarm = cpu::alarm()?;
     let mut run = Run {
         cpus: plan
             .cpus
@@ -157,7 +159,7 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
         journal,
         guardian,
         observer,
-        stat: ProcStat::open(&plan.root)?,
+        stat,
         command: None,
         ahead: VecDeque::new(),
         clock: RunClock::starting_at(0),
@@ -192,8 +194,18 @@ struct Limits {
     supervisor_cpu: Option<u32>,
 }
 
+/// What a signal means before the run begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Early {
+    GoOn,
+    /// We were stopped: what was ordered is past.
+    Again,
+    End,
+}
+
 struct Running {
     pid: u32,
+    gone: Gone,
     started_ns: u64,
     clock: Option<Box<dyn CommandClock>>,
     ended: Option<(u64, Ended)>,
@@ -254,14 +266,15 @@ impl Run<'_> {
         limits: &Limits,
     ) -> Result<Outcome> {
         let common = common!(self);
-        if let Some(cpu) = limits.supervisor_cpu {
-            sched::set_affinity(0, &CpuList::from_iter([cpu]))?;
-        }
         self.layout.prepare(&mut self.journal)?;
         let mut feed = Feed::new(steps);
         let waiting = command
             .map(|spec| self.admit_command(spec, pin))
             .transpose()?;
+        // After the command's process was started: it would inherit this.
+        if let Some(cpu) = limits.supervisor_cpu {
+            sched::set_affinity(0, &CpuList::from_iter([cpu]))?;
+        }
         let highest = self.method.serves(highest);
         for cpu in &mut self.cpus {
             cpu.start(&common, &mut self.journal, highest)?;
@@ -326,9 +339,10 @@ impl Run<'_> {
         .ok();
         let pid = waiting.pid();
         let started_ns = clock::monotonic();
-        waiting.go()?;
+        let gone = waiting.let_go()?;
         self.command = Some(Running {
             pid,
+            gone,
             started_ns,
             clock,
             ended: None,
@@ -347,25 +361,32 @@ impl Run<'_> {
         first_pct: &[f64],
         limits: &Limits,
     ) -> Result<Option<u64>> {
-        let from_ns = (clock::monotonic() + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS);
+        // Nothing burns while a start at a given time is still far.
+        let near = limits.start_at_ns.map(|at| at.saturating_sub(SETTLE_NS));
+        while near.is_some_and(|near| clock::monotonic() < near) {
+            self.wait_until(near.unwrap_or(0));
+            if self.answer_early(common)? == Early::End {
+                return Ok(None);
+            }
+        }
         let wanted = limits.settle && first_pct.iter().any(|pct| *pct > 0.0);
         if !wanted && limits.start_at_ns.is_none() {
-            return Ok(Some(from_ns));
+            let soon = clock::monotonic() + BOUNDARY_NS / 5;
+            return Ok(Some(soon.next_multiple_of(BOUNDARY_NS)));
         }
-        for (cpu, pct) in self.cpus.iter_mut().zip(first_pct) {
-            let level = self.method.serves(pct / 100.0);
-            cpu.make_room(common, &mut self.journal, level)?;
-            cpu.order(common, Order { from_ns, level });
-        }
-        let give_up_ns = limits.start_at_ns.unwrap_or(from_ns + SETTLE_NS);
+        let mut from_ns = self.order_first(common, first_pct)?;
         let mut number = from_ns / BOUNDARY_NS;
         let mut good = 0;
         loop {
             self.wait_until(clock::monotonic() + BOUNDARY_NS / 10);
             let _ = self.alarm.read();
-            while let Some(arrived) = self.signals.next() {
-                if ENDING.contains(&arrived.signal) {
-                    return Ok(None);
+            match self.answer_early(common)? {
+                Early::GoOn => {}
+                Early::End => return Ok(None),
+                Early::Again => {
+                    from_ns = self.order_first(common, first_pct)?;
+                    number = from_ns / BOUNDARY_NS;
+                    good = 0;
                 }
             }
             let now = clock::monotonic();
@@ -384,8 +405,8 @@ impl Run<'_> {
             if limits.start_at_ns.is_none() && good >= 2 {
                 return Ok(Some((now + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS)));
             }
-            if now >= give_up_ns {
-                if good < 2 {
+            if now >= limits.start_at_ns.unwrap_or(from_ns + SETTLE_NS) {
+                if wanted && good < 2 {
                     self.observer.warning(
                         "the first level was not held before the start; going on".to_owned(),
                     );
@@ -394,6 +415,41 @@ impl Run<'_> {
                 return Ok(Some((at.max(now) + 1).next_multiple_of(BOUNDARY_NS)));
             }
         }
+    }
+
+    /// Orders the first level; returns from when on it is to be held.
+    fn order_first(&mut self, common: &Common<'_>, first_pct: &[f64]) -> Result<u64> {
+        let from_ns = (clock::monotonic() + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS);
+        for (cpu, pct) in self.cpus.iter_mut().zip(first_pct) {
+            let level = self.method.serves(pct / 100.0);
+            cpu.make_room(common, &mut self.journal, level)?;
+            cpu.void_orders(common);
+            cpu.order(common, Order { from_ns, level });
+        }
+        Ok(from_ns)
+    }
+
+    /// Answers signals before the run begins. The command's process waits at
+    /// its gate meanwhile; whatever ends it there is told when it is let go.
+    fn answer_early(&mut self, common: &Common<'_>) -> Result<Early> {
+        let mut early = Early::GoOn;
+        while let Some(arrived) = self.signals.next() {
+            match arrived.signal {
+                Signal::SIGCHLD => {
+                    self.reap_all(common)?;
+                }
+                Signal::SIGTSTP => {
+                    self.board.set_paused(true);
+                    // Returns when somebody continues us.
+                    signal_to(std::process::id(), Signal::SIGSTOP);
+                    self.board.set_paused(false);
+                    early = Early::Again;
+                }
+                signal if ENDING.contains(&signal) => return Ok(Early::End),
+                _ => {}
+            }
+        }
+        Ok(early)
     }
 
     /// The run proper. Returns the run time at which it ended, and why.
@@ -547,7 +603,9 @@ impl Run<'_> {
         }
         let mut end = None;
         while let Some(arrived) = self.signals.next() {
-            let pid = self.command.as_ref().map(|running| running.pid);
+            // Once it is reaped its process id may be somebody else's.
+            let running = self.command.as_ref().filter(|r| r.ended.is_none());
+            let pid = running.map(|running| running.pid);
             match (arrived.signal, pid) {
                 (Signal::SIGCHLD, _) => {
                     if self.reap_all(common)? {
@@ -588,6 +646,9 @@ impl Run<'_> {
                 && running.pid == pid
             {
                 running.ended = Some((clock::monotonic(), ended));
+                if let Some(error) = running.gone.failure() {
+                    return Err(error);
+                }
                 over = true;
             } else if pid == self.guardian.id() {
                 self.replace_guardian(&how)?;
@@ -607,6 +668,8 @@ impl Run<'_> {
     }
 
     fn replace_guardian(&mut self, how: &str) -> Result<()> {
+        // Another in any case: a run that ends by this error is undone, too.
+        self.guardian = guardian::start(self.journal.path())?;
         self.guardian_restarts += 1;
         if self.guardian_restarts > 3 {
             return Err(Error::Died {
@@ -615,7 +678,6 @@ impl Run<'_> {
                 how: how.to_owned(),
             });
         }
-        self.guardian = guardian::start(&self.journal)?;
         self.observer
             .warning(format!("the guardian ended ({how}) and was started again"));
         Ok(())
@@ -721,6 +783,14 @@ impl Run<'_> {
                 ));
             }
         }
+        let without = self.load_ended_ns.map_or(0, |end| run_ns.saturating_sub(end));
+        if self.command.is_some() && without > BOUNDARY_NS {
+            self.observer.warning(format!(
+                "the profile ended {:.1} s before the command: there was no load from then on \
+                 (replay --loop repeats a profile)",
+                without as f64 / 1e9
+            ));
+        }
         let suspended = suspended_ns().saturating_sub(self.suspended_before_ns);
         if suspended > BOUNDARY_NS {
             self.observer.warning(format!(
@@ -778,28 +848,36 @@ impl Run<'_> {
 
     /// Undoes everything. Problems are said and not returned: there is
     /// nothing the caller could do that this did not try.
-    fn leave(mut self) {
-        for cpu in &mut self.cpus {
+    fn leave(self) {
+        let Self {
+            mut cpus,
+            journal,
+            mut guardian,
+            observer,
+            ..
+        } = self;
+        for cpu in &mut cpus {
             cpu.stop();
         }
         // A command that was never let go ends when its gate closes; one
         // that lives goes back to its group.
-        let left = match self.journal.entries() {
+        let left = match journal.entries() {
             Ok(entries) => undo(&entries),
             Err(error) => vec![error.to_string()],
         };
         if left.is_empty() {
-            if let Err(error) = self.journal.close() {
-                self.observer.warning(error.to_string());
+            if let Err(error) = journal.close() {
+                observer.warning(error.to_string());
             }
+            // Nothing is left for it to do, and it may be stopped.
+            let _ = guardian.kill();
         } else {
-            self.observer.warning(format!(
+            observer.warning(format!(
                 "could not undo: {}; sandbag restore tries again",
                 left.join("; ")
             ));
         }
-        drop(self.guardian.stdin.take());
-        let _ = self.guardian.wait();
+        guardian::dismiss(guardian);
     }
 }
 

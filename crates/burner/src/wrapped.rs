@@ -220,7 +220,7 @@ impl Wrapped {
                     .to_owned(),
             );
         };
-        match guardian::start(journal) {
+        match guardian::start(journal.path()) {
             Ok(guardian) => {
                 self.guardian = guardian;
                 self.guardians += 1;
@@ -283,7 +283,7 @@ struct Admitted {
 
 /// Guardian, process and group, in this order; all undone if one fails.
 fn settled(layout: &Layout, mut journal: Journal, spec: &CommandSpec) -> Result<Admitted> {
-    let mut guardian = match guardian::start(&journal) {
+    let mut guardian = match guardian::start(journal.path()) {
         Ok(guardian) => guardian,
         Err(error) => {
             journal.close()?;
