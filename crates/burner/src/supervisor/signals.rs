@@ -30,6 +30,10 @@ pub struct Arrived {
 }
 
 /// Blocks the signals of the calling thread for as long as it lives.
+///
+/// What our caller ignores (nohup: SIGHUP; a shell without job control, for
+/// its background jobs: SIGINT) is not taken: a blocked signal is queued even
+/// if it is ignored.
 #[derive(Debug)]
 pub struct Signals {
     fd: SignalFd,
@@ -39,11 +43,15 @@ pub struct Signals {
 impl Signals {
     /// Takes over the signals.
     pub fn take() -> io::Result<Self> {
+        // Where SIGCHLD is ignored children vanish without a word.
+        // SAFETY: the default disposition installs no handler.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
         let mut set = SigSet::empty();
         for signal in ENDING
             .into_iter()
             .chain(PASSED)
             .chain([Signal::SIGCHLD, Signal::SIGTSTP])
+            .filter(|signal| !is_ignored(*signal))
         {
             set.add(signal);
         }
@@ -69,11 +77,35 @@ impl Signals {
     }
 }
 
+fn is_ignored(signal: Signal) -> bool {
+    // SAFETY: asks for a disposition; a zeroed sigaction is valid memory.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal as i32, std::ptr::null(), &raw mut now) == 0
+            && now.sa_sigaction == libc::SIG_IGN
+    }
+}
+
 impl Drop for Signals {
     fn drop(&mut self) {
         // What is still waiting is answered: a second Ctrl-C while the run
         // was being undone must not kill us afterwards.
         while self.next().is_some() {}
         let _ = self.before.thread_set_mask();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_the_caller_ignores_is_told() {
+        // One that no other test of this process needs.
+        let ours = Signal::SIGWINCH;
+        assert!(!is_ignored(ours));
+        // SAFETY: ignoring a signal installs no handler.
+        unsafe { libc::signal(ours as i32, libc::SIG_IGN) };
+        assert!(is_ignored(ours));
     }
 }
