@@ -138,6 +138,9 @@ impl Cpu {
     }
 
     fn wanted_burners(&self, common: &Common<'_>) -> usize {
+        if self.level <= 0.0 {
+            return 0;
+        }
         if !common.method.wants_headroom() {
             return 1;
         }
@@ -463,9 +466,10 @@ impl Cpu {
             .unwrap_or(0)
     }
 
-    /// Kills and reaps the burners.
+    /// Kills and reaps the burners. Not those that ended before: they are
+    /// reaped, and their process ids may be somebody else's by now.
     pub fn stop(&mut self) {
-        for burner in &mut self.burners {
+        for burner in self.burners.iter_mut().filter(|b| b.until.is_none()) {
             let _ = burner.child.kill();
             let _ = burner.child.wait();
         }
