@@ -199,7 +199,10 @@ mod tests {
         let second: CpuList = "1-2".parse().unwrap();
         let error = registry.register(info(11, "1-2"), &second).unwrap_err();
         let text = error.to_string();
-        assert!(text.contains("CPUs 1 ") && text.contains(&me.to_string()), "{text}");
+        assert!(
+            text.contains("CPUs 1 ") && text.contains(&me.to_string()),
+            "{text}"
+        );
         let apart: CpuList = "2".parse().unwrap();
         let _other = registry.register(info(12, "2"), &apart).unwrap();
         assert_eq!(registry.runs().unwrap().len(), 2);

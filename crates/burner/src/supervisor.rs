@@ -783,7 +783,9 @@ impl Run<'_> {
                 ));
             }
         }
-        let without = self.load_ended_ns.map_or(0, |end| run_ns.saturating_sub(end));
+        let without = self
+            .load_ended_ns
+            .map_or(0, |end| run_ns.saturating_sub(end));
         if self.command.is_some() && without > BOUNDARY_NS {
             self.observer.warning(format!(
                 "the profile ended {:.1} s before the command: there was no load from then on \
