@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One run, from options to run directory: what `load` and `replay` share.
 
+mod directory;
 pub mod machine;
 mod observer;
 pub mod options;
@@ -10,7 +11,7 @@ mod schedule;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use sandbag_burner::command::{CommandSpec, User};
@@ -27,6 +28,7 @@ use sandbag_report::{terminal, write};
 use crate::exit;
 use crate::messages::Messages;
 use crate::units::{Cpus, nanos};
+use directory::RunDir;
 use observer::Collector;
 use options::RunOptions;
 
@@ -85,22 +87,22 @@ pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> 
         true => None,
         false => User::behind_sudo(),
     };
-    let dir = match options.no_out {
-        true => None,
-        false => make_run_dir(options.out.clone(), user.as_ref(), messages),
-    };
-    warnings.iter().for_each(|text| messages.warning(text));
     let start_at_ns = options
         .at
         .as_deref()
         .map(schedule::monotonic_at)
         .transpose()?;
+    let dir = match options.no_out {
+        true => None,
+        false => RunDir::make(options.out.clone(), user.clone(), messages),
+    };
+    warnings.iter().for_each(|text| messages.warning(text));
     let started_at = jiff::Timestamp::now();
     let mut collector = Collector::new(
         &load.cpus,
         !options.command.is_empty(),
         load.length_ns,
-        dir.as_deref(),
+        dir.as_ref().map(RunDir::path),
         options.windows.is_some(),
         messages,
     );
@@ -145,46 +147,43 @@ pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> 
         Err(error) => {
             // An empty run directory helps nobody.
             if let Some(dir) = &dir {
-                let _ = fs::remove_file(dir.join(write::ACHIEVED_CSV));
-                let _ = fs::remove_file(dir.join("achieved-100ms.csv"));
-                let _ = fs::remove_dir(dir);
+                dir.discard_if_empty();
             }
             return Err(error.into());
         }
     };
     let run = record::record(facts, &outcome, &collector, warnings);
-    leave(&run, dir.as_deref(), user.as_ref(), options, messages);
+    leave(&run, dir.as_ref(), user.as_ref(), options, messages);
     Ok(code(&run, outcome.end, options.strict))
 }
 
 /// Writes the run directory, the JSON and the table.
 fn leave(
     run: &Run,
-    dir: Option<&Path>,
+    dir: Option<&RunDir>,
     user: Option<&User>,
     options: &RunOptions,
     messages: &Messages,
 ) {
+    // The load was held whether or not the disk is full.
+    let written = dir.map(|dir| write::write_run(dir.path(), run));
     if let Some(dir) = dir {
-        // The load was held whether or not the disk is full.
-        if let Err(error) = write::write_run(dir, run) {
-            messages.warning(&error.to_string());
-        }
-        if let Some(user) = user {
-            give_to(dir, user);
-        }
+        dir.give();
     }
     messages.say(&terminal::summary_table(run));
-    if let Some(dir) = dir {
-        messages.say(&format!(
+    match (dir, written) {
+        (Some(dir), Some(Ok(()))) => messages.say(&format!(
             "Report: {}",
-            dir.join(write::REPORT_HTML).display()
-        ));
+            dir.path().join(write::REPORT_HTML).display()
+        )),
+        (_, Some(Err(error))) => messages.warning(&error.to_string()),
+        _ => {}
     }
-    if let Some(path) = &options.json
-        && let Err(error) = write_json(run, path)
-    {
-        messages.warning(&format!("{}: {error}", path.display()));
+    if let Some(path) = &options.json {
+        match write_json(run, path) {
+            Ok(()) => directory::give_to(path, user),
+            Err(error) => messages.warning(&format!("{}: {error}", path.display())),
+        }
     }
 }
 
@@ -220,55 +219,6 @@ fn words(command: &[OsString]) -> Vec<String> {
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect()
-}
-
-/// The run directory, made; a disk that is full or not ours costs the files,
-/// not the load.
-fn make_run_dir(
-    wanted: Option<PathBuf>,
-    user: Option<&User>,
-    messages: &Messages,
-) -> Option<PathBuf> {
-    let named = wanted.is_some();
-    let dir = wanted.unwrap_or_else(|| {
-        let now = jiff::Timestamp::now()
-            .strftime("%Y%m%dT%H%M%SZ")
-            .to_string();
-        let plain = PathBuf::from(format!("sandbag-run-{now}"));
-        // Two runs in the same second, on different CPUs.
-        match plain.exists() {
-            false => plain,
-            true => PathBuf::from(format!("sandbag-run-{now}-{}", std::process::id())),
-        }
-    });
-    let made = match named {
-        true => fs::create_dir_all(&dir),
-        false => fs::create_dir(&dir),
-    };
-    match made {
-        Ok(()) => {
-            if let Some(user) = user {
-                give_to(&dir, user);
-            }
-            Some(dir)
-        }
-        Err(error) => {
-            messages.warning(&format!(
-                "{}: {error}; the run is not written",
-                dir.display()
-            ));
-            None
-        }
-    }
-}
-
-/// Under sudo the calling user owns what the run leaves.
-fn give_to(dir: &Path, user: &User) {
-    let ids = (Some(user.uid), Some(user.gid));
-    let _ = std::os::unix::fs::chown(dir, ids.0, ids.1);
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        let _ = std::os::unix::fs::lchown(entry.path(), ids.0, ids.1);
-    }
 }
 
 fn dry_run(

@@ -74,7 +74,9 @@ impl<'a> Collector<'a> {
         };
         Self {
             achieved: open(sandbag_report::write::ACHIEVED_CSV),
-            achieved_short: short_file.then(|| open("achieved-100ms.csv")).flatten(),
+            achieved_short: short_file
+                .then(|| open(super::directory::SHORT_CSV))
+                .flatten(),
             cpus: cpus.to_vec(),
             sums: vec![
                 CpuSums {
@@ -128,7 +130,7 @@ impl<'a> Collector<'a> {
         }
         for (writer, name) in [
             (&self.achieved, "achieved.csv"),
-            (&self.achieved_short, "achieved-100ms.csv"),
+            (&self.achieved_short, super::directory::SHORT_CSV),
         ] {
             if let Some(lost) = writer.as_ref().map(AchievedWriter::lost).filter(|n| *n > 0) {
                 self.warnings

@@ -100,7 +100,11 @@ pub fn record(
         format: FORMAT,
         sandbag: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: facts.started_at,
-        arguments: std::env::args().skip(1).collect(),
+        // Not `args`, which panics where one is not text.
+        arguments: std::env::args_os()
+            .skip(1)
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
         machine: facts.machine,
         method: facts.method,
         profile: facts.profile,

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The run directory: made, given to the user behind sudo, and taken away
+//! again if nothing came of the run.
+
+use std::fs;
+use std::os::unix::fs::lchown;
+use std::path::{Path, PathBuf};
+
+use sandbag_burner::command::User;
+use sandbag_report::write::{ACHIEVED_CSV, REPORT_HTML, RUN_JSON};
+
+use crate::messages::Messages;
+
+/// The windows of 100 ms, on request.
+pub const SHORT_CSV: &str = "achieved-100ms.csv";
+
+/// Files that a run writes there.
+const FILES: [&str; 4] = [RUN_JSON, ACHIEVED_CSV, SHORT_CSV, REPORT_HTML];
+
+/// A run directory that is there.
+pub struct RunDir {
+    path: PathBuf,
+    user: Option<User>,
+}
+
+impl RunDir {
+    /// Makes it; a disk that is full or not ours costs the files, not the
+    /// load. Under sudo what is made belongs to the calling user.
+    pub fn make(wanted: Option<PathBuf>, user: Option<User>, messages: &Messages) -> Option<Self> {
+        let named = wanted.is_some();
+        let path = wanted.unwrap_or_else(by_time);
+        let missing: Vec<PathBuf> = path
+            .ancestors()
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .take_while(|dir| !dir.exists())
+            .map(Path::to_owned)
+            .collect();
+        let made = match named {
+            true => fs::create_dir_all(&path),
+            false => fs::create_dir(&path),
+        };
+        if let Err(error) = made {
+            messages.warning(&format!(
+                "{}: {error}; the run is not written",
+                path.display()
+            ));
+            return None;
+        }
+        for dir in &missing {
+            give_to(dir, user.as_ref());
+        }
+        Some(Self { path, user })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives our files to the user behind sudo. Nobody else's: the directory
+    /// may have been there before.
+    pub fn give(&self) {
+        for name in FILES {
+            give_to(&self.path.join(name), self.user.as_ref());
+        }
+    }
+
+    /// Removes what a run that failed left, unless windows were written.
+    pub fn discard_if_empty(&self) {
+        for name in [ACHIEVED_CSV, SHORT_CSV] {
+            let path = self.path.join(name);
+            // The first line names the columns.
+            if fs::read_to_string(&path).is_ok_and(|text| text.lines().count() <= 1) {
+                let _ = fs::remove_file(path);
+            }
+        }
+        self.give();
+        // Refused if anything is left in it.
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// A file or directory of ours becomes the user's. One that was not written
+/// cannot, and a device that was written to must not.
+pub fn give_to(path: &Path, user: Option<&User>) {
+    let found = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() || meta.is_dir());
+    if let Some(user) = user.filter(|_| found) {
+        let _ = lchown(path, Some(user.uid), Some(user.gid));
+    }
+}
+
+fn by_time() -> PathBuf {
+    let now = jiff::Timestamp::now()
+        .strftime("%Y%m%dT%H%M%SZ")
+        .to_string();
+    let plain = PathBuf::from(format!("sandbag-run-{now}"));
+    // Two runs in the same second, on different CPUs.
+    match plain.exists() {
+        false => plain,
+        true => PathBuf::from(format!("sandbag-run-{now}-{}", std::process::id())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_directory_without_windows_is_discarded() {
+        let place = tempfile::tempdir().unwrap();
+        let messages = Messages::new(true, 0);
+        for (text, stays) in [("time\n", false), ("time\n1\n", true)] {
+            let wanted = place.path().join("deep/r");
+            let dir = RunDir::make(Some(wanted.clone()), None, &messages).unwrap();
+            fs::write(wanted.join(ACHIEVED_CSV), text).unwrap();
+            dir.discard_if_empty();
+            assert_eq!(wanted.exists(), stays);
+        }
+    }
+
+    #[test]
+    fn one_that_cannot_be_made_is_none() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("file");
+        fs::write(&file, "").unwrap();
+        let messages = Messages::new(true, 0);
+        assert!(RunDir::make(Some(file.join("r")), None, &messages).is_none());
+    }
+}
