@@ -116,6 +116,10 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
         windows: Vec::new(),
     };
     let code = session.all(messages)?;
+    if let (Some(code), true) = (code, session.runs.is_empty()) {
+        // Nothing was measured; why was said.
+        return Ok(code);
+    }
     let comparison = session.comparison(code.is_none());
     session.write(&comparison, messages);
     messages.say(&result::table(&comparison));

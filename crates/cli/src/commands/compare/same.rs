@@ -125,7 +125,10 @@ pub fn judge(
             };
             (
                 verdict,
-                format!("only {counted} of {wanted} pairs had the load kept for both programs"),
+                format!(
+                    "only {counted} of {wanted} pairs count: the load kept for both programs, and \
+                     both succeeded"
+                ),
             )
         }
         Some(points) => (

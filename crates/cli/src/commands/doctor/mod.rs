@@ -47,8 +47,8 @@ struct Report {
     format: u32,
     sandbag: &'static str,
     default_method: &'static str,
-    /// The default method works here.
-    works: bool,
+    /// The default method works here; absent if it could not be tried.
+    works: Option<bool>,
     methods: [Check; 3],
     probes: Vec<Check>,
     machine: Vec<Check>,
@@ -67,8 +67,9 @@ pub fn main(args: &DoctorArgs) -> Result<u8> {
         false => write!(out, "{}", text(&report))?,
     }
     Ok(match report.works {
-        true => exit::KEPT,
-        false => exit::NOT_POSSIBLE,
+        Some(true) => exit::KEPT,
+        Some(false) => exit::NOT_POSSIBLE,
+        None => exit::UNDECIDED,
     })
 }
 
@@ -133,7 +134,11 @@ fn report(
         format: FORMAT,
         sandbag: env!("CARGO_PKG_VERSION"),
         default_method: NAMES[0],
-        works: matches!(methods[0].state, State::Ok | State::Warn),
+        works: match methods[0].state {
+            State::Ok | State::Warn => Some(true),
+            State::No => Some(false),
+            State::Untried => None,
+        },
         methods,
         probes: found.checks,
         machine,
@@ -169,8 +174,9 @@ fn task_clock(found: &Found, virtual_machine: bool) -> Check {
 
 fn text(report: &Report) -> String {
     let verdict = match report.works {
-        true => "works here",
-        false => "does not work here",
+        Some(true) => "works here",
+        Some(false) => "does not work here",
+        None => "could not be tried",
     };
     [
         check::table("Methods", &report.methods),
@@ -202,7 +208,7 @@ mod tests {
         };
         let registry = Registry::at(dir.path().join("r"));
         let report = report(&root, &topology, Err(refused()), registry);
-        assert!(!report.works);
+        assert_eq!(report.works, Some(false));
         assert!(report.methods.iter().all(|c| c.state == State::No));
         assert!(report.machine.iter().any(|c| c.name == "smt"));
         let names: Vec<_> = report.probes.iter().map(|c| c.name).collect();
