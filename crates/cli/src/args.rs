@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{compare, convert, doctor, load, record, replay, runs, show};
+use crate::commands::{compare, convert, doctor, generate, load, record, replay, runs, show};
 use crate::exit;
 
 /// Puts a program under CPU conditions that you choose, gives the same
@@ -31,10 +31,13 @@ pub enum Command {
     /// Say what this machine can do, per method, by trying it
     Doctor(doctor::DoctorArgs),
     /// Hold a constant load on some CPUs
+    #[command(after_long_help = exit::HELP)]
     Load(load::LoadArgs),
     /// Replay a load profile, beside a program or alone
+    #[command(after_long_help = exit::HELP)]
     Replay(replay::ReplayArgs),
     /// Record the load of each CPU as a profile; with CMD the opposing load
+    #[command(after_long_help = exit::HELP)]
     Record(record::RecordArgs),
     /// Compare two programs under the same load
     Compare(compare::CompareArgs),
@@ -48,4 +51,7 @@ pub enum Command {
     Stop(runs::StopArgs),
     /// Undo what a killed run left
     Restore(runs::RestoreArgs),
+    /// Write man pages or shell completions
+    #[command(hide = true)]
+    Generate(generate::GenerateArgs),
 }

@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         Command::Status(args) => commands::runs::status(args),
         Command::Stop(args) => commands::runs::stop(args, &messages),
         Command::Restore(args) => commands::runs::restore(args, &messages),
+        Command::Generate(args) => commands::generate::main(args),
     };
     match outcome {
         Ok(code) => code.into(),
