@@ -18,7 +18,7 @@ use crate::child::{self, BURNER_VERB};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::layout::{Holder, Layout, Tenant};
-use crate::method::Method;
+use crate::method::{Method, wanted_share};
 
 /// Burners that one CPU has at most: beyond this, more weight than the tree
 /// can give is wanted, and that is said instead.
@@ -149,7 +149,34 @@ impl Cpu {
         groups.clamp(1, MOST_BURNERS)
     }
 
+    /// Starts another burner; one that is killed on its way into its group is
+    /// replaced as any other.
     fn add_burner(&mut self, common: &Common<'_>, journal: &mut Journal) -> Result<()> {
+        loop {
+            if let Some(burner) = self.try_burner(common, journal)? {
+                self.burners.push(burner);
+                self.weight = None;
+                return Ok(());
+            }
+            self.last_end = "before it began".to_owned();
+            self.count_restart()?;
+        }
+    }
+
+    fn count_restart(&mut self) -> Result<()> {
+        self.restarts += 1;
+        match self.restarts > MOST_RESTARTS {
+            true => Err(Error::Died {
+                what: format!("the burner of CPU {}", self.number),
+                times: self.restarts,
+                how: self.last_end.clone(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// A burner in its group, let go; `None` if it died before.
+    fn try_burner(&mut self, common: &Common<'_>, journal: &mut Journal) -> Result<Option<Burner>> {
         let (first, used) = self.slots;
         let slot = first + used;
         self.slots.1 += 1;
@@ -177,24 +204,28 @@ impl Cpu {
             cpu: self.number,
             nth,
         };
-        let holder = match common
+        let settled = common
             .layout
             .settle(journal, common.run, tenant, child.id())
-        {
+            .and_then(|holder| {
+                let opened = child::open_gate(&mut child).map_err(|cause| Error::Start {
+                    what: format!("the burner of CPU {}", self.number),
+                    cause,
+                });
+                opened.map(|()| holder)
+            });
+        let holder = match settled {
             Ok(holder) => holder,
             Err(error) => {
+                let died = child.try_wait().is_ok_and(|status| status.is_some());
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(error);
+                return if died { Ok(None) } else { Err(error) };
             }
         };
         self.writes += 1;
-        child::open_gate(&mut child).map_err(|cause| Error::Start {
-            what: format!("the burner of CPU {}", self.number),
-            cause,
-        })?;
         let last_ns = clock::process_cpu_of(child.id()).unwrap_or(0);
-        self.burners.push(Burner {
+        Ok(Some(Burner {
             child,
             holder,
             slot,
@@ -202,9 +233,7 @@ impl Cpu {
             read: None,
             last_ns,
             until: None,
-        });
-        self.weight = None;
-        Ok(())
+        }))
     }
 
     fn alive(&self) -> impl Iterator<Item = &Burner> {
@@ -376,14 +405,7 @@ impl Cpu {
             true => how.to_owned(),
             false => words,
         };
-        self.restarts += 1;
-        if self.restarts > MOST_RESTARTS {
-            return Err(Error::Died {
-                what: format!("the burner of CPU {}", self.number),
-                times: self.restarts,
-                how: self.last_end.clone(),
-            });
-        }
+        self.count_restart()?;
         self.cap = None;
         self.add_burner(common, journal)?;
         self.order_again(common);
@@ -494,13 +516,13 @@ fn competition(now: f64, level: f64, called: bool, headroom: Option<f64>, calm: 
     let Some(share) = headroom else {
         return now;
     };
-    if share < level + (1.0 - level) / 4.0 {
+    if share < (1.0 + level) / 2.0 {
         *calm = 0;
         return now * 2.0;
     }
     // The share that half the weight would leave.
     let half = share / (2.0 - share);
-    if now > 1.0 && half > (1.0 + level) / 2.0 {
+    if now > 1.0 && half > wanted_share(level) {
         *calm += 1;
         if *calm >= CALM {
             *calm = 0;
@@ -558,7 +580,7 @@ mod tests {
     fn the_estimate_grows_fast_and_shrinks_slowly() {
         let mut calm = 0;
         assert!((competition(2.0, 0.5, true, None, &mut calm) - 8.0).abs() < 1e-12);
-        assert!((competition(2.0, 0.5, false, Some(0.6), &mut calm) - 4.0).abs() < 1e-12);
+        assert!((competition(2.0, 0.5, false, Some(0.7), &mut calm) - 4.0).abs() < 1e-12);
         assert!((competition(2.0, 0.5, false, Some(0.8), &mut calm) - 2.0).abs() < 1e-12);
         let mut now = 8.0;
         for look in 1..=4 * CALM {
