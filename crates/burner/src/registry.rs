@@ -21,6 +21,9 @@ pub struct Registry {
 
 /// How long a run waits for the guardian of a dead one on its CPUs.
 const GUARDIAN_PATIENCE: Duration = Duration::from_secs(3);
+/// How long it waits for one that lives: a process that was just killed may
+/// have to finish a write to the group tree before it can die.
+const DEATH_PATIENCE: Duration = Duration::from_millis(300);
 
 /// What was found and undone of a run whose processes are all gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,13 +145,17 @@ impl Registry {
     /// # Errors
     /// [`Error::Busy`] if a live run holds one of the CPUs.
     pub fn register(&self, info: RunInfo, cpus: &CpuList) -> Result<Journal> {
-        let give_up = Instant::now() + GUARDIAN_PATIENCE;
+        let begin = Instant::now();
         loop {
             let lock = self.lock()?;
             let Some((pid, both)) = self.holder_of(cpus)? else {
                 return Journal::create(&self.dir, info);
             };
-            if is_alive(pid) || Instant::now() > give_up {
+            let patience = match is_alive(pid) {
+                true => DEATH_PATIENCE,
+                false => GUARDIAN_PATIENCE,
+            };
+            if begin.elapsed() > patience {
                 return Err(Error::Busy { pid, cpus: both });
             }
             drop(lock);

@@ -689,7 +689,7 @@ impl Run<'_> {
         self.board.set_paused(true);
         let pid = self.command.as_ref().map(|running| running.pid);
         if let (Some(pid), true) = (pid, tell_command) {
-            signal_to(pid, Signal::SIGTSTP);
+            self.stop_command(pid);
         }
         self.meter.paused_at(self.clock.run_ns(from_ns));
         // Returns when somebody continues us.
@@ -708,6 +708,20 @@ impl Run<'_> {
         if let (Some(pid), true) = (pid, tell_command) {
             signal_to(pid, Signal::SIGCONT);
         }
+    }
+
+    /// Asks the command to stop, and makes it if it does not: the kernel
+    /// drops SIGTSTP where no shell could continue the process group.
+    fn stop_command(&self, pid: u32) {
+        signal_to(pid, Signal::SIGTSTP);
+        for _ in 0..20 {
+            let stat = Process::new(self.root, pid).stat();
+            if stat.map_or(true, |stat| stat.state == 'T') {
+                return;
+            }
+            clock::sleep_until(clock::monotonic() + BOUNDARY_NS / 20);
+        }
+        signal_to(pid, Signal::SIGSTOP);
     }
 
     /// Notes the kernel's counters.
