@@ -102,6 +102,12 @@ fn current_loads(run: &RunInfo) -> Result<Vec<(u32, f64)>> {
     Ok(loads.into_iter().collect())
 }
 
+/// With a command the first signal is passed on to it; one that has not ended
+/// by then is left behind by a second.
+const GRACE: Duration = Duration::from_secs(3);
+/// After this a run is said to go on.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// `sandbag stop`.
 pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
     let registry = Registry::open()?;
@@ -111,19 +117,29 @@ pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
         Some(pid) if runs.iter().any(|run| run.pid == pid) => vec![pid],
         Some(pid) => bail!("no run has process id {pid} (see sandbag status)"),
     };
-    for pid in &wanted {
-        // Twice: with a command the first is passed on to it.
-        for _ in 0..2 {
+    let ask = |pids: &[u32]| {
+        for pid in pids {
             // SAFETY: a signal to a process that holds a journal of ours.
             unsafe { libc::kill(pid.cast_signed(), libc::SIGTERM) };
+            messages.detail(&format!("asked {pid} to end"));
         }
-        messages.detail(&format!("asked {pid} to end"));
-    }
-    let give_up = Instant::now() + Duration::from_secs(10);
-    while Instant::now() < give_up {
-        let alive = registry.runs()?;
-        if !alive.iter().any(|run| wanted.contains(&run.pid)) {
+    };
+    ask(&wanted);
+    let begin = Instant::now();
+    let mut again = false;
+    while begin.elapsed() < PATIENCE {
+        let alive: Vec<u32> = registry.runs()?.iter().map(|run| run.pid).collect();
+        let alive: Vec<u32> = wanted
+            .iter()
+            .copied()
+            .filter(|pid| alive.contains(pid))
+            .collect();
+        if alive.is_empty() {
             return Ok(exit::KEPT);
+        }
+        if !again && begin.elapsed() > GRACE {
+            again = true;
+            ask(&alive);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
