@@ -76,7 +76,7 @@ fn told(error: &anyhow::Error) -> String {
         }
     }
     match reshape::option_against(error) {
-        Some(option) => format!("{text} ({option})"),
+        Some(option) => format!("{text} (option {option})"),
         None => text,
     }
 }

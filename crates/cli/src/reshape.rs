@@ -4,13 +4,14 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use sandbag_kernel::topology::Topology;
 use sandbag_profile::{
-    BoxSteps, Error, Fault, Format, Gaps, MapRule, Place, ReadOptions, Result, Source, Summary,
-    algebra,
+    BoxSteps, Error, Fault, Format, Gaps, Header, MapRule, Place, ReadOptions, Result, Source,
+    Step, Steps, Summary, algebra,
 };
 
 use crate::units::{self, Cpus, nanos};
@@ -103,13 +104,43 @@ pub fn source(path: &Path) -> Result<Source> {
 }
 
 impl Reshape {
-    /// The profile as a stream, reshaped; once per pass. `gaps` is what
-    /// happens to unknown loads where the user did not say.
+    /// The profile as a stream, reshaped, on the CPUs that were asked for;
+    /// once per pass.
     ///
     /// # Errors
-    /// What is wrong with the profile, with its file; or an operation that
-    /// cannot be done.
-    pub fn open(&self, source: &Source, gaps: Gaps) -> Result<BoxSteps> {
+    /// What is wrong with the profile, or an operation that cannot be done;
+    /// always with the file, also while it is read.
+    pub fn open(&self, source: &Source, topology: &Topology) -> Result<BoxSteps> {
+        let opened = self
+            .read(source, Gaps::Keep)
+            .and_then(|steps| match self.target(topology) {
+                None => Ok(steps),
+                Some(target) => algebra::map_cpus(steps, self.map, &target),
+            });
+        named(opened, source)
+    }
+
+    /// The same for a profile that is to be held here: what names CPUs that
+    /// are not online is laid on those that are, and unknown loads are an
+    /// error.
+    ///
+    /// # Errors
+    /// As [`Reshape::open`].
+    pub fn open_for_here(&self, source: &Source, topology: &Topology) -> Result<BoxSteps> {
+        let here = |cpu: &u32| topology.online.contains(*cpu);
+        let opened = self.read(source, Gaps::Error).and_then(|steps| {
+            let target = match self.target(topology) {
+                None if steps.header().cpus.iter().all(here) => return Ok(steps),
+                None => topology.online.iter().collect(),
+                Some(target) => target,
+            };
+            algebra::map_cpus(steps, self.map, &target)
+        });
+        named(opened, source)
+    }
+
+    /// `gaps` is what happens to unknown loads where the user did not say.
+    fn read(&self, source: &Source, gaps: Gaps) -> Result<BoxSteps> {
         let options = ReadOptions {
             gaps: self.gaps.unwrap_or(gaps),
             steal_as_load: self.steal == Steal::Load,
@@ -131,32 +162,6 @@ impl Reshape {
         Ok(steps)
     }
 
-    /// The profile on the CPUs that were asked for; as it is where none were.
-    ///
-    /// # Errors
-    /// The profile is for more CPUs and there is no rule.
-    pub fn lay(&self, steps: BoxSteps, topology: &Topology) -> Result<BoxSteps> {
-        match self.target(topology) {
-            None => Ok(steps),
-            Some(target) => algebra::map_cpus(steps, self.map, &target),
-        }
-    }
-
-    /// The profile on the CPUs on which it is to be held; what names CPUs that
-    /// are not online is laid on those that are.
-    ///
-    /// # Errors
-    /// The profile is for more CPUs and there is no rule.
-    pub fn fit(&self, steps: BoxSteps, topology: &Topology) -> Result<BoxSteps> {
-        let here = |cpu: &u32| topology.online.contains(*cpu);
-        let target = match self.target(topology) {
-            None if steps.header().cpus.iter().all(here) => return Ok(steps),
-            None => topology.online.iter().collect(),
-            Some(target) => target,
-        };
-        algebra::map_cpus(steps, self.map, &target)
-    }
-
     fn target(&self, topology: &Topology) -> Option<Vec<u32>> {
         match (&self.cpus, self.map) {
             (Some(cpus), _) => Some(cpus.on(topology).iter().collect()),
@@ -166,13 +171,38 @@ impl Reshape {
     }
 }
 
-/// The error with the name of its file, where it has none yet.
-pub fn in_file(mut error: Error, source: &Source) -> Error {
+/// A profile whose errors name its file, also those of operations on it.
+struct Named {
+    inner: BoxSteps,
+    file: Arc<str>,
+}
+
+fn named(opened: Result<BoxSteps>, source: &Source) -> Result<BoxSteps> {
+    let file = Arc::clone(source.name());
+    match opened {
+        Ok(inner) => Ok(Box::new(Named { inner, file })),
+        Err(error) => Err(in_file(error, &file)),
+    }
+}
+
+fn in_file(mut error: Error, file: &Arc<str>) -> Error {
     error.place.get_or_insert_with(|| Place {
-        file: source.name().clone(),
+        file: Arc::clone(file),
         line: None,
     });
     error
+}
+
+impl Steps for Named {
+    fn header(&self) -> &Header {
+        self.inner.header()
+    }
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        self.inner.next_step().map_err(|e| in_file(e, &self.file))
+    }
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
+    }
 }
 
 /// The option that mends a fault of a profile; the profile itself knows of no

@@ -10,13 +10,11 @@ use anyhow::Result;
 use clap::Args;
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
-use sandbag_profile::{
-    BoxSteps, ExportReport, Fault, Format, Gaps, export, export_simgrid, summarise,
-};
+use sandbag_profile::{BoxSteps, ExportReport, Fault, Format, export, export_simgrid, summarise};
 
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
-use crate::reshape::{self, Reshape, describe, in_file};
+use crate::reshape::{self, Reshape, describe};
 
 /// Turn a load profile of any known format into any other
 #[derive(Debug, Args)]
@@ -56,12 +54,9 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     refuse_same_file(&args.input, &args.output)?;
     let source = reshape::source(&args.input)?;
     let topology = Topology::read(&Root::default())?;
-    let open = || -> sandbag_profile::Result<BoxSteps> {
-        let steps = args.reshape.open(&source, Gaps::Keep)?;
-        args.reshape.lay(steps, &topology)
-    };
+    let open = || args.reshape.open(&source, &topology);
     // To its end before OUT is touched: a bad profile costs nobody a file.
-    let mut first = open().map_err(|error| in_file(error, &source))?;
+    let mut first = open()?;
     let format = first.header().format;
     let summary = summarise(&mut *first)?;
     messages.say(&describe(source.name(), format, &summary));

@@ -8,11 +8,11 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
-use sandbag_profile::{Gaps, Source, algebra};
+use sandbag_profile::{Source, algebra};
 
 use crate::messages::Messages;
 use crate::program;
-use crate::reshape::{self, Reshape, describe, in_file};
+use crate::reshape::{self, Reshape, describe};
 use crate::run::options::RunOptions;
 use crate::run::{self, Load};
 
@@ -60,12 +60,7 @@ pub fn prepare(source: Arc<Source>, reshape: &Reshape, repeat: bool) -> Result<(
     let topology = Topology::read(&Root::default())?;
     let open = {
         let reshape = reshape.clone();
-        move |source: &Source| {
-            let fitted = reshape
-                .open(source, Gaps::Error)
-                .and_then(|steps| reshape.fit(steps, &topology));
-            fitted.map_err(|error| in_file(error, source))
-        }
+        move |source: &Source| reshape.open_for_here(source, &topology)
     };
     let mut first = open(&source)?;
     let format = first.header().format;

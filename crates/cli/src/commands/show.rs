@@ -11,13 +11,13 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
-use sandbag_profile::{BoxSteps, CpuSummary, Gaps, Header, Summary, summarise};
+use sandbag_profile::{CpuSummary, Header, Summary, summarise};
 use sandbag_report::write::{ACHIEVED_CSV, RUN_JSON};
 use sandbag_report::{plot_profile, plot_run, read_run, terminal};
 
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
-use crate::reshape::{self, Reshape, describe, in_file};
+use crate::reshape::{self, Reshape, describe};
 
 /// Show a load profile, or what a run got
 #[derive(Debug, Args)]
@@ -91,12 +91,7 @@ fn run(path: &Path, messages: &Messages) -> Result<String> {
 fn profile(args: &ShowArgs, messages: &Messages) -> Result<String> {
     let source = reshape::source(&args.file)?;
     let topology = Topology::read(&Root::default())?;
-    let open = || -> sandbag_profile::Result<BoxSteps> {
-        let steps = args.reshape.open(&source, Gaps::Keep)?;
-        args.reshape
-            .lay(steps, &topology)
-            .map_err(|error| in_file(error, &source))
-    };
+    let open = || args.reshape.open(&source, &topology);
     let mut first = open()?;
     let header = first.header().clone();
     let summary = summarise(&mut *first)?;
