@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One run of the binary in a directory of its own.
+
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use assert_cmd::assert::Assert;
+use tempfile::TempDir;
+
+/// An empty directory in which the binary runs.
+pub struct Dir(TempDir);
+
+impl Dir {
+    pub fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Writes a file.
+    pub fn with(self, name: &str, content: impl AsRef<[u8]>) -> Self {
+        std::fs::write(self.path().join(name), content).unwrap();
+        self
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path().join(name)).unwrap()
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::cargo_bin("sandbag").unwrap();
+        command.current_dir(self.path()).args(arguments);
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Assert {
+        self.command(arguments).assert()
+    }
+}
+
+/// A recording of the profile crate's tests.
+pub fn fixture(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../profile/tests/fixtures")
+        .join(name);
+    path.to_str().unwrap().to_owned()
+}

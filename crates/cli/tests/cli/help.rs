@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Help, version, man pages and completions.
+
+use std::process::{Command, Stdio};
+
+use crate::dir::Dir;
+use predicates::prelude::*;
+use predicates::str::contains;
+
+#[test]
+fn help_names_the_exit_codes() {
+    let codes = || contains("3 missed").and(contains("127 CMD not found"));
+    let dir = Dir::new();
+    dir.run(&["--help"]).success().stdout(codes());
+    for command in ["load", "replay", "record"] {
+        dir.run(&[command, "--help"]).success().stdout(codes());
+    }
+}
+
+#[test]
+fn version() {
+    Dir::new()
+        .run(&["--version"])
+        .success()
+        .stdout(format!("sandbag {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn wrong_usage_is_2_and_says_where_to_look() {
+    let dir = Dir::new();
+    for arguments in [&[][..], &["no-such-command"], &["load"], &["--nonsense"]] {
+        dir.run(arguments).code(2).stderr(contains("--help"));
+    }
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        Dir::new()
+            .run(&["generate", "completions", shell])
+            .success()
+            .stdout(contains("replay").and(contains("convert")));
+    }
+}
+
+#[test]
+fn man_pages_name_options_and_exit_codes() {
+    let dir = Dir::new();
+    dir.run(&["generate", "man", "man"]).success();
+    assert_eq!(dir.names(), ["man"]);
+    let page = |name: &str| dir.read(&format!("man/{name}.1"));
+    let main = page("sandbag");
+    assert!(main.contains(".TH sandbag 1") && main.contains("sandbag\\-replay"));
+    let replay = page("sandbag-replay");
+    assert!(replay.contains(".SH \"EXIT STATUS\"") && replay.contains("127 CMD not found"));
+    assert!(replay.contains("\\-\\-tolerance"));
+    assert!(!dir.path().join("man/sandbag-generate.1").exists());
+}
+
+/// As a reader sees them; groff says of its own accord what is wrong.
+#[test]
+fn man_pages_render_without_complaint() {
+    let dir = Dir::new();
+    dir.run(&["generate", "man", "."]).success();
+    for name in dir.names() {
+        let rendered = Command::new("groff")
+            .args(["-man", "-Tutf8", "-ww", &name])
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("groff, of Debian's groff-base");
+        let complaints = String::from_utf8_lossy(&rendered.stderr);
+        assert!(complaints.is_empty(), "{name}: {complaints}");
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The binary as a user meets it, without root: what it says and what it
+//! exits with. Runs that change the machine are tested in `machine-tests`.
+
+mod bad_input;
+mod dir;
+mod help;
+mod profiles;

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `convert` and `show`: every format in, every format out.
+
+use crate::dir::{Dir, fixture};
+use predicates::prelude::*;
+use predicates::str::{contains, starts_with};
+
+const FIXTURES: [(&str, &str); 8] = [
+    ("two_cpus.u.json", "sadf-json"),
+    ("two_cpus.uall.json", "sadf-json"),
+    ("two_cpus.uall.csv", "sadf-csv"),
+    ("two_cpus.epoch.csv", "sadf-csv"),
+    ("two_cpus.local.csv", "sadf-csv"),
+    ("two_cpus.sar.txt", "sar"),
+    ("two_cpus.iso.sar.txt", "sar"),
+    ("two_cpus.procstat.txt", "procstat"),
+];
+
+const DAY: &str = "# sandbag profile 1\ntime,cpu0,cpu1\n0,50,12\n2,80,\n5,end\n";
+
+#[test]
+fn what_was_converted_converts_to_itself() {
+    for (name, format) in FIXTURES {
+        let dir = Dir::new();
+        dir.run(&["convert", &fixture(name), "-o", "a.csv"])
+            .success()
+            .stdout("")
+            .stderr(contains(format!("({format}): CPUs 0,1")));
+        dir.run(&["convert", "a.csv", "-o", "b.csv"]).success();
+        assert_eq!(dir.read("a.csv"), dir.read("b.csv"), "{name}");
+    }
+}
+
+#[test]
+fn unknown_loads_stay_unknown_unless_something_else_is_said() {
+    let dir = Dir::new().with("day.csv", DAY);
+    let convert = |options: &[&str]| {
+        let arguments = [&["convert", "day.csv", "-o", "-"], options].concat();
+        let output = dir.run(&arguments).success().get_output().stdout.clone();
+        String::from_utf8(output).unwrap()
+    };
+    assert_eq!(convert(&[]), DAY);
+    assert_eq!(convert(&["--gaps", "hold"]), DAY.replace("80,", "80,12"));
+    assert_eq!(
+        convert(&["--gaps", "cut"]),
+        DAY.replace("2,80,\n5,end", "2,end")
+    );
+}
+
+#[test]
+fn a_profile_is_reshaped_on_the_way() {
+    let dir = Dir::new().with("day.csv", DAY);
+    dir.run(&[
+        "convert",
+        "day.csv",
+        "-o",
+        "-",
+        "--cut",
+        "..2s",
+        "--scale-time",
+        "2",
+        "--scale-load",
+        "0.5",
+    ])
+    .success()
+    .stdout("# sandbag profile 1\ntime,cpu0,cpu1\n0,25,6\n4,end\n");
+}
+
+#[test]
+fn krash_and_back_says_what_was_lost() {
+    let dir = Dir::new().with("day.csv", DAY.replace("50", "50.4"));
+    dir.run(&["convert", "day.csv", "-o", "day.krash"])
+        .success()
+        .stderr(contains("whole percents, by up to 0.40").and(contains("written as 0")));
+    dir.run(&["convert", "day.krash", "-o", "-"])
+        .success()
+        .stderr(contains("(krash)"))
+        .stdout("# sandbag profile 1\ntime,cpu0,cpu1\n0,50,12\n2,80,0\n5,end\n");
+}
+
+#[test]
+fn simgrid_takes_a_file_per_cpu() {
+    let dir = Dir::new().with("day.csv", DAY);
+    dir.run(&["convert", "day.csv", "-o", "day.simgrid"])
+        .success()
+        .stderr(contains("wrote day.cpu0.simgrid").and(contains("a trace has no end")));
+    assert_eq!(
+        dir.names(),
+        ["day.cpu0.simgrid", "day.cpu1.simgrid", "day.csv"]
+    );
+    assert!(
+        dir.read("day.cpu0.simgrid")
+            .contains("\n0 0.5\n2 0.2\n5 1\n")
+    );
+}
+
+#[test]
+fn standard_input_and_output() {
+    let dir = Dir::new();
+    dir.command(&["convert", "-", "-o", "-"])
+        .write_stdin(DAY)
+        .assert()
+        .success()
+        .stdout(DAY)
+        .stderr(starts_with("standard input (native)"));
+    dir.command(&["-q", "show", "-"])
+        .write_stdin(DAY)
+        .assert()
+        .success()
+        .stderr("")
+        .stdout(contains("cpu 1 100"));
+}
+
+#[test]
+fn a_reader_who_goes_away_is_no_error() {
+    let dir = Dir::new();
+    let binary = assert_cmd::cargo::cargo_bin("sandbag");
+    for arguments in ["show", "convert -o -"] {
+        let script = format!(
+            "{{ {} -q {arguments} {}; echo $? >code; }} | true",
+            binary.display(),
+            fixture("two_cpus.u.json")
+        );
+        let status = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .current_dir(dir.path())
+            .status()
+            .unwrap();
+        assert!(status.success());
+        assert_eq!(dir.read("code"), "0\n", "{arguments}");
+    }
+}
+
+#[test]
+fn what_was_recorded_can_be_shown() {
+    let dir = Dir::new();
+    dir.run(&["record", "-d", "300ms", "-i", "100ms", "-o", "now.csv"])
+        .success()
+        .stdout("")
+        .stderr(contains("now.csv: load of CPUs").and(contains("of one CPU")));
+    dir.run(&["show", "now.csv"])
+        .success()
+        .stdout(contains("now.csv (native)").and(contains("recorded on ")));
+    dir.run(&["record", "-d", "200ms", "-i", "100ms", "-o", "-"])
+        .success()
+        .stdout(starts_with("# sandbag profile 1\n").and(contains(",end\n")));
+    dir.run(&["-q", "record", "-d", "200ms", "-i", "100ms"])
+        .success()
+        .stderr("");
+    let names = dir.names();
+    assert!(
+        names.iter().any(|n| n.starts_with("sandbag-load-")),
+        "{names:?}"
+    );
+}
