@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Help, version, man pages and completions.
 
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use crate::dir::Dir;
@@ -67,8 +68,15 @@ fn man_pages_render_without_complaint() {
             .args(["-man", "-Tutf8", "-ww", &name])
             .current_dir(dir.path())
             .stdin(Stdio::null())
-            .output()
-            .expect("groff, of Debian's groff-base");
+            .output();
+        let Ok(rendered) = rendered else {
+            // Not a macro: those are heard only when a test fails.
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped man_pages_render_without_complaint: no groff (Debian: groff-base)"
+            );
+            return;
+        };
         let complaints = String::from_utf8_lossy(&rendered.stderr);
         assert!(complaints.is_empty(), "{name}: {complaints}");
     }
