@@ -26,9 +26,10 @@ build: ## Build the static binary
 EXAMPLE := examples/database-and-compiler.json
 run: build ## Replay a real recorded load beside a busy program (root, 30 s)
 	@echo "Replaying $(EXAMPLE): a database server on CPU 0 and a compiler on CPU 1,"
-	@echo "recorded for 150 s with sysstat, here in 30 s, beside a program that keeps"
+	@echo "recorded for 150 s with sysstat, here in 30 s and scaled to four fifths (the compiler"
+	@echo "took 100 % at times), in pieces of 500 ms, beside a program that keeps"
 	@echo "every CPU busy."
-	$(SANDBAG) replay $(EXAMPLE) --scale-time 0.2 --resample 500ms --progress \
+	$(SANDBAG) replay $(EXAMPLE) --scale-time 0.2 --resample 500ms --scale-load 0.8 --progress \
 	    $$(test "$$(nproc)" -ge 2 && echo --cpus 0,1 || echo --map mean) \
 	    --out sandbag-run-example -- examples/busy.sh 30
 
