@@ -50,6 +50,12 @@ pub fn find(sandbag: &Path) -> Vec<(Pid, Role)> {
     found
 }
 
+/// Whether a process still runs a program: it is there and no zombie.
+#[must_use]
+pub fn runs(pid: Pid) -> bool {
+    fs::read_link(format!("/proc/{pid}/exe")).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +74,6 @@ mod tests {
         let me = std::env::current_exe().unwrap();
         assert!(find(&me).contains(&(Pid::this(), Role::Supervisor)));
         assert!(find(Path::new("/nonexistent")).is_empty());
+        assert!(runs(Pid::this()) && !runs(Pid::from_raw(i32::MAX)));
     }
 }

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Running a command: its exit code, its streams, what becomes of it.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::Stdio;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sandbag_machine_tests::case::Case;
+
+use crate::cases;
+use crate::place::{Place, finish, lives, lives_at_home, pid_of, root, wait_for};
+
+pub const CASES: &[Case] = cases![root;
+    the_exit_code_is_the_command_s,
+    a_time_limit_is_124_and_ends_a_command_that_will_not,
+    a_burner_that_is_killed_again_and_again_is_our_failure,
+    input_and_output_pass_through,
+    an_argument_need_not_be_text,
+    what_the_command_leaves_running_goes_back_to_its_group,
+    the_command_lives_on_if_sandbag_is_killed,
+    the_command_is_killed_with_sandbag_if_that_was_asked,
+    only_pin_confines_the_command,
+    strict_tells_that_the_load_was_missed,
+    a_start_at_a_given_time_is_kept,
+    a_profile_that_ends_first_ends_the_load_and_is_told,
+    no_settle_starts_at_once,
+];
+
+/// Short runs whose load does not matter.
+const QUICK: &str = "load 20 --no-settle --no-out -q";
+
+fn the_exit_code_is_the_command_s() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    for (script, code) in [
+        ("exit 0", 0),
+        ("exit 7", 7),
+        ("exit 255", 255),
+        ("kill -KILL $$", 137),
+        ("kill -TERM $$", 143),
+        ("kill -SEGV $$", 139),
+    ] {
+        place.script(QUICK, script)?.expect(code)?;
+    }
+    place
+        .script("load 20 --no-settle --out r -q", "kill -KILL $$")?
+        .expect(137)?;
+    let command = place.record("r")?.command.context("no command")?;
+    ensure!(
+        (command.exit_code, command.signal) == (None, Some(9)),
+        "{command:?}"
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_time_limit_is_124_and_ends_a_command_that_will_not() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let quick = format!("{QUICK} --timeout 300ms");
+    place.script(&quick, "exec sleep 1000")?.expect(124)?;
+    // SIGKILL comes 5 s later.
+    let begin = Instant::now();
+    place
+        .script(&quick, "trap '' TERM; while :; do sleep 0.1; done")?
+        .expect(124)?;
+    ensure!(begin.elapsed() > Duration::from_secs(5), "killed too early");
+    place.run("load 20 --timeout 300ms --no-out")?.expect(124)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_burner_that_is_killed_again_and_again_is_our_failure() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start_script(
+        "load 20 --cpus 0 --no-settle --no-out",
+        "echo $$ > pid; exec sleep 1000 >/dev/null 2>&1",
+    )?;
+    let command = Pid::from_raw(place.written("pid")?.parse()?);
+    let mut last = None;
+    for _ in 0..4 {
+        let burner = wait_for("another burner", || {
+            place
+                .burners(1)
+                .ok()?
+                .into_iter()
+                .find(|b| Some(*b) != last)
+        })?;
+        // Time to begin.
+        std::thread::sleep(Duration::from_millis(150));
+        kill(burner, Signal::SIGKILL)?;
+        last = Some(burner);
+    }
+    finish(run)?
+        .expect(125)?
+        .says(&["the burner of CPU 0", "signal 9", "started again"])?;
+    lives_at_home(command)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn input_and_output_pass_through() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut run = place
+        .sandbag(
+            QUICK
+                .split_whitespace()
+                .chain(["--", "sh", "-c", "cat; echo to stderr >&2"]),
+        )
+        .stdin(Stdio::piped())
+        .spawn()?;
+    let mut input = run.stdin.take().context("no stdin")?;
+    input.write_all(b"line 1\nline 2")?;
+    drop(input);
+    let ended = finish(run)?.expect(0)?;
+    ensure!(ended.out == "line 1\nline 2", "{ended:?}");
+    ensure!(ended.err == "to stderr\n", "{ended:?}");
+    // The reader goes away: the command dies of it, as it would alone.
+    let pipe = format!(
+        "{} {QUICK} -- yes | head -n 1; echo ${{PIPESTATUS[0]}}",
+        place.sandbag.display()
+    );
+    let ended = finish(place.program("bash", ["-c", &pipe]).spawn()?)?.expect(0)?;
+    ensure!(ended.out == "y\n141\n", "{ended:?}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn an_argument_need_not_be_text() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let words = "load 20 --no-settle --out r -q -- printf %s".split_whitespace();
+    let words = words.map(OsStr::new).chain([OsStr::from_bytes(b"a\xffb")]);
+    let ended = finish(place.sandbag(words).spawn()?)?.expect(0)?;
+    ensure!(ended.out == "a\u{fffd}b", "{ended:?}");
+    place.record("r")?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn what_the_command_leaves_running_goes_back_to_its_group() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    place
+        .script(QUICK, "sleep 1000 >/dev/null 2>&1 & echo $! > pid")?
+        .expect(0)?;
+    let pid = Pid::from_raw(place.written("pid")?.parse()?);
+    lives_at_home(pid)?;
+    place.as_before()?;
+    Ok(())
+}
+
+/// A run with a command that is killed when the command runs; the command.
+fn killed_beside_its_command(place: &Place, options: &str) -> anyhow::Result<Pid> {
+    let run = place.start_script(
+        &format!("{QUICK} {options}"),
+        "sleep 1000 & echo $! > child; echo $$ > pid; exec sleep 1000",
+    )?;
+    let pid = Pid::from_raw(place.written("pid")?.parse()?);
+    place.burners(1)?;
+    kill(pid_of(&run), Signal::SIGKILL)?;
+    // Not `finish`: the command holds our pipes for as long as it lives.
+    let mut run = run;
+    run.wait()?;
+    Ok(pid)
+}
+
+fn the_command_lives_on_if_sandbag_is_killed() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let pid = killed_beside_its_command(&place, "")?;
+    place.as_before()?;
+    let child = Pid::from_raw(place.written("child")?.parse()?);
+    lives_at_home(pid)?;
+    lives_at_home(child)?;
+    Ok(())
+}
+
+fn the_command_is_killed_with_sandbag_if_that_was_asked() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let pid = killed_beside_its_command(&place, "--kill")?;
+    place.as_before()?;
+    let child = Pid::from_raw(place.written("child")?.parse()?);
+    ensure!(!lives(pid) && !lives(child), "the command lives on");
+    Ok(())
+}
+
+fn only_pin_confines_the_command() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let allowed = |options: &str| -> anyhow::Result<String> {
+        let script = "grep Cpus_allowed_list /proc/self/status";
+        let ended = place.script(&format!("{QUICK} {options}"), script)?;
+        Ok(ended.expect(0)?.out)
+    };
+    let all = finish(
+        place
+            .program("grep", ["Cpus_allowed_list", "/proc/self/status"])
+            .spawn()?,
+    )?
+    .out;
+    ensure!(allowed("")? == all, "confined without --pin");
+    ensure!(
+        allowed("--supervisor-cpu 0")? == all,
+        "confined to the supervisor's CPU"
+    );
+    ensure!(allowed("--pin 0")?.trim().ends_with("\t0"), "not pinned");
+    place.as_before()?;
+    Ok(())
+}
+
+fn strict_tells_that_the_load_was_missed() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    // Nothing is kept to the nanosecond.
+    let options = "load 20 --cpus 0 --no-out -q --tolerance 0.00001,0.00001";
+    place.script(options, "sleep 2.2")?.expect(0)?;
+    let strict = format!("{options} --strict");
+    let ended = place.script(&strict, "sleep 2.2")?;
+    ensure!([3, 4].contains(&ended.code()), "{ended:?}");
+    place.script(&strict, "sleep 0.1; exit 6")?.expect(6)?;
+    let ended = place.run(&format!("{options} -d 2s"))?;
+    ensure!([3, 4].contains(&ended.code()), "{ended:?}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_start_at_a_given_time_is_kept() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let at = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() + 4.0;
+    let ended = place
+        .script(&format!("load 20 --no-out -q --at @{at:.3}"), "date +%s.%N")?
+        .expect(0)?;
+    let late = ended.out.trim().parse::<f64>()? - at;
+    ensure!((0.0..1.0).contains(&late), "{late} s after the time given");
+    place.run("load 20 --no-out --at @1000 -d 1s")?.expect(2)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_profile_that_ends_first_ends_the_load_and_is_told() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    place
+        .script("load 50 --cpus 0 -d 1s --out r", "sleep 3")?
+        .expect(0)?;
+    let record = place.record("r")?;
+    ensure!(
+        record.warns("before the command"),
+        "not told: {:?}",
+        record.warnings
+    );
+    let command = record.command.context("no command")?;
+    ensure!(command.wall_s > 2.9, "{command:?}");
+    let got = record.cpus[0].got_pct;
+    ensure!(
+        (got - 50.0).abs() < 5.0,
+        "{got} % in the second of the load"
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+fn no_settle_starts_at_once() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let started = |options: &str| -> anyhow::Result<Duration> {
+        let begin = Instant::now();
+        place.script(options, "true")?.expect(0)?;
+        Ok(begin.elapsed())
+    };
+    let least = |options| -> anyhow::Result<Duration> {
+        let all: anyhow::Result<Vec<_>> = (0..3).map(|_| started(options)).collect();
+        all?.into_iter().min().context("none")
+    };
+    let (at_once, settled) = (
+        least("load 20 --no-out -q --no-settle")?,
+        least("load 20 --no-out -q")?,
+    );
+    ensure!(at_once < settled, "{at_once:?}, settled {settled:?}");
+    place.as_before()?;
+    Ok(())
+}

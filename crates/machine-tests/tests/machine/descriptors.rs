@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What our processes and the command inherit: nothing that is not theirs.
+
+use std::fs;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::Stdio;
+
+use anyhow::ensure;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sandbag_machine_tests::case::Case;
+use sandbag_machine_tests::ours::Role;
+
+use crate::cases;
+use crate::place::{Place, finish, pid_of, root, text_of};
+
+pub const CASES: &[Case] = cases![root;
+    the_command_gets_no_descriptor_and_no_signal_mask_of_ours,
+    our_processes_hold_nothing_of_the_caller_s,
+    output_that_nobody_reads_is_no_reason_to_fail,
+    closed_standard_streams_are_no_reason_to_fail,
+];
+
+fn the_command_gets_no_descriptor_and_no_signal_mask_of_ours() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    // Without the numbers of pipes, which are others each time.
+    let script = "for f in /proc/$$/fd/*; do readlink $f || echo gone; done | sed 's/\\[.*//'; \
+                  grep -E '^Sig(Blk|Ign)' /proc/self/status";
+    let alone = finish(place.program("sh", ["-c", script]).spawn()?)?.expect(0)?;
+    let beside = place
+        .script("load 20 --no-settle --out r -q --windows 100ms", script)?
+        .expect(0)?;
+    ensure!(
+        alone.out == beside.out,
+        "alone it has {}, beside a load {}",
+        alone.out,
+        beside.out
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+fn links(pid: Pid) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten();
+    let links = entries
+        .flatten()
+        .filter_map(|e| fs::read_link(e.path()).ok());
+    links.map(|link| link.display().to_string()).collect()
+}
+
+/// Somebody who waits for the end of a pipe that we inherited, as build tools
+/// do, must not wait for our guardian.
+fn our_processes_hold_nothing_of_the_caller_s() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let (read, write) = nix::unistd::pipe()?;
+    fcntl(&write, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    let pipe = fs::read_link(format!("/proc/self/fd/{}", read.as_raw_fd()))?;
+    let pipe = pipe.display().to_string();
+    let run = place.start("load 20 --cpus 0 --out r -q")?;
+    let burners = place.burners(1)?;
+    // Their descriptors are settled once they are at work.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    ensure!(links(pid_of(&run)).contains(&pipe), "the test is wrong");
+    for pid in burners.into_iter().chain(place.ours(Role::Guardian)) {
+        let held = links(pid);
+        ensure!(
+            !held.contains(&pipe),
+            "{pid} holds the caller's pipe: {held:?}"
+        );
+        let files = held.iter().filter(|link| link.contains("achieved"));
+        ensure!(files.count() == 0, "{pid} holds our files: {held:?}");
+    }
+    kill(pid_of(&run), Signal::SIGTERM)?;
+    finish(run)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn output_that_nobody_reads_is_no_reason_to_fail() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut run = place
+        .sandbag(
+            "load 20 -v --json=- --out r -- sh -c"
+                .split_whitespace()
+                .chain(["sleep 1.2; exit 3"]),
+        )
+        .spawn()?;
+    drop(run.stdout.take());
+    drop(run.stderr.take());
+    finish(run)?.expect(3)?;
+    place.record("r")?;
+    let mut run = place.start("load 20 -v --json=- -d 1200ms --out s")?;
+    drop(run.stdout.take());
+    drop(run.stderr.take());
+    let code = finish(run)?.code();
+    ensure!([0, 3, 4].contains(&code), "exit code {code}");
+    place.record("s")?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn closed_standard_streams_are_no_reason_to_fail() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut command = place.sandbag("load 20 -v -d 1200ms --cpus 0 --out r".split_whitespace());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    // SAFETY: close is async-signal-safe; these are the child's own.
+    unsafe {
+        command.pre_exec(|| {
+            for fd in 0..3 {
+                let _ = nix::unistd::close(fd);
+            }
+            Ok(())
+        });
+    }
+    let code = finish(command.spawn()?)?.code();
+    ensure!([0, 3, 4].contains(&code), "exit code {code}");
+    let record = place.record("r")?;
+    let got = record.cpus[0].got_pct;
+    ensure!((got - 20.0).abs() < 5.0, "got {got} %");
+    ensure!(
+        text_of(place.path("r/achieved.csv"))?.lines().count() > 1,
+        "no rows"
+    );
+    place.as_before()?;
+    Ok(())
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What goes wrong around a run: the load goes on, the loss is said.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::signal::{Signal, kill};
+use sandbag_machine_tests::case::Case;
+
+use crate::cases;
+use crate::place::{Place, disposable, finish, lives, pid_of, root};
+
+pub const CASES: &[Case] = cases![root;
+    a_run_directory_that_vanishes_costs_the_files_only,
+    a_run_directory_that_cannot_be_made_costs_the_files_only,
+    a_thousand_processes_beside_the_load,
+    a_fork_storm_at_the_end_is_moved_out,
+    a_fork_storm_at_the_end_is_killed_with_kill,
+];
+
+pub const SPOILING: &[Case] = cases![disposable; a_full_disk_costs_the_files_only];
+
+pub const OFFLINE: &[Case] = cases![hotplug; a_cpu_that_goes_offline_is_a_hole_the_others_go_on];
+
+/// The load was held and the files' loss was said.
+fn lost_files_only(place: &Place, out: &str) -> anyhow::Result<()> {
+    let json = place.path("r.json");
+    let words = format!(
+        "load 30 --cpus 0 -d 3s --out {out} --json={}",
+        json.display()
+    );
+    let ended = finish(place.start(&words)?)?;
+    ensure!([0, 4].contains(&ended.code()), "{ended:?}");
+    ensure!(ended.err.contains(out), "the loss was not said: {ended:?}");
+    let text = fs::read_to_string(json)?;
+    let record: serde_json::Value = serde_json::from_str(&text)?;
+    let got = record["cpus"][0]["got_pct"].as_f64().context("no figure")?;
+    ensure!((got - 30.0).abs() < 5.0, "got {got} %");
+    place.as_before()?;
+    Ok(())
+}
+
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = umount2(&self.0, MntFlags::MNT_DETACH);
+    }
+}
+
+fn a_full_disk_costs_the_files_only() -> anyhow::Result<()> {
+    let outer = Place::new()?;
+    let disk = outer.path("disk");
+    fs::create_dir(&disk)?;
+    mount(
+        Some("full"),
+        &disk,
+        Some("tmpfs"),
+        MsFlags::empty(),
+        Some("size=64k,nr_inodes=64"),
+    )?;
+    let mounted = Mounted(disk.clone());
+    let _ = fs::write(disk.join("filler"), vec![0; 1 << 20]);
+    // The mount is part of the machine from here on.
+    let place = Place::new()?;
+    let kept = lost_files_only(&place, &disk.join("r").display().to_string());
+    drop(mounted);
+    kept?;
+    outer.as_before()?;
+    Ok(())
+}
+
+fn a_run_directory_that_vanishes_costs_the_files_only() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start("load 30 --cpus 0 -d 3s --out r --json=r.json")?;
+    place.burners(1)?;
+    std::thread::sleep(Duration::from_millis(1000));
+    fs::remove_dir_all(place.path("r"))?;
+    let ended = finish(run)?;
+    ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
+    // Written anew at the end, or said to be lost.
+    ensure!(
+        place.path("r/run.json").exists() || ended.err.contains("run.json"),
+        "the loss was not said: {ended:?}"
+    );
+    ensure!(place.path("r.json").exists(), "no record");
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_run_directory_that_cannot_be_made_costs_the_files_only() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    fs::write(place.path("file"), "")?;
+    lost_files_only(&place, "file/r")
+}
+
+struct Herd(Vec<Child>);
+
+impl Drop for Herd {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn a_thousand_processes_beside_the_load() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut herd = Herd(Vec::new());
+    for _ in 0..1000 {
+        let mut sleeper = place.program("sleep", ["1000"]);
+        sleeper.stdout(Stdio::null()).stderr(Stdio::null());
+        herd.0.push(sleeper.spawn()?);
+    }
+    let ended = place.script("load 30 --cpus 0 --out r -q", "sleep 2.5")?;
+    ended.expect(0)?;
+    let got = place.record("r")?.cpus[0].got_pct;
+    ensure!((got - 30.0).abs() < 5.0, "got {got} %");
+    place.as_before()?;
+    Ok(())
+}
+
+/// Two generations that fork all the time, until a file says stop.
+const STORM: &str = "touch storm; \
+    storm() { while [ -e storm ]; do sh -c 'sleep 0.02 & sleep 0.01 &'; done; }; \
+    storm >/dev/null 2>&1 & storm >/dev/null 2>&1 & storm >/dev/null 2>&1 & \
+    sleep 0.5";
+
+fn a_fork_storm_at_the_end_is_moved_out() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let ended = place.script("load 20 --no-settle --no-out", STORM);
+    let left = place.as_before();
+    fs::remove_file(place.path("storm"))?;
+    let ended = ended?.expect(0)?;
+    ensure!(!ended.err.contains("could not undo"), "{ended:?}");
+    left?;
+    Ok(())
+}
+
+fn a_fork_storm_at_the_end_is_killed_with_kill() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start_script(
+        "load 20 --no-settle --no-out --kill",
+        &format!("{STORM}; echo $$ > pid; exec sleep 1000"),
+    )?;
+    place.written("pid")?;
+    kill(pid_of(&run), Signal::SIGKILL)?;
+    let mut run = run;
+    run.wait()?;
+    let left = place.as_before();
+    let stormed = place.program("pgrep", ["-fc", "[s]torm() "]).output()?;
+    fs::remove_file(place.path("storm"))?;
+    left?;
+    let count = String::from_utf8_lossy(&stormed.stdout).trim().to_owned();
+    ensure!(count == "0", "{count} processes of the storm live on");
+    Ok(())
+}
+
+const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
+
+fn hotplug() -> Result<(), String> {
+    disposable()?;
+    let now = fs::read_to_string(ONLINE).map_err(|e| format!("{ONLINE}: {e}"))?;
+    if now.trim() != "1" {
+        return Err("CPU 1 is offline already".to_owned());
+    }
+    fs::write(ONLINE, "0").map_err(|e| format!("CPU 1 cannot be taken offline: {e}"))?;
+    fs::write(ONLINE, "1").map_err(|e| format!("CPU 1 does not come back: {e}"))
+}
+
+struct BackOnline;
+
+impl Drop for BackOnline {
+    fn drop(&mut self) {
+        let _ = fs::write(ONLINE, "1");
+    }
+}
+
+fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start("load 30 --cpus 0-1 -d 6s --out r")?;
+    place.burners(2)?;
+    std::thread::sleep(Duration::from_millis(2500));
+    let back = BackOnline;
+    fs::write(ONLINE, "0")?;
+    std::thread::sleep(Duration::from_millis(200));
+    place
+        .run("load 20 --cpus 1 -d 1s --no-out")?
+        .expect(2)?
+        .says(&["offline"])?;
+    ensure!(lives(pid_of(&run)), "the run ended");
+    let ended = finish(run)?;
+    drop(back);
+    ensure!(ended.code() == 3, "missed: {ended:?}");
+    let record = place.record("r")?;
+    let (first, second) = (&record.cpus[0], &record.cpus[1]);
+    ensure!(
+        first.holes == 0 && (first.got_pct - 30.0).abs() < 5.0,
+        "{first:?}"
+    );
+    ensure!(second.holes >= 3, "{second:?}");
+    place.as_before()?;
+    Ok(())
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether the load is held. The bounds are wide: this machine may be shared;
+//! how exact it is shows the benchmark.
+
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use sandbag_machine_tests::case::{self, Case};
+use sandbag_machine_tests::ours::Role;
+use sandbag_machine_tests::spinner::Spun;
+
+use crate::cases;
+use crate::groups::Beside;
+use crate::place::{Place, finish, root, two_cpus};
+
+pub const CASES: &[Case] = cases![root;
+    half_is_held_beside_five_spinners_in_the_command,
+    half_is_held_beside_a_sibling_of_weight_10000,
+    half_is_held_beside_tasks_outside_all_groups,
+    none_half_a_percent_and_all,
+    a_profile_s_steps_are_held,
+];
+
+pub const PAIR: &[Case] = cases![two_cpus; the_published_formula_is_off];
+
+/// How far a load may be off, points.
+const POINTS: f64 = 5.0;
+
+const SPINNER: &str = env!("CARGO_BIN_EXE_spinner");
+
+/// What a run of `name` got on each CPU; fails if that is not what was asked.
+fn held(place: &Place, name: &str) -> anyhow::Result<()> {
+    let record = place.record(name)?;
+    let got: Vec<f64> = record.cpus.iter().map(|cpu| cpu.got_pct).collect();
+    case::note(&format!("{name}: got {got:.2?} {}", record.verdict));
+    for cpu in &record.cpus {
+        ensure!((cpu.got_pct - cpu.asked_pct).abs() < POINTS, "{cpu:?}");
+    }
+    Ok(())
+}
+
+/// What spinners were left, percent of a CPU in the mean.
+fn left(out: &str) -> anyhow::Result<f64> {
+    let spun: Spun = serde_json::from_str(out.trim()).context(out.to_owned())?;
+    let (mut left, mut count) = (0.0, 0.0);
+    for cpu in &spun.cpus {
+        left += cpu.spun_pct / (1.0 - cpu.steal_s / spun.wall_s).max(0.1);
+        count += 1.0;
+    }
+    Ok(left / count)
+}
+
+fn half_is_held_beside_five_spinners_in_the_command() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let script = format!("{SPINNER} 4 any any any any any");
+    let ended = place.script("load 50 --out r -q", &script)?.expect(0)?;
+    held(&place, "r")?;
+    let left = left(&ended.out)?;
+    case::note(&format!("left {left:.2} %"));
+    ensure!((left - 50.0).abs() < POINTS, "{left} % left");
+    place.as_before()?;
+    Ok(())
+}
+
+/// Spinners that begin before the load and end after it.
+fn beside(place: &Place, spinner: Child) -> anyhow::Result<()> {
+    std::thread::sleep(Duration::from_millis(500));
+    let run = finish(place.start("load 50 --out r -q -d 4s")?)?;
+    ensure!([0, 3, 4].contains(&run.code()), "{run:?}");
+    finish(spinner)?.expect(0)?;
+    held(place, "r")
+}
+
+fn half_is_held_beside_a_sibling_of_weight_10000() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let group = Beside::with_weight(10_000)?;
+    let mut spinner = group.shell(&format!("exec {SPINNER} 6 all all"));
+    spinner.stdout(Stdio::piped()).stderr(Stdio::piped());
+    beside(&place, spinner.spawn()?)?;
+    drop(group);
+    place.as_before()?;
+    Ok(())
+}
+
+fn half_is_held_beside_tasks_outside_all_groups() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    beside(
+        &place,
+        place.program(SPINNER, ["6", "all", "all", "all"]).spawn()?,
+    )?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn none_half_a_percent_and_all() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start("load 0 -d 2s --out none -q")?;
+    std::thread::sleep(Duration::from_millis(1200));
+    let burners = place.ours(Role::Burner).len();
+    ensure!(burners == 0, "{burners} burners for a load of 0");
+    finish(run)?;
+    held(&place, "none")?;
+    finish(place.start("load 0.5 -d 4s --out little -q")?)?;
+    held(&place, "little")?;
+    let said = finish(place.start("load 100 -d 4s --out all")?)?;
+    ensure!(
+        said.err.contains("reaches") && said.err.contains("at most"),
+        "not stated beforehand: {said:?}"
+    );
+    held(&place, "all")?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_profile_s_steps_are_held() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let steps = "#sandbag-profile 1\ntime_s,cpu0\n0,20\n2,70\n4,0\n5,40\n7,end\n";
+    fs::write(place.path("steps.csv"), steps)?;
+    let run = place.start("replay steps.csv --out r -q")?;
+    let ended = finish(run)?;
+    ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
+    held(&place, "r")?;
+    let csv = fs::read_to_string(place.path("r/achieved.csv"))?;
+    case::note(&csv.replace('\n', " "));
+    place.as_before()?;
+    Ok(())
+}
+
+fn the_published_formula_is_off() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let script = format!("{SPINNER} 4 all all all all all");
+    let ended = place
+        .script("load 50 --method shares --cpus all --out r -q", &script)?
+        .expect(0)?;
+    let record = place.record("r")?;
+    let got = record.cpus.iter().map(|cpu| cpu.got_pct).sum::<f64>() / record.cpus.len() as f64;
+    case::note(&format!("got {got:.2} %, left {:.2} %", left(&ended.out)?));
+    ensure!(
+        got > 58.0,
+        "got {got} %: the published formula gives more than was asked"
+    );
+    place.as_before()?;
+    Ok(())
+}

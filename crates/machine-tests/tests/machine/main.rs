@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of the whole program on this machine, as root: what it leaves, how it
+//! runs a command, what it refuses, what it survives, what it holds.
+//! What they need and show: `docs/testing.md`.
+
+mod commands;
+mod descriptors;
+mod faults;
+mod groups;
+mod holding;
+mod kills;
+mod others;
+mod place;
+mod refusals;
+mod run_record;
+mod signals;
+mod terminal;
+mod users;
+
+use std::process::ExitCode;
+
+use sandbag_machine_tests::case;
+
+fn main() -> ExitCode {
+    let cases = [
+        refusals::CASES,
+        refusals::APART,
+        commands::CASES,
+        descriptors::CASES,
+        signals::CASES,
+        terminal::CASES,
+        users::CASES,
+        others::CASES,
+        faults::CASES,
+        faults::SPOILING,
+        faults::OFFLINE,
+        holding::CASES,
+        holding::PAIR,
+        kills::CASES,
+    ]
+    .concat();
+    let code = case::run(&cases);
+    place::remove_copy();
+    code
+}
+
+/// A case whose name is that of its function.
+#[macro_export]
+macro_rules! cases {
+    ($can_run:expr; $($test:ident),* $(,)?) => {
+        &[$(sandbag_machine_tests::case::Case { name: stringify!($test), can_run: $can_run, run: $test }),*]
+    };
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs seen from other sandbag processes: status, stop, restore.
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sandbag_machine_tests::case::Case;
+use sandbag_machine_tests::ours::Role;
+
+use crate::cases;
+use crate::place::{Place, finish, lives_at_home, pid_of, root, wait_for};
+
+pub const CASES: &[Case] = cases![root;
+    status_shows_a_background_run_and_stop_ends_it,
+    stop_ends_a_run_whose_command_will_not_end,
+    a_run_after_a_kill_waits_for_the_guardian,
+    restore_undoes_what_two_dead_processes_left,
+    the_next_run_undoes_what_two_dead_processes_left,
+];
+
+fn status_shows_a_background_run_and_stop_ends_it() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start("load 40 --cpus 0 --out r -q")?;
+    place.burners(1)?;
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    let status = place.run("status")?.expect(0)?;
+    let pid = run.id();
+    ensure!(
+        status
+            .out
+            .contains(&format!("{pid}: constant 40 % by pace on CPUs 0")),
+        "{status:?}"
+    );
+    let status = place.run("status --json")?.expect(0)?;
+    let line: serde_json::Value = serde_json::from_str(status.out.trim())?;
+    let now = line["now"][0]["got_pct"].as_f64().context("no load")?;
+    ensure!(line["pid"] == pid && (now - 40.0).abs() < 6.0, "{line}");
+    ensure!(
+        place
+            .run("restore")?
+            .expect(0)?
+            .err
+            .contains("nothing to undo"),
+        "undid a live run"
+    );
+    place
+        .run("stop 1")?
+        .expect(1)?
+        .says(&["no run has process id 1"])?;
+    place.run(&format!("stop {pid}"))?.expect(0)?;
+    let ended = finish(run)?;
+    ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
+    ensure!(
+        place.run("status")?.expect(0)?.out.is_empty(),
+        "it is still listed"
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+fn stop_ends_a_run_whose_command_will_not_end() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start_script(
+        "load 20 --no-settle --no-out -q",
+        "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done >/dev/null 2>&1",
+    )?;
+    let command = Pid::from_raw(place.written("pid")?.parse()?);
+    place.run("stop --all")?.expect(0)?;
+    let mut run = run;
+    let status = run.wait()?;
+    ensure!(status.code() == Some(130), "{status}");
+    lives_at_home(command)?;
+    place.as_before()?;
+    Ok(())
+}
+
+/// Whoever starts again at once must not be refused for a run that is dead.
+fn a_run_after_a_kill_waits_for_the_guardian() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    for _ in 0..5 {
+        let mut run = place.start("load 20 --no-out -q")?;
+        place.burners(1)?;
+        kill(pid_of(&run), Signal::SIGKILL)?;
+        place
+            .script("load 20 --no-settle --no-out", "exit 8")?
+            .expect(8)?;
+        run.wait()?;
+        place.as_before()?;
+    }
+    Ok(())
+}
+
+/// A run with a command that was killed together with its guardian; returns
+/// the command.
+fn both_dead(place: &Place) -> anyhow::Result<Pid> {
+    let mut run = place.start_script(
+        "load 50 --no-settle --no-out -q",
+        "echo $$ > pid; exec sleep 1000 >/dev/null 2>&1",
+    )?;
+    let command = Pid::from_raw(place.written("pid")?.parse()?);
+    place.burners(1)?;
+    let guardian = place.ours(Role::Guardian)[0];
+    // Stopped first: it must not get to know of the other's end.
+    kill(guardian, Signal::SIGSTOP)?;
+    kill(pid_of(&run), Signal::SIGKILL)?;
+    kill(guardian, Signal::SIGKILL)?;
+    run.wait()?;
+    wait_for("the burners to die", || {
+        place.ours(Role::Burner).is_empty().then_some(())
+    })?;
+    Ok(command)
+}
+
+fn restore_undoes_what_two_dead_processes_left() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let command = both_dead(&place)?;
+    place
+        .run("restore")?
+        .expect(0)?
+        .says(&["undid what process"])?;
+    place.as_before()?;
+    lives_at_home(command)?;
+    Ok(())
+}
+
+fn the_next_run_undoes_what_two_dead_processes_left() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let command = both_dead(&place)?;
+    place
+        .script("load 20 --cpus 0 --no-settle --no-out", "exit 2")?
+        .expect(2)?
+        .says(&["undid what sandbag process", "left when it was killed"])?;
+    place.as_before()?;
+    lives_at_home(command)?;
+    Ok(())
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where a test works: a directory of its own, the program under test, and
+//! the machine as it was before.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, geteuid};
+use sandbag_machine_tests::guest;
+use sandbag_machine_tests::ours::{self, Role};
+use sandbag_machine_tests::state::State;
+
+use crate::run_record::RunRecord;
+
+/// Nothing here takes so long unless it hangs.
+const HANGS: Duration = Duration::from_secs(60);
+/// Another run may be over soon.
+const OTHERS: Duration = Duration::from_secs(20);
+/// DESIGN, law 3: as found within 2 s.
+pub const PROMISED: Duration = Duration::from_secs(2);
+/// What is not as before then is left behind; between the two this machine
+/// may just have been busy with something else.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Whether these tests can run at all.
+pub fn root() -> Result<(), String> {
+    guest::sandbag()?;
+    if !geteuid().is_root() {
+        return Err("not root".to_owned());
+    }
+    let begin = Instant::now();
+    loop {
+        let journals = fs::read_dir("/run/sandbag").into_iter().flatten().flatten();
+        match journals.map(|entry| entry.file_name()).next() {
+            None => return Ok(()),
+            Some(name) if begin.elapsed() > OTHERS => {
+                return Err(format!(
+                    "/run/sandbag/{} is there: another sandbag runs, or was killed",
+                    name.display()
+                ));
+            }
+            Some(_) => std::thread::sleep(Duration::from_millis(200)),
+        }
+    }
+}
+
+/// For tests that change more than sandbag itself would.
+pub fn disposable() -> Result<(), String> {
+    match std::env::var_os("SANDBAG_DISPOSABLE") {
+        Some(value) if value == "1" => root(),
+        _ => Err("SANDBAG_DISPOSABLE=1 is not set".to_owned()),
+    }
+}
+
+/// Like [`root`], with a second CPU.
+pub fn two_cpus() -> Result<(), String> {
+    match std::thread::available_parallelism() {
+        Ok(count) if count.get() >= 2 => root(),
+        _ => Err("fewer than 2 CPUs".to_owned()),
+    }
+}
+
+/// The directory of our copy of the program. A copy, so that its processes
+/// are told from those of other runs; where every user can execute it.
+static COPY: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
+
+fn copy() -> anyhow::Result<PathBuf> {
+    let mut copy = COPY.lock().unwrap_or_else(|poison| poison.into_inner());
+    if let Some(dir) = &*copy {
+        return Ok(dir.path().join("sandbag"));
+    }
+    let dir = tempfile::tempdir()?;
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
+    let program = dir.path().join("sandbag");
+    fs::copy(guest::sandbag().map_err(anyhow::Error::msg)?, &program)?;
+    *copy = Some(dir);
+    Ok(program)
+}
+
+/// Removes the copy; a static is never dropped.
+pub fn remove_copy() {
+    COPY.lock()
+        .unwrap_or_else(|poison| poison.into_inner())
+        .take();
+}
+
+/// Where a test works.
+pub struct Place {
+    pub sandbag: PathBuf,
+    pub before: State,
+    dir: tempfile::TempDir,
+}
+
+/// A program that ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ended {
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or(-1)
+    }
+
+    /// Fails with everything that was said if the code is another.
+    pub fn expect(self, code: i32) -> anyhow::Result<Self> {
+        ensure!(
+            self.code() == code,
+            "{} instead of {code}; it said: {}{}",
+            self.status,
+            self.out,
+            self.err
+        );
+        Ok(self)
+    }
+
+    /// Fails if the errors do not say all of this.
+    pub fn says(self, texts: &[&str]) -> anyhow::Result<Self> {
+        for text in texts {
+            ensure!(self.err.contains(text), "no {text:?} in: {}", self.err);
+        }
+        Ok(self)
+    }
+}
+
+impl Place {
+    pub fn new() -> anyhow::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
+        Ok(Self {
+            sandbag: copy()?,
+            before: State::read()?,
+            dir,
+        })
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A run of sandbag in our directory, silent on standard output.
+    pub fn sandbag<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        self.program(&self.sandbag, arguments)
+    }
+
+    /// Any program in our directory.
+    pub fn program<S: AsRef<OsStr>>(
+        &self,
+        program: impl AsRef<OsStr>,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .current_dir(self.dir.path())
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// Runs sandbag to its end; the words are separated by blanks.
+    pub fn run(&self, words: &str) -> anyhow::Result<Ended> {
+        finish(self.sandbag(words.split_whitespace()).spawn()?)
+    }
+
+    /// Runs sandbag with a shell script as its command.
+    pub fn script(&self, options: &str, script: &str) -> anyhow::Result<Ended> {
+        finish(self.start_script(options, script)?)
+    }
+
+    /// Starts what [`Place::script`] runs.
+    pub fn start_script(&self, options: &str, script: &str) -> anyhow::Result<Child> {
+        let words = options.split_whitespace().chain(["--", "sh", "-c", script]);
+        Ok(self.sandbag(words).spawn()?)
+    }
+
+    /// Starts a run without a command.
+    pub fn start(&self, words: &str) -> anyhow::Result<Child> {
+        Ok(self.sandbag(words.split_whitespace()).spawn()?)
+    }
+
+    /// Our processes of this kind.
+    pub fn ours(&self, role: Role) -> Vec<Pid> {
+        ours::find(&self.sandbag)
+            .into_iter()
+            .filter_map(|(pid, found)| (found == role).then_some(pid))
+            .collect()
+    }
+
+    /// Waits for so many burners.
+    pub fn burners(&self, count: usize) -> anyhow::Result<Vec<Pid>> {
+        wait_for("burners", || {
+            let found = self.ours(Role::Burner);
+            (found.len() >= count).then_some(found)
+        })
+    }
+
+    /// Waits until a file in our directory has contents.
+    pub fn written(&self, name: &str) -> anyhow::Result<String> {
+        let path = self.path(name);
+        wait_for(name, || {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            text.ends_with('\n').then(|| text.trim().to_owned())
+        })
+    }
+
+    /// The record of a run that was told `--out NAME`.
+    pub fn record(&self, name: &str) -> anyhow::Result<RunRecord> {
+        RunRecord::read(&self.path(name))
+    }
+
+    /// Fails if the machine is not as before within [`PATIENCE`]; returns how
+    /// long that took.
+    pub fn as_before(&self) -> anyhow::Result<Duration> {
+        let begin = Instant::now();
+        loop {
+            let processes = ours::find(&self.sandbag);
+            let difference = of_sandbag(self.before.difference(&State::read()?));
+            if processes.is_empty() && difference.is_empty() {
+                return Ok(begin.elapsed());
+            }
+            if begin.elapsed() > PATIENCE {
+                bail!("left behind: {processes:?}, {difference:?}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Place {
+    /// A test that failed must not make the next one fail.
+    fn drop(&mut self) {
+        let begin = Instant::now();
+        loop {
+            let ours = ours::find(&self.sandbag);
+            if ours.is_empty() || begin.elapsed() > PATIENCE {
+                break;
+            }
+            for (pid, _) in ours {
+                let _ = kill(pid, Signal::SIGKILL);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.run("restore");
+    }
+}
+
+/// Without the groups that others made or removed meanwhile, and their
+/// settings: on a machine in use they come and go.
+fn of_sandbag(difference: Vec<String>) -> Vec<String> {
+    let groups: Vec<String> = difference
+        .iter()
+        .filter_map(|line| line.get(2..)?.strip_prefix("group "))
+        .filter(|path| !path.contains("sandbag"))
+        .map(str::to_owned)
+        .collect();
+    let theirs = |line: &String| groups.iter().any(|group| line.contains(group.as_str()));
+    difference
+        .into_iter()
+        .filter(|line| !theirs(line))
+        .collect()
+}
+
+/// The end of a program, with what it said; fails if it hangs.
+pub fn finish(mut child: Child) -> anyhow::Result<Ended> {
+    let out = child.stdout.take().map(collect);
+    let err = child.stderr.take().map(collect);
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if begin.elapsed() > HANGS {
+            child.kill()?;
+            child.wait()?;
+            bail!("it hangs");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let text = |reader: Option<std::thread::JoinHandle<String>>| {
+        reader.and_then(|r| r.join().ok()).unwrap_or_default()
+    };
+    Ok(Ended {
+        status,
+        out: text(out),
+        err: text(err),
+    })
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error is still worth showing.
+        let _ = from.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Asks until there is an answer.
+pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> anyhow::Result<T> {
+    let begin = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return Ok(answer);
+        }
+        if begin.elapsed() > HANGS / 3 {
+            bail!("waited in vain for {what}");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The process id of a child, for signals.
+pub fn pid_of(child: &Child) -> Pid {
+    Pid::from_raw(child.id().cast_signed())
+}
+
+/// State of a process, a letter as in proc(5); `None` if it is gone.
+pub fn state_of(pid: Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Whether it runs: it is there and no zombie.
+pub fn lives(pid: Pid) -> bool {
+    state_of(pid).is_some_and(|state| state != 'Z')
+}
+
+/// Where a process is in every hierarchy.
+pub fn groups_of(pid: impl std::fmt::Display) -> anyhow::Result<String> {
+    let path = format!("/proc/{pid}/cgroup");
+    fs::read_to_string(&path).context(path)
+}
+
+/// A process that must be alive, in our own groups; it is ended then.
+pub fn lives_at_home(pid: Pid) -> anyhow::Result<()> {
+    let home = groups_of("self")?;
+    let moved = wait_for("the command to be back in its group", || {
+        (groups_of(pid).ok()? == home).then_some(())
+    });
+    let alive = lives(pid);
+    let _ = kill(pid, Signal::SIGKILL);
+    ensure!(alive, "{pid} does not live on");
+    moved
+}
+
+/// The text of a file of `/proc` or our own.
+pub fn text_of(path: impl AsRef<Path>) -> anyhow::Result<String> {
+    let path = path.as_ref();
+    fs::read_to_string(path).with_context(|| path.display().to_string())
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What sandbag refuses, and that it changes nothing then.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use anyhow::ensure;
+use nix::sys::signal::{Signal, kill};
+use sandbag_machine_tests::case::Case;
+
+use crate::cases;
+use crate::place::{Place, finish, pid_of, root, two_cpus};
+
+pub const CASES: &[Case] = cases![root;
+    the_same_cpus_twice_are_refused_with_the_first_one_s_pid,
+    a_cpu_that_is_not_there_is_refused_with_what_there_is,
+    without_root_the_remedy_is_named,
+    a_command_that_cannot_run_leaves_nothing,
+    a_cgroup_that_is_none_is_refused,
+];
+
+pub const APART: &[Case] = cases![two_cpus; disjoint_cpus_can_be_loaded_at_once];
+
+fn the_same_cpus_twice_are_refused_with_the_first_one_s_pid() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let first = place.start("load 20 --cpus 0 --no-out -q")?;
+    place.burners(1)?;
+    let pid = first.id().to_string();
+    place
+        .run("load 20 --cpus all -d 1s --no-out")?
+        .expect(5)?
+        .says(&[&pid, "CPUs 0 ", "sandbag stop"])?;
+    kill(pid_of(&first), Signal::SIGTERM)?;
+    finish(first)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn disjoint_cpus_can_be_loaded_at_once() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let first = place.start("load 20 --cpus 0 --out first -q")?;
+    let second = place.start("load 30 --cpus 1 --out second -q")?;
+    place.burners(2)?;
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    for run in [first, second] {
+        kill(pid_of(&run), Signal::SIGINT)?;
+        let ended = finish(run)?;
+        ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
+    }
+    place.as_before()?;
+    for (name, cpu, asked) in [("first", 0, 20.0), ("second", 1, 30.0)] {
+        let record = place.record(name)?;
+        let got = &record.cpus[0];
+        ensure!(
+            got.cpu == cpu && (got.asked_pct - asked).abs() < 1e-9,
+            "{got:?}"
+        );
+        ensure!((got.got_pct - asked).abs() < 5.0, "{got:?}");
+    }
+    Ok(())
+}
+
+fn a_cpu_that_is_not_there_is_refused_with_what_there_is() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    for options in ["load 20 --cpus 1023", "load 20 --cpus 0,4095 --no-out"] {
+        place
+            .run(&format!("{options} -d 1s"))?
+            .expect(2)?
+            .says(&["not present", "online here are 0"])?;
+    }
+    ensure!(
+        fs::read_dir(place.path("."))?.count() == 0,
+        "a file was left"
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+fn without_root_the_remedy_is_named() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let nobody = "--reuid 65534 --regid 65534 --clear-groups";
+    let words = nobody.split_whitespace().map(Into::into).chain([
+        place.sandbag.clone().into_os_string(),
+        "load".into(),
+        "20".into(),
+        "--no-out".into(),
+    ]);
+    let run = place.program("setpriv", words).spawn()?;
+    finish(run)?
+        .expect(5)?
+        .says(&["no permission", "run as root", "--cgroup"])?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_command_that_cannot_run_leaves_nothing() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let file = place.path("text");
+    fs::write(&file, "neither program nor script")?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644))?;
+    for (command, code, cause) in [
+        ("no-such-program", 127, "No such file"),
+        ("./no-such-file", 127, "No such file"),
+        ("./text", 126, "denied"),
+        ("/tmp", 126, "denied"),
+    ] {
+        place
+            .run(&format!("load 20 -- {command}"))?
+            .expect(code)?
+            .says(&[command, cause])?;
+    }
+    let left: Vec<_> = fs::read_dir(place.path("."))?.flatten().collect();
+    ensure!(left.len() == 1, "left: {left:?}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_cgroup_that_is_none_is_refused() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    for path in ["/no/such/group", "/etc"] {
+        place
+            .run(&format!("load 20 -d 1s --cgroup {path}"))?
+            .expect(5)?
+            .says(&["is not a group", "--cgroup takes"])?;
+    }
+    ensure!(
+        fs::read_dir(place.path("."))?.count() == 0,
+        "a file was left"
+    );
+    place.as_before()?;
+    Ok(())
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is read of run.json here: as any other program would, by its names.
+
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+pub struct RunRecord {
+    pub length_s: f64,
+    pub paused_s: f64,
+    pub verdict: String,
+    pub warnings: Vec<String>,
+    pub cpus: Vec<CpuRecord>,
+    pub command: Option<CommandRecord>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct CpuRecord {
+    pub cpu: u32,
+    pub asked_pct: f64,
+    pub got_pct: f64,
+    pub holes: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct CommandRecord {
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub wall_s: f64,
+}
+
+impl RunRecord {
+    /// Of a run directory.
+    pub fn read(dir: &Path) -> anyhow::Result<Self> {
+        let path = dir.join("run.json");
+        let file = File::open(&path).with_context(|| path.display().to_string())?;
+        serde_json::from_reader(file).with_context(|| path.display().to_string())
+    }
+
+    /// Whether a warning has these words.
+    pub fn warns(&self, words: &str) -> bool {
+        self.warnings.iter().any(|warning| warning.contains(words))
+    }
+}

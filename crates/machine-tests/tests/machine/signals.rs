@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Signals from other processes (those of a terminal's keys: `terminal`).
+
+use std::os::unix::process::CommandExt as _;
+use std::time::Duration;
+
+use anyhow::ensure;
+use nix::sys::signal::{SigHandler, Signal, kill, signal};
+use nix::unistd::Pid;
+use sandbag_machine_tests::case::Case;
+use sandbag_machine_tests::ours::Role;
+
+use crate::cases;
+use crate::place::{
+    Place, finish, lives, lives_at_home, pid_of, root, state_of, text_of, wait_for,
+};
+
+pub const CASES: &[Case] = cases![root;
+    signals_are_passed_on_to_the_command,
+    the_second_ending_signal_ends_us_at_once,
+    without_a_command_a_signal_is_the_usual_end,
+    an_interrupt_before_the_start_leaves_no_command,
+    what_the_caller_ignores_stays_ignored,
+    a_stop_is_a_pause_of_everything,
+    a_stop_before_the_start_is_one_too,
+    a_guardian_or_burner_that_dies_is_replaced,
+    a_burner_killed_before_the_start_is_replaced,
+];
+
+fn signals_are_passed_on_to_the_command() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start_script(
+        "load 20 --no-settle --no-out -q",
+        "for s in USR1 USR2 HUP INT; do trap \"echo got $s >> got\" $s; done; \
+         trap 'exit 9' TERM; echo ready > ready; while :; do sleep 0.05; done",
+    )?;
+    place.written("ready")?;
+    for (number, sent) in [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP]
+        .into_iter()
+        .enumerate()
+    {
+        kill(pid_of(&run), sent)?;
+        wait_for("the command's answer", || {
+            let got = text_of(place.path("got")).unwrap_or_default();
+            (got.lines().count() > number).then_some(())
+        })?;
+    }
+    ensure!(
+        text_of(place.path("got"))? == "got USR1\ngot USR2\ngot HUP\n",
+        "wrong signals"
+    );
+    // The second that would end it: SIGTERM is passed on all the same.
+    kill(pid_of(&run), Signal::SIGTERM)?;
+    finish(run)?.expect(130)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn the_second_ending_signal_ends_us_at_once() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start_script(
+        "load 20 --no-settle --no-out -q",
+        "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 0.05; done >/dev/null 2>&1",
+    )?;
+    let command = Pid::from_raw(place.written("pid")?.parse()?);
+    kill(pid_of(&run), Signal::SIGTERM)?;
+    std::thread::sleep(Duration::from_millis(300));
+    ensure!(lives(pid_of(&run)), "ended by the first signal");
+    kill(pid_of(&run), Signal::SIGTERM)?;
+    let mut run = run;
+    let status = run.wait()?;
+    ensure!(status.code() == Some(130), "{status}");
+    lives_at_home(command)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn without_a_command_a_signal_is_the_usual_end() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    for sent in [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+    ] {
+        let run = place.start(&format!("load 20 --cpus 0 --out {sent} -q"))?;
+        place.burners(1)?;
+        std::thread::sleep(Duration::from_millis(2500));
+        kill(pid_of(&run), sent)?;
+        let ended = finish(run)?;
+        ensure!([0, 3, 4].contains(&ended.code()), "{sent}: {ended:?}");
+        let got = place.record(sent.as_str())?.cpus[0].got_pct;
+        ensure!((got - 20.0).abs() < 5.0, "{sent}: got {got} %");
+        place.as_before()?;
+    }
+    Ok(())
+}
+
+fn an_interrupt_before_the_start_leaves_no_command() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    for round in 0..8 {
+        let run = place.start_script("load 20 --out r -q", "echo started > started")?;
+        place.burners(1)?;
+        std::thread::sleep(Duration::from_millis(round * 12));
+        kill(pid_of(&run), Signal::SIGINT)?;
+        let ended = finish(run)?;
+        let started = place.path("started").exists();
+        ensure!(
+            ended.code() == 130 || started,
+            "interrupted before the start: {ended:?}"
+        );
+        ensure!(place.ours(Role::Command).is_empty(), "the command waits on");
+        place.as_before()?;
+    }
+    Ok(())
+}
+
+/// nohup, and shells that start jobs in the background without job control.
+fn what_the_caller_ignores_stays_ignored() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let ignoring = |words: &[&str]| {
+        let mut command = place.sandbag(words);
+        // SAFETY: ignoring a signal installs no handler.
+        unsafe {
+            command.pre_exec(|| {
+                for ignored in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGCHLD] {
+                    signal(ignored, SigHandler::SigIgn)?;
+                }
+                Ok(())
+            });
+        }
+        command
+    };
+    let words = ["load", "20", "--cpus", "0", "--no-out", "-q"];
+    let run = ignoring(&words).spawn()?;
+    place.burners(1)?;
+    std::thread::sleep(Duration::from_millis(2500));
+    kill(pid_of(&run), Signal::SIGHUP)?;
+    kill(pid_of(&run), Signal::SIGINT)?;
+    std::thread::sleep(Duration::from_millis(500));
+    ensure!(lives(pid_of(&run)), "ended by a signal that was ignored");
+    kill(pid_of(&run), Signal::SIGTERM)?;
+    let ended = finish(run)?;
+    ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
+    // Whoever ignores SIGCHLD never hears that a child ended.
+    let with_command = [&words[..], &["--no-settle", "--", "sh", "-c", "exit 4"]].concat();
+    finish(ignoring(&with_command).spawn()?)?.expect(4)?;
+    place.as_before()?;
+    Ok(())
+}
+
+/// CPU time of a process so far, clock ticks.
+fn used(pid: Pid) -> anyhow::Result<u64> {
+    let stat = text_of(format!("/proc/{pid}/stat"))?;
+    let fields: Vec<&str> = stat
+        .rsplit_once(") ")
+        .map_or(vec![], |(_, f)| f.split(' ').collect());
+    let tick = |n: usize| fields.get(n - 3).and_then(|f| f.parse::<u64>().ok());
+    Ok(tick(14).unwrap_or(0) + tick(15).unwrap_or(0))
+}
+
+fn a_stop_is_a_pause_of_everything() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start_script(
+        "load 50 --cpus 0 -d 3s --out r -q",
+        "echo $$ > pid; exec sleep 3",
+    )?;
+    let command = Pid::from_raw(place.written("pid")?.parse()?);
+    let burner = place.burners(1)?[0];
+    std::thread::sleep(Duration::from_millis(900));
+    kill(pid_of(&run), Signal::SIGTSTP)?;
+    wait_for("the stop", || {
+        (state_of(pid_of(&run)) == Some('T') && state_of(command) == Some('T')).then_some(())
+    })?;
+    std::thread::sleep(Duration::from_millis(150));
+    let before = used(burner)?;
+    std::thread::sleep(Duration::from_millis(1500));
+    let after = used(burner)?;
+    ensure!(
+        after - before <= 2,
+        "the burner took {} ticks in the pause",
+        after - before
+    );
+    kill(pid_of(&run), Signal::SIGCONT)?;
+    finish(run)?.expect(0)?;
+    let record = place.record("r")?;
+    ensure!(
+        (1.5..2.5).contains(&record.paused_s),
+        "paused {} s",
+        record.paused_s
+    );
+    ensure!(
+        record.length_s < 3.5,
+        "the pause was counted: {} s",
+        record.length_s
+    );
+    let got = record.cpus[0].got_pct;
+    ensure!((got - 50.0).abs() < 5.0, "got {got} % beside the pause");
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_stop_before_the_start_is_one_too() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start_script("load 50 --cpus 0 --no-out -q", "echo started > started")?;
+    place.burners(1)?;
+    kill(pid_of(&run), Signal::SIGTSTP)?;
+    wait_for("the stop", || {
+        (state_of(pid_of(&run)) == Some('T')).then_some(())
+    })?;
+    std::thread::sleep(Duration::from_millis(800));
+    ensure!(!place.path("started").exists(), "it started while stopped");
+    kill(pid_of(&run), Signal::SIGCONT)?;
+    finish(run)?.expect(0)?;
+    place.as_before()?;
+    Ok(())
+}
+
+/// Children of a process that are zombies.
+fn zombies(parent: Pid) -> usize {
+    let children = text_of(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+    children
+        .split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .filter(|pid| state_of(Pid::from_raw(*pid)) == Some('Z'))
+        .count()
+}
+
+fn a_guardian_or_burner_that_dies_is_replaced() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start("load 50 --cpus 0 -d 6s --out r")?;
+    place.burners(1)?;
+    std::thread::sleep(Duration::from_millis(1500));
+    for role in [Role::Guardian, Role::Burner] {
+        let victim = place.ours(role)[0];
+        kill(victim, Signal::SIGKILL)?;
+        wait_for("another", || {
+            let now = place.ours(role);
+            (!now.is_empty() && !now.contains(&victim)).then_some(())
+        })?;
+    }
+    wait_for("no zombie", || (zombies(pid_of(&run)) == 0).then_some(()))?;
+    let ended = finish(run)?.says(&[
+        "the guardian ended (signal 9) and was started again",
+        "the burner of CPU 0 ended (signal 9) and was started again",
+    ])?;
+    ensure!(ended.code() == 3, "the load was absent: {ended:?}");
+    let record = place.record("r")?;
+    ensure!(record.verdict == "missed", "{}", record.verdict);
+    let cpu = &record.cpus[0];
+    ensure!((1..=2).contains(&cpu.holes), "{} holes", cpu.holes);
+    ensure!((cpu.got_pct - 50.0).abs() < 10.0, "got {} %", cpu.got_pct);
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_burner_killed_before_the_start_is_replaced() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start("load 50 --cpus 0 -d 3s --out r -q")?;
+    let burner = place.burners(1)?[0];
+    // It is in its group as soon as it waits for orders.
+    std::thread::sleep(Duration::from_millis(60));
+    kill(burner, Signal::SIGKILL)?;
+    finish(run)?;
+    let got = place.record("r")?.cpus[0].got_pct;
+    ensure!(got > 30.0, "nobody took its place: got {got} %");
+    place.as_before()?;
+    Ok(())
+}

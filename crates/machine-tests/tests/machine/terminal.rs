@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Under a terminal: its keys reach sandbag and the command at once.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::ensure;
+use nix::pty::openpty;
+use nix::unistd::Pid;
+use sandbag_machine_tests::case::Case;
+use sandbag_machine_tests::ours::Role;
+
+use crate::cases;
+use crate::place::{Place, lives, lives_at_home, root, state_of, wait_for};
+
+pub const CASES: &[Case] = cases![root;
+    ctrl_c_ends_the_command,
+    a_second_ctrl_c_ends_us_at_once,
+    ctrl_c_without_a_command_ends_the_load,
+    ctrl_z_and_fg_pause_and_continue,
+    a_terminal_that_closes_ends_the_run,
+];
+
+/// A shell with job control on a terminal of its own, and what it says.
+struct Terminal {
+    keys: Option<File>,
+    shell: Child,
+    said: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Terminal {
+    fn new(place: &Place, script: &str) -> anyhow::Result<Self> {
+        let ends = openpty(None, None)?;
+        let (master, slave): (OwnedFd, OwnedFd) = (ends.master, ends.slave);
+        let mut command = place.program("bash", ["-mc", script]);
+        command.env("SANDBAG", &place.sandbag);
+        command
+            .stdin(Stdio::from(slave.try_clone()?))
+            .stdout(Stdio::from(slave.try_clone()?))
+            .stderr(Stdio::from(slave));
+        let master_fd = master.as_raw_fd();
+        // SAFETY: async-signal-safe calls on the child's own descriptors.
+        unsafe {
+            command.pre_exec(move || {
+                nix::unistd::setsid()?;
+                nix::unistd::close(master_fd)?;
+                control(0)?;
+                Ok(())
+            });
+        }
+        let shell = command.spawn()?;
+        drop(command);
+        let mut output = File::from(master.try_clone()?);
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&said);
+        // Until the last process closes it, which may be after the test.
+        std::thread::spawn(move || {
+            let mut bytes = [0; 1024];
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                lock(&heard).extend_from_slice(&bytes[..count]);
+            }
+        });
+        Ok(Self {
+            keys: Some(master.into()),
+            shell,
+            said,
+        })
+    }
+
+    fn press(&mut self, key: u8) -> anyhow::Result<()> {
+        if let Some(keys) = &mut self.keys {
+            keys.write_all(&[key])?;
+        }
+        Ok(())
+    }
+
+    /// What was said until the shell ended.
+    fn finish(mut self) -> anyhow::Result<String> {
+        let end = wait_for("the shell to end", || self.shell.try_wait().ok().flatten());
+        if end.is_err() {
+            self.shell.kill()?;
+            self.shell.wait()?;
+        }
+        // What it said last may still be on its way.
+        std::thread::sleep(Duration::from_millis(100));
+        let said = String::from_utf8_lossy(&lock(&self.said)).into_owned();
+        end.map(|_| said.clone())
+            .map_err(|error| error.context(said))
+    }
+}
+
+nix::ioctl_write_int_bad!(set_controlling, nix::libc::TIOCSCTTY);
+
+fn lock(said: &Mutex<Vec<u8>>) -> std::sync::MutexGuard<'_, Vec<u8>> {
+    said.lock().unwrap_or_else(|poison| poison.into_inner())
+}
+
+/// Makes a terminal the controlling one of our session.
+fn control(fd: i32) -> nix::Result<()> {
+    // SAFETY: the descriptor is open, the argument is not a pointer.
+    unsafe { set_controlling(fd, 0) }.map(drop)
+}
+
+const CTRL_C: u8 = 3;
+const CTRL_Z: u8 = 26;
+
+fn ctrl_c_ends_the_command() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut terminal = Terminal::new(
+        &place,
+        "$SANDBAG load 20 --no-settle --no-out -q -- \
+         sh -c 'echo $$ > pid; exec sleep 1000'; echo code $? end",
+    )?;
+    place.written("pid")?;
+    std::thread::sleep(Duration::from_millis(100));
+    terminal.press(CTRL_C)?;
+    let said = terminal.finish()?;
+    ensure!(said.contains("code 130 end"), "{said}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_second_ctrl_c_ends_us_at_once() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut terminal = Terminal::new(
+        &place,
+        "$SANDBAG load 20 --no-settle --no-out -q -- \
+         sh -c 'trap \"echo got INT >> got\" INT; echo $$ > pid; \
+         while :; do sleep 0.05; done'; echo code $? end; trap '' HUP",
+    )?;
+    let command = Pid::from_raw(place.written("pid")?.parse()?);
+    terminal.press(CTRL_C)?;
+    place.written("got")?;
+    std::thread::sleep(Duration::from_millis(300));
+    ensure!(
+        place.ours(Role::Supervisor).len() == 1,
+        "ended by the first"
+    );
+    let got = std::fs::read_to_string(place.path("got"))?;
+    ensure!(got.lines().count() == 1, "the command got it twice: {got}");
+    terminal.press(CTRL_C)?;
+    wait_for("our end", || {
+        place.ours(Role::Supervisor).is_empty().then_some(())
+    })?;
+    let alive = lives(command);
+    let said = terminal.finish()?;
+    ensure!(said.contains("code 130 end"), "{said}");
+    // The terminal's end hangs it up; until then it lives.
+    ensure!(alive, "the command was ended");
+    if lives(command) {
+        lives_at_home(command)?;
+    }
+    place.as_before()?;
+    Ok(())
+}
+
+fn ctrl_c_without_a_command_ends_the_load() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut terminal = Terminal::new(
+        &place,
+        "$SANDBAG load 20 --cpus 0 --out r; echo code $? end",
+    )?;
+    place.burners(1)?;
+    std::thread::sleep(Duration::from_millis(2200));
+    terminal.press(CTRL_C)?;
+    let said = terminal.finish()?;
+    ensure!(
+        ["code 0 end", "code 3 end", "code 4 end"]
+            .iter()
+            .any(|end| said.contains(end)),
+        "{said}"
+    );
+    place.record("r")?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn ctrl_z_and_fg_pause_and_continue() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut terminal = Terminal::new(
+        &place,
+        "$SANDBAG load 50 --cpus 0 --out r -q -- sh -c 'echo $$ > pid; exec sleep 2'; \
+         echo stopped $? now; sleep 1.5; fg; echo code $? end",
+    )?;
+    let command = Pid::from_raw(place.written("pid")?.parse()?);
+    std::thread::sleep(Duration::from_millis(700));
+    terminal.press(CTRL_Z)?;
+    let stopped = wait_for("the stop", || {
+        let ours = place.ours(Role::Supervisor);
+        let all = ours.into_iter().chain([command]);
+        all.into_iter()
+            .all(|pid| state_of(pid) == Some('T'))
+            .then_some(())
+    });
+    let said = terminal.finish()?;
+    stopped?;
+    // 128 + SIGTSTP or SIGSTOP.
+    ensure!(
+        said.contains("stopped 148 now") || said.contains("stopped 147 now"),
+        "{said}"
+    );
+    ensure!(said.contains("code 0 end"), "{said}");
+    let record = place.record("r")?;
+    ensure!(
+        (1.3..2.6).contains(&record.paused_s),
+        "paused {} s",
+        record.paused_s
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_terminal_that_closes_ends_the_run() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut terminal = Terminal::new(&place, "$SANDBAG load 20 --no-out -q; true")?;
+    place.burners(1)?;
+    drop(terminal.keys.take());
+    // The thread that listens holds the terminal open as well: hang up as the
+    // kernel would.
+    nix::sys::signal::killpg(
+        Pid::from_raw(terminal.shell.id().cast_signed()),
+        nix::sys::signal::Signal::SIGHUP,
+    )?;
+    for pid in place.ours(Role::Supervisor) {
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGHUP)?;
+    }
+    place.as_before()?;
+    terminal.finish()?;
+    Ok(())
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Under sudo: the command is the calling user's, and so is what it leaves.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+
+use anyhow::ensure;
+use sandbag_machine_tests::case::Case;
+
+use crate::cases;
+use crate::place::{Ended, Place, finish, root};
+
+pub const CASES: &[Case] = cases![root;
+    under_sudo_command_and_run_directory_are_the_user_s,
+    under_sudo_a_directory_that_was_there_keeps_its_owners,
+    as_root_stays_root,
+];
+
+/// Debian's user nobody.
+const NOBODY: u32 = 65534;
+
+fn as_sudo(place: &Place, options: &str, script: &str) -> anyhow::Result<Ended> {
+    let words = options.split_whitespace().chain(["--", "sh", "-c", script]);
+    let run = place
+        .sandbag(words)
+        .env("SUDO_UID", NOBODY.to_string())
+        .env("SUDO_GID", NOBODY.to_string())
+        .env("SUDO_USER", "nobody")
+        .spawn()?;
+    finish(run)?.expect(0)
+}
+
+fn under_sudo_command_and_run_directory_are_the_user_s() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let open = place.path("open");
+    fs::create_dir(&open)?;
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777))?;
+    let ended = as_sudo(
+        &place,
+        "load 20 --no-settle --out open/deeper/r --json=open/r.json -q",
+        "id -u; id -g; id -G; echo $USER $HOME; echo x > open/written; sleep 1.2",
+    )?;
+    ensure!(
+        ended.out == "65534\n65534\n65534\nnobody /nonexistent\n",
+        "{ended:?}"
+    );
+    for name in [
+        "open/written",
+        "open/r.json",
+        "open/deeper",
+        "open/deeper/r",
+        "open/deeper/r/run.json",
+        "open/deeper/r/achieved.csv",
+        "open/deeper/r/report.html",
+    ] {
+        let found = fs::metadata(place.path(name))?;
+        ensure!(
+            (found.uid(), found.gid()) == (NOBODY, NOBODY),
+            "{name} belongs to {}:{}",
+            found.uid(),
+            found.gid()
+        );
+    }
+    place.as_before()?;
+    Ok(())
+}
+
+fn under_sudo_a_directory_that_was_there_keeps_its_owners() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    fs::create_dir(place.path("there"))?;
+    fs::write(place.path("there/other"), "")?;
+    as_sudo(&place, "load 20 --no-settle --out there -q", "sleep 1.2")?;
+    for (name, owner) in [("there/other", 0), ("there/run.json", NOBODY), ("there", 0)] {
+        let uid = fs::metadata(place.path(name))?.uid();
+        ensure!(uid == owner, "{name} belongs to {uid}");
+    }
+    place.as_before()?;
+    Ok(())
+}
+
+fn as_root_stays_root() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let ended = as_sudo(&place, "load 20 --no-settle --no-out -q --as-root", "id -u")?;
+    ensure!(ended.out == "0\n", "{ended:?}");
+    place.as_before()?;
+    Ok(())
+}
