@@ -210,7 +210,9 @@ impl Burner<'_> {
                 continue;
             }
             match duty {
-                Duty::Pace { .. } => self.pace(&debt, grid, grid + period_ns),
+                Duty::Pace { .. } => {
+                    self.pace(&debt, plan.level(), grid, grid + period_ns);
+                }
                 Duty::Spin => {
                     let delay = self.run_delay();
                     self.spin(grid + period_ns, delay);
@@ -225,7 +227,7 @@ impl Burner<'_> {
                 debt.add(plan.due(self.slot, grid, grid + period_ns));
                 grid += period_ns;
             }
-            let lost = debt.forgive(self.held());
+            let lost = debt.forgive(self.held(), plan.level());
             if lost > 0 {
                 self.slot.lost_ns.fetch_add(lost, Ordering::Relaxed);
             }
@@ -234,7 +236,7 @@ impl Burner<'_> {
 
     /// Works off the debt until it is gone, then sleeps until `next`; returns
     /// at `next` in any case.
-    fn pace(&mut self, debt: &Debt, grid: u64, next: u64) {
+    fn pace(&mut self, debt: &Debt, level: f64, grid: u64, next: u64) {
         let begin = self.held();
         let mut delay = self.run_delay();
         loop {
@@ -253,9 +255,9 @@ impl Burner<'_> {
                     .store(held - self.stolen_ns, Ordering::Relaxed);
                 if done {
                     sleep_until(next);
-                } else if owed > (next - grid) / 2 {
-                    // Less than that is one slice of a competitor, made up
-                    // for in the next periods.
+                } else if owed as f64 > debt.bound(level) / 2.0 {
+                    // Less than that is somebody's slice, made up for in the
+                    // next periods.
                     self.call_for_headroom();
                 }
                 return;

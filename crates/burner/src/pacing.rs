@@ -83,22 +83,30 @@ impl Plan {
 #[derive(Debug)]
 pub struct Debt {
     due: f64,
-    bound: f64,
+    period: f64,
 }
 
-/// Debt that is kept at most, in periods: enough to make up within the same
-/// second for a weight that was too small, little enough that a burner which
-/// was stopped does not take the CPU for long afterwards.
-pub const BOUND_PERIODS: u64 = 5;
+/// Debt that is kept at most, in periods' worth of the level: enough to make up
+/// within the same second for a weight that was too small, little enough that
+/// a burner which was stopped does not take the CPU for long afterwards. In
+/// proportion to the level, so that several burners on a CPU keep no more
+/// between them than one would.
+pub const BOUND_PERIODS: f64 = 5.0;
 
 impl Debt {
-    /// No debt, bounded by [`BOUND_PERIODS`] periods.
+    /// No debt.
     #[must_use]
     pub fn new(period_ns: u64) -> Self {
         Self {
             due: 0.0,
-            bound: (BOUND_PERIODS * period_ns) as f64,
+            period: period_ns as f64,
         }
+    }
+
+    /// Most debt that is kept at a level, ns.
+    #[must_use]
+    pub fn bound(&self, level: f64) -> f64 {
+        BOUND_PERIODS * level * self.period
     }
 
     /// Adds what a period asks for.
@@ -113,8 +121,8 @@ impl Debt {
     }
 
     /// Gives up what exceeds the bound; returns how much, ns.
-    pub fn forgive(&mut self, held_ns: u64) -> u64 {
-        let excess = self.due - held_ns as f64 - self.bound;
+    pub fn forgive(&mut self, held_ns: u64, level: f64) -> u64 {
+        let excess = self.due - held_ns as f64 - self.bound(level);
         if excess > 0.0 {
             self.due -= excess;
             excess as u64
@@ -181,8 +189,9 @@ mod tests {
         let mut debt = Debt::new(20);
         debt.add(150.0);
         assert_eq!(debt.owed(10), 140);
-        assert_eq!(debt.forgive(10), 40);
+        assert_eq!(debt.forgive(10, 1.0), 40);
         assert_eq!(debt.owed(10), 100);
+        assert_eq!(debt.forgive(10, 0.5), 50);
         assert_eq!(debt.owed(1000), 0);
     }
 

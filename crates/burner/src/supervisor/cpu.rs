@@ -505,13 +505,13 @@ impl Cpu {
     }
 }
 
-/// The next estimate of the competition. Grows at once when a burner had no
+/// The next estimate of the competition. Doubles at once when a burner had no
 /// room, and when the room it had shrinks to half of what it should be;
 /// shrinks, one step in [`CALM`] looks, when there is far more than needed.
 fn competition(now: f64, level: f64, called: bool, headroom: Option<f64>, calm: &mut u32) -> f64 {
     if called {
         *calm = 0;
-        return now * 4.0;
+        return now * 2.0;
     }
     let Some(share) = headroom else {
         return now;
@@ -579,7 +579,7 @@ mod tests {
     #[test]
     fn the_estimate_grows_fast_and_shrinks_slowly() {
         let mut calm = 0;
-        assert!((competition(2.0, 0.5, true, None, &mut calm) - 8.0).abs() < 1e-12);
+        assert!((competition(2.0, 0.5, true, None, &mut calm) - 4.0).abs() < 1e-12);
         assert!((competition(2.0, 0.5, false, Some(0.7), &mut calm) - 4.0).abs() < 1e-12);
         assert!((competition(2.0, 0.5, false, Some(0.8), &mut calm) - 2.0).abs() < 1e-12);
         let mut now = 8.0;

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Signals, the ends of processes, and standing still.
+
+use nix::sys::signal::Signal;
+use sandbag_kernel::clock;
+use sandbag_kernel::process::Process;
+
+use super::cpu::Common;
+use super::outcome::End;
+use super::signals::ENDING;
+use super::{Run, signal_to};
+use crate::board::BOUNDARY_NS;
+use crate::command::reap;
+use crate::error::{Error, Result};
+use crate::guardian;
+
+impl Run<'_> {
+    /// Answers signals and calls; `Some` if the run ends.
+    pub(super) fn answer(&mut self, common: &Common<'_>, timed_out: bool) -> Result<Option<End>> {
+        if self.alarm.read().is_ok() {
+            for cpu in &mut self.cpus {
+                cpu.look(common, &mut self.journal)?;
+            }
+        }
+        let mut end = None;
+        while let Some(arrived) = self.signals.next() {
+            // Once it is reaped its process id may be somebody else's.
+            let running = self.command.as_ref().filter(|r| r.ended.is_none());
+            let pid = running.map(|running| running.pid);
+            match (arrived.signal, pid) {
+                (Signal::SIGCHLD, _) => {
+                    if self.reap_all(common)? {
+                        end = Some(match timed_out {
+                            true => End::TimedOut,
+                            false => End::CommandOver,
+                        });
+                    }
+                }
+                (Signal::SIGTSTP, _) => self.stand_still(common, !arrived.by_kernel),
+                (signal, Some(pid)) if ENDING.contains(&signal) => {
+                    self.interrupts += 1;
+                    if self.interrupts > 1 {
+                        end = Some(End::Interrupted);
+                    }
+                    // The terminal sent it to the command already.
+                    if !arrived.by_kernel {
+                        signal_to(pid, signal);
+                    }
+                }
+                (signal, None) if ENDING.contains(&signal) => end = Some(End::Stopped),
+                (signal, Some(pid)) => signal_to(pid, signal),
+                (_, None) => {}
+            }
+        }
+        Ok(end)
+    }
+
+    /// Reaps everything that ended; whether the command did.
+    pub(super) fn reap_all(&mut self, common: &Common<'_>) -> Result<bool> {
+        let mut over = false;
+        while let Some((pid, ended)) = reap() {
+            let how = match (ended.signal, ended.exit_code) {
+                (Some(signal), _) => format!("signal {signal}"),
+                (_, code) => format!("exit code {}", code.unwrap_or(0)),
+            };
+            if let Some(running) = &mut self.command
+                && running.pid == pid
+            {
+                running.ended = Some((clock::monotonic(), ended));
+                if let Some(error) = running.gone.failure() {
+                    return Err(error);
+                }
+                over = true;
+            } else if pid == self.guardian.id() {
+                self.replace_guardian(&how)?;
+            } else {
+                for cpu in &mut self.cpus {
+                    if cpu.ended(common, &mut self.journal, pid, &how)? {
+                        self.observer.warning(format!(
+                            "the burner of CPU {} ended ({how}) and was started again",
+                            cpu.number()
+                        ));
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(over)
+    }
+
+    pub(super) fn replace_guardian(&mut self, how: &str) -> Result<()> {
+        // Another in any case: a run that ends by this error is undone, too.
+        self.guardian = guardian::start(self.journal.path())?;
+        self.guardian_restarts += 1;
+        if self.guardian_restarts > 3 {
+            return Err(Error::Died {
+                what: "the guardian".into(),
+                times: self.guardian_restarts,
+                how: how.to_owned(),
+            });
+        }
+        self.observer
+            .warning(format!("the guardian ended ({how}) and was started again"));
+        Ok(())
+    }
+
+    /// Ctrl-Z: burners and profile stand still until we are continued.
+    pub(super) fn stand_still(&mut self, common: &Common<'_>, tell_command: bool) {
+        let from_ns = clock::monotonic();
+        self.board.set_paused(true);
+        let pid = self.command.as_ref().map(|running| running.pid);
+        if let (Some(pid), true) = (pid, tell_command) {
+            self.stop_command(pid);
+        }
+        self.meter.paused_at(self.clock.run_ns(from_ns));
+        // Returns when somebody continues us.
+        signal_to(std::process::id(), Signal::SIGSTOP);
+        self.paused_ns += self.clock.pause(from_ns, clock::monotonic());
+        let now = clock::monotonic();
+        for cpu in &mut self.cpus {
+            cpu.void_orders(common);
+        }
+        let run_ns = self.clock.run_ns(now);
+        for piece in std::mem::take(&mut self.ahead) {
+            self.order_piece(common, &piece, run_ns);
+            self.ahead.push_back(piece);
+        }
+        self.board.set_paused(false);
+        if let (Some(pid), true) = (pid, tell_command) {
+            signal_to(pid, Signal::SIGCONT);
+        }
+    }
+
+    /// Asks the command to stop, and makes it if it does not: the kernel
+    /// drops SIGTSTP where no shell could continue the process group.
+    pub(super) fn stop_command(&self, pid: u32) {
+        signal_to(pid, Signal::SIGTSTP);
+        for _ in 0..20 {
+            let stat = Process::new(self.root, pid).stat();
+            if stat.map_or(true, |stat| stat.state == 'T') {
+                return;
+            }
+            clock::sleep_until(clock::monotonic() + BOUNDARY_NS / 20);
+        }
+        signal_to(pid, Signal::SIGSTOP);
+    }
+}

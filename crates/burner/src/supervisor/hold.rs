@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The run proper: publish the profile ahead of time, sleep, wake.
+
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::signal::Signal;
+use nix::sys::time::TimeSpec;
+use sandbag_kernel::clock;
+
+use super::cpu::Common;
+use super::feed::Feed;
+use super::meter::WINDOW_NS;
+use super::outcome::End;
+use super::timeline::Piece;
+use super::{Limits, Run, signal_to};
+use crate::board::Order;
+use crate::error::Result;
+
+/// After the timeout the command gets SIGTERM, and SIGKILL this much later.
+const GRACE_NS: u64 = 5_000_000_000;
+/// Pieces that are published before they begin. Also how late the
+/// supervisor may be without a burner missing a change.
+const PIECES_AHEAD: usize = 6;
+
+impl Run<'_> {
+    /// The run proper. Returns the run time at which it ended, and why.
+    pub(super) fn hold(
+        &mut self,
+        common: &Common<'_>,
+        feed: &mut Feed,
+        limits: &Limits,
+    ) -> Result<(u64, End)> {
+        let mut next_mark = WINDOW_NS;
+        let mut deadline = limits.timeout_ns.map(|ns| self.began_ns + ns);
+        let mut timed_out = false;
+        loop {
+            let now = clock::monotonic();
+            let run_ns = self.clock.run_ns(now);
+            self.publish(common, feed, now)?;
+            let profile_end = feed.end_ns();
+            let over = profile_end.is_some_and(|end| run_ns >= end);
+            if over && self.load_ended_ns.is_none() {
+                let end = profile_end.unwrap_or(run_ns);
+                self.load_ended_ns = Some(end);
+                // The rest of the last window.
+                if !end.is_multiple_of(WINDOW_NS) {
+                    self.mark(end)?;
+                }
+            }
+            while self.load_ended_ns.is_none_or(|end| next_mark <= end) && run_ns >= next_mark {
+                self.mark(next_mark)?;
+                next_mark += WINDOW_NS;
+                self.assemble(common, 1);
+                for cpu in &mut self.cpus {
+                    cpu.look(common, &mut self.journal)?;
+                }
+                self.observer.progress(run_ns);
+            }
+            if over && self.command.is_none() {
+                return Ok((profile_end.unwrap_or(run_ns), End::ProfileOver));
+            }
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                let Some(running) = &self.command else {
+                    return Ok((run_ns, End::TimedOut));
+                };
+                let signal = match timed_out {
+                    false => Signal::SIGTERM,
+                    true => Signal::SIGKILL,
+                };
+                signal_to(running.pid, signal);
+                timed_out = true;
+                deadline = Some(now + GRACE_NS);
+            }
+            let wakes = [
+                (!over).then(|| {
+                    self.clock
+                        .monotonic_ns(next_mark.min(profile_end.unwrap_or(u64::MAX)))
+                }),
+                feed.peek_start()
+                    .or(profile_end)
+                    .filter(|_| !over)
+                    .map(|_| self.next_piece_ns()),
+                deadline,
+            ];
+            let wake = wakes.into_iter().flatten().min();
+            self.wait_until(wake.unwrap_or(now + 10 * WINDOW_NS));
+            if let Some(end) = self.answer(common, timed_out)? {
+                return Ok((self.clock.run_ns(clock::monotonic()), end));
+            }
+        }
+    }
+
+    /// When the next published piece begins, or the current one ends.
+    pub(super) fn next_piece_ns(&self) -> u64 {
+        let run_ns = self.clock.run_ns(clock::monotonic());
+        let next = self
+            .ahead
+            .iter()
+            .flat_map(|piece| [piece.start_ns, piece.end_ns])
+            .find(|at| *at > run_ns);
+        self.clock.monotonic_ns(next.unwrap_or(run_ns + WINDOW_NS))
+    }
+
+    /// Publishes pieces ahead of time and makes room for those in sight.
+    pub(super) fn publish(&mut self, common: &Common<'_>, feed: &mut Feed, now: u64) -> Result<()> {
+        let run_ns = self.clock.run_ns(now);
+        while self.ahead.front().is_some_and(|p| p.end_ns <= run_ns) {
+            self.ahead.pop_front();
+        }
+        while self.ahead.len() < PIECES_AHEAD {
+            let Some(piece) = feed.next()? else {
+                break;
+            };
+            self.order_piece(common, &piece, run_ns);
+            if feed.end_ns() == Some(piece.end_ns) {
+                let from_ns = self.clock.monotonic_ns(piece.end_ns);
+                for cpu in &mut self.cpus {
+                    cpu.order(
+                        common,
+                        Order {
+                            from_ns,
+                            level: 0.0,
+                        },
+                    );
+                }
+            }
+            self.meter.ask(piece.clone());
+            self.ahead.push_back(piece);
+        }
+        // A method that makes room may do so early; one whose weight or cap
+        // is the level must be exact.
+        let in_sight = match self.method.wants_headroom() {
+            true => run_ns + WINDOW_NS,
+            false => run_ns,
+        };
+        for (n, cpu) in self.cpus.iter_mut().enumerate() {
+            let level = self
+                .ahead
+                .iter()
+                .take_while(|piece| piece.start_ns <= in_sight)
+                .filter_map(|piece| piece.asked_pct.get(n))
+                .fold(0.0f64, |most, pct| most.max(pct / 100.0));
+            cpu.make_room(common, &mut self.journal, self.method.serves(level))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn order_piece(&mut self, common: &Common<'_>, piece: &Piece, run_ns: u64) {
+        let from_ns = self.clock.monotonic_ns(piece.start_ns.max(run_ns));
+        for (cpu, pct) in self.cpus.iter_mut().zip(&piece.asked_pct) {
+            let level = self.method.serves(pct / 100.0);
+            cpu.order(common, Order { from_ns, level });
+        }
+    }
+
+    /// Sleeps until a monotonic time, a signal or a burner's call.
+    pub(super) fn wait_until(&mut self, until_ns: u64) {
+        let left = Duration::from_nanos(until_ns.saturating_sub(clock::monotonic()));
+        let mut fds = [
+            PollFd::new(self.signals.fd().as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.alarm.as_fd(), PollFlags::POLLIN),
+        ];
+        // An error here is a wake-up: every caller looks at everything.
+        let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(left)), None);
+        self.cost.wakeups += 1;
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Before the run: the first level is held, signals are answered already.
+
+use nix::sys::signal::Signal;
+use sandbag_kernel::clock;
+
+use super::cpu::Common;
+use super::signals::ENDING;
+use super::{Early, Limits, Run, signal_to};
+use crate::board::{BOUNDARY_NS, Order};
+use crate::error::Result;
+
+/// Longest time to wait for the first level to be held.
+const SETTLE_NS: u64 = 2_000_000_000;
+/// The first level is held when two boundaries in a row are this close.
+const SETTLED_POINTS: f64 = 5.0;
+
+impl Run<'_> {
+    /// Holds the first level; returns when the run may begin (monotonic), or
+    /// `None` if it was interrupted.
+    pub(super) fn settle(
+        &mut self,
+        common: &Common<'_>,
+        first_pct: &[f64],
+        limits: &Limits,
+    ) -> Result<Option<u64>> {
+        // Nothing burns while a start at a given time is still far.
+        let near = limits.start_at_ns.map(|at| at.saturating_sub(SETTLE_NS));
+        while near.is_some_and(|near| clock::monotonic() < near) {
+            self.wait_until(near.unwrap_or(0));
+            if self.answer_early(common)? == Early::End {
+                return Ok(None);
+            }
+        }
+        let wanted = limits.settle && first_pct.iter().any(|pct| *pct > 0.0);
+        if !wanted && limits.start_at_ns.is_none() {
+            let soon = clock::monotonic() + BOUNDARY_NS / 5;
+            return Ok(Some(soon.next_multiple_of(BOUNDARY_NS)));
+        }
+        let mut from_ns = self.order_first(common, first_pct)?;
+        let mut number = from_ns / BOUNDARY_NS;
+        let mut good = 0;
+        loop {
+            self.wait_until(clock::monotonic() + BOUNDARY_NS / 10);
+            let _ = self.alarm.read();
+            match self.answer_early(common)? {
+                Early::GoOn => {}
+                Early::End => return Ok(None),
+                Early::Again => {
+                    from_ns = self.order_first(common, first_pct)?;
+                    number = from_ns / BOUNDARY_NS;
+                    good = 0;
+                }
+            }
+            let now = clock::monotonic();
+            if self.cpus.iter().all(|cpu| cpu.noted(common, number + 1)) {
+                let close = self.cpus.iter_mut().zip(first_pct).all(|(cpu, pct)| {
+                    let level = self.method.serves(pct / 100.0);
+                    let taken = cpu.taken(common, number, number + 1).ns;
+                    (taken as f64 / BOUNDARY_NS as f64 - level).abs() * 100.0 <= SETTLED_POINTS
+                });
+                good = if close { good + 1 } else { 0 };
+                number += 1;
+            }
+            for cpu in &mut self.cpus {
+                cpu.look(common, &mut self.journal)?;
+            }
+            if limits.start_at_ns.is_none() && good >= 2 {
+                return Ok(Some((now + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS)));
+            }
+            if now >= limits.start_at_ns.unwrap_or(from_ns + SETTLE_NS) {
+                if wanted && good < 2 {
+                    self.observer.warning(
+                        "the first level was not held before the start; going on".to_owned(),
+                    );
+                }
+                let at = limits.start_at_ns.unwrap_or(now);
+                return Ok(Some((at.max(now) + 1).next_multiple_of(BOUNDARY_NS)));
+            }
+        }
+    }
+
+    /// Orders the first level; returns from when on it is to be held.
+    pub(super) fn order_first(&mut self, common: &Common<'_>, first_pct: &[f64]) -> Result<u64> {
+        let from_ns = (clock::monotonic() + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS);
+        for (cpu, pct) in self.cpus.iter_mut().zip(first_pct) {
+            let level = self.method.serves(pct / 100.0);
+            cpu.make_room(common, &mut self.journal, level)?;
+            cpu.void_orders(common);
+            cpu.order(common, Order { from_ns, level });
+        }
+        Ok(from_ns)
+    }
+
+    /// Answers signals before the run begins. The command's process waits at
+    /// its gate meanwhile; whatever ends it there is told when it is let go.
+    pub(super) fn answer_early(&mut self, common: &Common<'_>) -> Result<Early> {
+        let mut early = Early::GoOn;
+        while let Some(arrived) = self.signals.next() {
+            match arrived.signal {
+                Signal::SIGCHLD => {
+                    self.reap_all(common)?;
+                }
+                Signal::SIGTSTP => {
+                    self.board.set_paused(true);
+                    // Returns when somebody continues us.
+                    signal_to(std::process::id(), Signal::SIGSTOP);
+                    self.board.set_paused(false);
+                    early = Early::Again;
+                }
+                signal if ENDING.contains(&signal) => return Ok(Early::End),
+                _ => {}
+            }
+        }
+        Ok(early)
+    }
+}
