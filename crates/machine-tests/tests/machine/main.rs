@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         faults::SPOILING,
         faults::OFFLINE,
         holding::CASES,
-        holding::PAIR,
+        holding::ALONE,
         kills::CASES,
     ]
     .concat();
