@@ -17,7 +17,7 @@ mod marks;
 mod meter;
 mod outcome;
 mod settle;
-mod signals;
+pub(crate) mod signals;
 mod steal;
 mod timeline;
 

@@ -25,6 +25,7 @@ use crate::guardian;
 use crate::journal::{Journal, RunInfo};
 use crate::layout::{Holder, Layout, Tenant};
 use crate::registry::Registry;
+use crate::supervisor::signals;
 use crate::undo::undo;
 
 /// Signals that end a command; the second one ends us at once.
@@ -331,10 +332,7 @@ fn undo_all(journal: Journal) -> std::result::Result<(), String> {
 }
 
 fn take_signals() -> io::Result<(SignalFd, SigSet)> {
-    let mut set = SigSet::empty();
-    for signal in ENDING.into_iter().chain(PASSED).chain([Signal::SIGCHLD]) {
-        set.add(signal);
-    }
+    let set = signals::not_ignored(ENDING.into_iter().chain(PASSED).chain([Signal::SIGCHLD]));
     let signals = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     let before = SigSet::thread_get_mask()?;
     set.thread_block()?;

@@ -29,11 +29,8 @@ pub struct Arrived {
     pub by_kernel: bool,
 }
 
-/// Blocks the signals of the calling thread for as long as it lives.
-///
-/// What our caller ignores (nohup: SIGHUP; a shell without job control, for
-/// its background jobs: SIGINT) is not taken: a blocked signal is queued even
-/// if it is ignored.
+/// Blocks the signals of the calling thread for as long as it lives; those
+/// that [`not_ignored`] leaves.
 #[derive(Debug)]
 pub struct Signals {
     fd: SignalFd,
@@ -43,18 +40,12 @@ pub struct Signals {
 impl Signals {
     /// Takes over the signals.
     pub fn take() -> io::Result<Self> {
-        // Where SIGCHLD is ignored children vanish without a word.
-        // SAFETY: the default disposition installs no handler.
-        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-        let mut set = SigSet::empty();
-        for signal in ENDING
-            .into_iter()
-            .chain(PASSED)
-            .chain([Signal::SIGCHLD, Signal::SIGTSTP])
-            .filter(|signal| !is_ignored(*signal))
-        {
-            set.add(signal);
-        }
+        let set = not_ignored(
+            ENDING
+                .into_iter()
+                .chain(PASSED)
+                .chain([Signal::SIGCHLD, Signal::SIGTSTP]),
+        );
         let before = SigSet::thread_get_mask()?;
         set.thread_block()?;
         let fd = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
@@ -75,6 +66,16 @@ impl Signals {
             by_kernel: info.ssi_code > 0,
         })
     }
+}
+
+/// The signals that are to be taken over. What our caller ignores (nohup:
+/// SIGHUP; a shell without job control, for its background jobs: SIGINT) is
+/// not: a blocked signal is queued even if it is ignored. SIGCHLD is taken in
+/// any case: where it is ignored, children vanish without a word.
+pub(crate) fn not_ignored(wanted: impl Iterator<Item = Signal>) -> SigSet {
+    // SAFETY: the default disposition installs no handler.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    wanted.filter(|signal| !is_ignored(*signal)).collect()
 }
 
 fn is_ignored(signal: Signal) -> bool {
