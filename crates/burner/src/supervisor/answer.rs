@@ -19,7 +19,7 @@ impl Run<'_> {
     pub(super) fn answer(&mut self, common: &Common<'_>, timed_out: bool) -> Result<Option<End>> {
         if self.alarm.read().is_ok() {
             for cpu in &mut self.cpus {
-                cpu.look(common, &mut self.journal)?;
+                cpu.called(common)?;
             }
         }
         let mut end = None;

@@ -76,6 +76,7 @@ pub struct Cpu {
     /// Orders given so far that may still matter, for burners that join.
     recent: Vec<Order>,
     seen: (u64, u64),
+    lost_ns: u64,
     calm: u32,
     /// When the estimate of the competition last grew.
     grown_ns: u64,
@@ -111,6 +112,7 @@ impl Cpu {
             level: 0.0,
             recent: Vec::new(),
             seen: (0, 0),
+            lost_ns: 0,
             calm: 0,
             grown_ns: 0,
             restarts: 0,
@@ -224,14 +226,13 @@ impl Cpu {
             }
         };
         self.writes += 1;
-        let last_ns = clock::process_cpu_of(child.id()).unwrap_or(0);
         Ok(Some(Burner {
             child,
             holder,
             slot,
             since: clock::monotonic() / BOUNDARY_NS + 1,
             read: None,
-            last_ns,
+            last_ns: 0,
             until: None,
         }))
     }
@@ -338,42 +339,66 @@ impl Cpu {
         Ok(())
     }
 
-    /// A burner called, or a look is due: does the weight still make room?
-    pub fn look(&mut self, common: &Common<'_>, journal: &mut Journal) -> Result<()> {
+    /// A burner called: give it a larger weight, if its group can carry one.
+    pub fn called(&mut self, common: &Common<'_>) -> Result<()> {
         let mut called = false;
-        let (mut active, mut taken) = (0, 0);
         for burner in self.alive() {
             let slot = common.board.slot(burner.slot);
             called |= slot.alarm.swap(0, Ordering::AcqRel) != 0;
+        }
+        let now = clock::monotonic();
+        // What was given last must have had time to show.
+        if called && self.asks_for_room(common) && now - self.grown_ns > GROWTH_NS {
+            self.calm = 0;
+            self.grown_ns = now;
+            if self.fits(common, self.competition * 2.0) {
+                self.competition *= 2.0;
+            }
+            self.apply(common)?;
+        }
+        Ok(())
+    }
+
+    fn asks_for_room(&self, common: &Common<'_>) -> bool {
+        common.method.wants_headroom() && self.level > 0.0
+    }
+
+    /// Whether the groups there are can carry the weight for a competition.
+    fn fits(&self, common: &Common<'_>, competition: f64) -> bool {
+        let groups = self.alive().count() as f64;
+        let wanted = common.method.demand(self.level, competition).weight.0;
+        wanted <= common.layout.most_weight().0 * groups
+    }
+
+    /// Once a second: does the weight make room, too little or too much?
+    pub fn look(&mut self, common: &Common<'_>, journal: &mut Journal) -> Result<()> {
+        self.called(common)?;
+        let (mut active, mut taken) = (0, 0);
+        for burner in self.alive() {
+            let slot = common.board.slot(burner.slot);
             active = active.max(slot.active_ns.load(Ordering::Relaxed));
             taken += slot.taken_ns.load(Ordering::Relaxed);
         }
         let (was_active, was_taken) = std::mem::replace(&mut self.seen, (active, taken));
+        let lost_ns = self.lost_ns(common);
+        let lost = lost_ns > std::mem::replace(&mut self.lost_ns, lost_ns);
         let active = active.saturating_sub(was_active);
-        if !common.method.wants_headroom() || self.level <= 0.0 {
+        if !self.asks_for_room(common) || active < BOUNDARY_NS / 100 {
             return Ok(());
         }
-        let mut headroom = None;
-        if active > BOUNDARY_NS / 100 {
-            let share = (taken.saturating_sub(was_taken) as f64 / active as f64).min(1.0);
-            headroom = Some(share);
-            let least = self.least_headroom.get_or_insert(1.0);
-            *least = least.min(share);
-        }
-        let now = clock::monotonic();
-        // What was given last must have had time to show.
-        called &= now - self.grown_ns > GROWTH_NS;
-        let before = self.competition;
-        self.competition = competition(before, self.level, called, headroom, &mut self.calm);
-        if self.competition > before {
-            self.grown_ns = now;
-            let possible = common.layout.most_weight().0 * MOST_BURNERS as f64;
-            let wanted = common.method.demand(self.level, self.competition).weight.0;
-            if wanted > possible * 4.0 {
-                // More would change nothing; and the estimate must be able to
-                // come down again.
-                self.competition = before;
-                self.exhausted |= called;
+        let share = (taken.saturating_sub(was_taken) as f64 / active as f64).min(1.0);
+        let least = self.least_headroom.get_or_insert(1.0);
+        *least = least.min(share);
+        let next = competition(self.competition, self.level, share, &mut self.calm);
+        if self.fits(common, next) {
+            self.competition = next;
+        } else if lost {
+            // The groups are at their heaviest and load was given up: only
+            // now more of them. Each costs a wake-up a period, so a disturbed
+            // moment is no reason.
+            match self.alive().count() < MOST_BURNERS {
+                true => self.competition = next,
+                false => self.exhausted = true,
             }
             self.grow(common, journal)?;
         }
@@ -430,10 +455,15 @@ impl Cpu {
             if burner.until.is_some() || slot.displaced.load(Ordering::Acquire) != 0 {
                 taken.hole = true;
             }
-            if burner.read != Some(from)
-                && let Some(begin) = slot.boundary(from)
-            {
-                burner.last_ns = begin.cpu_ns;
+            if burner.read != Some(from) {
+                // Not read up to here before: begin with the first note. What
+                // a burner that joins used to start up is no load.
+                let first = (from..=to).find_map(|number| slot.boundary(number));
+                match first {
+                    Some(first) => burner.last_ns = first.cpu_ns,
+                    None if burner.read.is_none() => continue,
+                    None => {}
+                }
             }
             burner.read = Some(to);
             // A boundary that was not noted: the burner sleeps without orders
@@ -505,17 +535,9 @@ impl Cpu {
     }
 }
 
-/// The next estimate of the competition. Doubles at once when a burner had no
-/// room, and when the room it had shrinks to half of what it should be;
-/// shrinks, one step in [`CALM`] looks, when there is far more than needed.
-fn competition(now: f64, level: f64, called: bool, headroom: Option<f64>, calm: &mut u32) -> f64 {
-    if called {
-        *calm = 0;
-        return now * 2.0;
-    }
-    let Some(share) = headroom else {
-        return now;
-    };
+/// The next estimate of the competition. Doubles when the room is half of what
+/// it should be; halves after [`CALM`] looks with far more than needed.
+fn competition(now: f64, level: f64, share: f64, calm: &mut u32) -> f64 {
     if share < (1.0 + level) / 2.0 {
         *calm = 0;
         return now * 2.0;
@@ -579,12 +601,11 @@ mod tests {
     #[test]
     fn the_estimate_grows_fast_and_shrinks_slowly() {
         let mut calm = 0;
-        assert!((competition(2.0, 0.5, true, None, &mut calm) - 4.0).abs() < 1e-12);
-        assert!((competition(2.0, 0.5, false, Some(0.7), &mut calm) - 4.0).abs() < 1e-12);
-        assert!((competition(2.0, 0.5, false, Some(0.8), &mut calm) - 2.0).abs() < 1e-12);
+        assert!((competition(2.0, 0.5, 0.7, &mut calm) - 4.0).abs() < 1e-12);
+        assert!((competition(2.0, 0.5, 0.8, &mut calm) - 2.0).abs() < 1e-12);
         let mut now = 8.0;
         for look in 1..=4 * CALM {
-            now = competition(now, 0.5, false, Some(0.999), &mut calm);
+            now = competition(now, 0.5, 0.999, &mut calm);
             assert!(look % CALM == 0 || calm > 0 || now <= 1.0);
         }
         assert!((now - 1.0).abs() < 1e-12);

@@ -63,7 +63,7 @@ impl Run<'_> {
                 number += 1;
             }
             for cpu in &mut self.cpus {
-                cpu.look(common, &mut self.journal)?;
+                cpu.called(common)?;
             }
             if limits.start_at_ns.is_none() && good >= 2 {
                 return Ok(Some((now + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS)));
