@@ -30,8 +30,9 @@ Exit codes:
   Without CMD: 0 kept (or done), 1 failed, 2 wrong usage or bad input,
   3 missed, 4 undecided (machine too noisy), 5 not possible on this machine.
   With CMD: CMD's own code; 128+n if signal n ended it; 124 our time limit;
-  125 our own failure; 126 CMD cannot be executed; 127 CMD not found. With
-  --strict, and 0 from CMD, also 3 and 4.";
+  125 our own failure; 126 CMD cannot be executed; 127 CMD not found; 2 and 5,
+  as without CMD, where nothing was started or changed. With --strict, and 0
+  from CMD, also 3 and 4.";
 
 /// The code of a verdict.
 #[must_use]

@@ -353,7 +353,10 @@ impl Session<'_> {
             format: result::FORMAT,
             sandbag: env!("CARGO_PKG_VERSION"),
             started_at: self.started_at.clone(),
-            arguments: std::env::args().skip(1).collect(),
+            arguments: std::env::args_os()
+                .skip(1)
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
             profile: self.profile.clone(),
             method: self.args.options.method.clone(),
             tolerance,
