@@ -43,6 +43,14 @@ setup: ## Install what the tests need (root; says what is missing otherwise)
 unit: ## Tests that need no privilege
 	cargo test $(CARGO_FLAGS) --workspace --exclude sandbag-machine-tests
 	cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --lib
+	@# Tests that need something not everybody has are ignored above, and
+	@# run here where it is there.
+	if command -v groff >/dev/null; then \
+	    cargo test $(CARGO_FLAGS) -p sandbag --test cli -- --ignored man_pages; fi
+	if [ -e /proc/self/autogroup ]; then \
+	    cargo test $(CARGO_FLAGS) -p sandbag-kernel --lib -- --ignored a_session; fi
+	if [ -n "$$SANDBAG_SAMPLES" ]; then \
+	    cargo test $(CARGO_FLAGS) -p sandbag-profile --test samples -- --ignored; fi
 
 machine: build ## Tests on this machine's own cgroup tree (root)
 	cargo build $(CARGO_FLAGS) -p sandbag-bench

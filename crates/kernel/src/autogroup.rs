@@ -103,12 +103,9 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs a kernel with autogroups; make unit runs it where they are"]
     fn a_session_of_its_own() {
         let root = Root::default();
-        if get(&root, std::process::id()).is_err() {
-            eprintln!("skipped: this kernel has no autogroup");
-            return;
-        }
         let mut sleeper = Command::new("setsid")
             .args(["sleep", "60"])
             .spawn()

@@ -97,7 +97,9 @@ impl Accuracy {
 
     /// The distribution as (error in points, windows), ascending.
     pub fn distribution(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
-        self.bins.iter().map(|(b, n)| (f64::from(*b) * BIN_POINTS, *n))
+        self.bins
+            .iter()
+            .map(|(b, n)| (f64::from(*b) * BIN_POINTS, *n))
     }
 
     /// The summary so far; `None` before the first error.

@@ -76,8 +76,7 @@ impl VerdictCounter {
         }
         self.accuracy.add(window.error_points());
         let foreign = window.foreign_pct().unwrap_or(0.0);
-        if window.steal_pct() > NOISY_STEAL_PCT
-            || (!foreign_planned && foreign > NOISY_FOREIGN_PCT)
+        if window.steal_pct() > NOISY_STEAL_PCT || (!foreign_planned && foreign > NOISY_FOREIGN_PCT)
         {
             self.noisy += 1;
         }

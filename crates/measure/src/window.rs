@@ -73,8 +73,7 @@ impl Window {
     /// The command's share of the delivered time, percent of one CPU.
     #[must_use]
     pub fn command_pct(&self) -> Option<f64> {
-        self.command_ns
-            .map(|ns| share_pct(ns, self.delivered_ns()))
+        self.command_ns.map(|ns| share_pct(ns, self.delivered_ns()))
     }
 }
 
