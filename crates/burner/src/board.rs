@@ -301,6 +301,9 @@ impl Slot {
     }
 
     fn wake(&self) {
+        // The order must be visible before we look whether somebody sleeps:
+        // the burner does the two in the other order.
+        std::sync::atomic::fence(Ordering::SeqCst);
         if self.idle.load(Ordering::Acquire) != 0 {
             // SAFETY: the futex word is in shared memory that both sides map.
             unsafe {

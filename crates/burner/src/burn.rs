@@ -114,7 +114,6 @@ pub fn run(setup: &Setup) -> Result<(), Error> {
     let board = Board::open(board, true).map_err(|cause| call("mmap", cause))?;
     let slot = board.slot(setup.slot);
     slot.cpu.store(setup.cpu, Ordering::Relaxed);
-    sched::set_affinity(0, &CpuList::from_iter([setup.cpu]))?;
     sched::set_least_timer_slack();
     if setup.slice_ns > 0 {
         // A kernel without custom slices ignores the value; the load is held
@@ -137,6 +136,9 @@ pub fn run(setup: &Setup) -> Result<(), Error> {
         Ok(1) => {}
         _ => return Ok(()),
     }
+    // Only now: moving a task into a group with a cpuset resets its affinity
+    // (kernels before 6.2).
+    sched::set_affinity(0, &CpuList::from_iter([setup.cpu]))?;
     Burner {
         board: &board,
         slot,
@@ -192,9 +194,9 @@ impl Burner<'_> {
                 debt.settle(self.held());
                 continue;
             }
-            if sched::current_cpu() != self.cpu {
-                // Hot-unplugged: the kernel moved us. The load of this CPU
-                // ends; taking another CPU's time would be a lie.
+            if sched::current_cpu() != self.cpu && !self.back_on_cpu() {
+                // Hot-unplugged: the load of this CPU ends; taking another
+                // CPU's time would be a lie.
                 self.slot.displaced.store(1, Ordering::Release);
                 loop {
                     sleep_until(monotonic() + 10 * BOUNDARY_NS);
@@ -232,6 +234,12 @@ impl Burner<'_> {
                 self.slot.lost_ns.fetch_add(lost, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Somebody changed our affinity (a cpuset, taskset), or the CPU is gone.
+    fn back_on_cpu(&self) -> bool {
+        sched::set_affinity(0, &CpuList::from_iter([self.cpu])).is_ok()
+            && sched::current_cpu() == self.cpu
     }
 
     /// Works off the debt until it is gone, then sleeps until `next`; returns

@@ -13,6 +13,7 @@ mod shares;
 use sandbag_kernel::cgroup::{Cap, Weight};
 use sandbag_kernel::sched::Attributes;
 
+use crate::board::BOUNDARY_NS;
 use crate::burn::Duty;
 
 pub use pace::Pace;
@@ -87,6 +88,25 @@ pub fn wanted_share(level: f64) -> f64 {
     (3.0 + level) / 4.0
 }
 
+/// The same with another period, ns.
+///
+/// # Errors
+/// The reason, in words, where the method has no period or not this one.
+pub fn with_period(name: &str, period_ns: u64) -> Result<Box<dyn Method>, String> {
+    match name {
+        "pace" if period_ns > 0 && BOUNDARY_NS.is_multiple_of(period_ns) => Ok(Box::new(Pace {
+            period_ns,
+            ..Pace::default()
+        })),
+        "pace" => Err("the period of pace must divide 100 ms".to_owned()),
+        "quota" if (1_000_000..=1_000_000_000).contains(&period_ns) => Ok(Box::new(Quota {
+            period_us: period_ns / 1000,
+        })),
+        "quota" => Err("the period of quota must be between 1 ms and 1 s".to_owned()),
+        other => Err(format!("{other} has no period")),
+    }
+}
+
 /// Weight whose share w/(w+c) against the competition is the wanted one.
 /// Rounded up to a power of two, so that small changes of either write
 /// nothing.
@@ -106,6 +126,14 @@ mod tests {
             assert_eq!(by_name(name).unwrap().name(), name);
         }
         assert!(by_name("hogs-of-war").is_none());
+    }
+
+    #[test]
+    fn periods_that_cannot_be_are_refused() {
+        assert!(with_period("pace", 10_000_000).is_ok());
+        assert!(with_period("pace", 30_000_000).is_err());
+        assert!(with_period("quota", 500_000).is_err());
+        assert!(with_period("shares", 20_000_000).is_err());
     }
 
     #[test]

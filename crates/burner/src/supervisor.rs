@@ -302,14 +302,15 @@ impl Run<'_> {
         pin: &Option<CpuList>,
     ) -> Result<(Waiting, Holder)> {
         let waiting = Waiting::start(spec)?;
-        if let Some(cpus) = pin {
-            sched::set_affinity(waiting.pid(), cpus)?;
-        }
         let run = std::process::id();
         let holder = self
             .layout
             .settle(&mut self.journal, run, Tenant::Command, waiting.pid())?;
         self.cost.writes += 1;
+        // In its group: moving it resets the affinity where there is a cpuset.
+        if let Some(cpus) = pin {
+            sched::set_affinity(waiting.pid(), cpus)?;
+        }
         Ok((waiting, holder))
     }
 

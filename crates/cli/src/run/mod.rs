@@ -51,7 +51,11 @@ pub struct Load {
 /// Makes the run and everything it leaves; returns the exit code.
 pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> {
     let root = Root::default();
-    let method = method::by_name(&options.method).context("no such method")?;
+    let method = match options.period {
+        None => method::by_name(&options.method).context("no such method")?,
+        Some(period) => method::with_period(&options.method, nanos(period))
+            .map_err(|reason| exit::BadInput(format!("--period: {reason}")))?,
+    };
     let topology = Topology::read(&root)?;
     let mut warnings = load.warnings;
     let served_pct = method.serves(load.highest_pct / 100.0) * 100.0;

@@ -17,6 +17,10 @@ pub struct RunOptions {
           value_parser = clap::builder::PossibleValuesParser::new(sandbag_burner::method::NAMES))]
     pub method: String,
 
+    /// Period of the method [default: 20ms]; for pace it must divide 100 ms
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub period: Option<Duration>,
+
     /// Directory for run.json, achieved.csv and report.html
     /// [default: sandbag-run-<time>]
     #[arg(long, value_name = "DIR", conflicts_with = "no_out")]
