@@ -12,6 +12,8 @@ CARGO_FLAGS := --release --locked --target $(TARGET)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
+# The tests measure the machine that they share.
+.NOTPARALLEL:
 .PHONY: build run test unit machine guest bench lint install man clean help
 
 help: ## Show this list

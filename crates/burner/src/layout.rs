@@ -155,8 +155,8 @@ impl Layout {
         }
         Err(Error::NotPossible {
             what: format!("no permission to make groups in {}", self.base.display()),
-            remedy: "run as root, or give a delegated v2 group with --cgroup (systemd-run --user \
-                     --scope -p Delegate=yes makes one)"
+            remedy: "run as root, or give a delegated v2 group with --cgroup (docs/groups.md \
+                     says how to make one)"
                 .into(),
         })
     }
@@ -193,17 +193,12 @@ impl Layout {
         }
         let path = self.base.join("cgroup.subtree_control");
         let enabled = root::read(&path)?;
-        let ours_already = fs::read_dir(&self.base)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .any(|e| e.file_name().to_string_lossy().starts_with(PREFIX));
         let is_enabled = enabled.split_whitespace().any(|c| c == "cpu");
-        if is_enabled && !ours_already {
+        // Enabled by another run: whoever ends last undoes it. Enabled by
+        // somebody else: it is not ours to undo.
+        if is_enabled && !enabled_by_another_run(journal, &path) {
             return Ok(());
         }
-        // Where another run's groups stand it may have been that run which
-        // enabled it: whoever ends last undoes it.
         journal.note(Entry::Controller {
             path: path.clone(),
             name: "cpu".into(),
@@ -348,6 +343,23 @@ impl Layout {
             .unwrap_or("system.slice")
             .to_owned()
     }
+}
+
+/// Whether the journal of another run says that it enabled the controller.
+fn enabled_by_another_run(journal: &Journal, control: &Path) -> bool {
+    let others = journal
+        .path()
+        .parent()
+        .and_then(|dir| fs::read_dir(dir).ok());
+    others
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "journal"))
+        .filter_map(|path| crate::journal::entries(&path).ok())
+        .flatten()
+        .any(|entry| matches!(entry, Entry::Controller { path, .. } if path == control))
 }
 
 /// StartTransientUnit answers before the job is done; the scope is there when

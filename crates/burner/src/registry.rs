@@ -37,13 +37,23 @@ pub struct Restored {
 impl Registry {
     /// `/run/sandbag` for root, `$XDG_RUNTIME_DIR/sandbag` for others, made
     /// if need be.
+    ///
+    /// # Errors
+    /// [`Error::NotPossible`] for a user without `XDG_RUNTIME_DIR`.
     pub fn open() -> Result<Self> {
         // SAFETY: no arguments, cannot fail.
         let dir = match unsafe { libc::geteuid() } {
             0 => PathBuf::from("/run/sandbag"),
+            // Never a directory that others can write to: what a journal
+            // says is done.
             _ => std::env::var_os("XDG_RUNTIME_DIR")
-                .map_or_else(std::env::temp_dir, PathBuf::from)
-                .join("sandbag"),
+                .map(|dir| PathBuf::from(dir).join("sandbag"))
+                .ok_or_else(|| Error::NotPossible {
+                    what: "XDG_RUNTIME_DIR is not set".into(),
+                    remedy: "without root, sandbag keeps its journal there: log in through a \
+                             session manager, or set it to a directory that only you can write to"
+                        .into(),
+                })?,
         };
         Self::at(dir)
     }

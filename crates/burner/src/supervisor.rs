@@ -159,6 +159,7 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
         stat,
         command: None,
         ahead: VecDeque::new(),
+        profile_end_ns: None,
         clock: RunClock::starting_at(0),
         cost: Cost::default(),
         interrupts: 0,
@@ -227,6 +228,8 @@ struct Run<'a> {
     command: Option<Running>,
     /// Pieces that were published and have not ended.
     ahead: VecDeque<Piece>,
+    /// Run time at which the profile ends, once it is known.
+    profile_end_ns: Option<u64>,
     clock: RunClock,
     cost: Cost,
     interrupts: u32,
@@ -422,6 +425,8 @@ impl Run<'_> {
                 "could not undo: {}; sandbag restore tries again",
                 left.join("; ")
             ));
+            // The guardian tries once more; it needs the lock for that.
+            drop(journal);
         }
         guardian::dismiss(guardian);
     }

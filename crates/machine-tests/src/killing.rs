@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! kill -9 at random moments.
 //!
-//! DESIGN: the machine is left as it was found after SIGKILL of any one of
+//! The promise: the machine is left as it was found after SIGKILL of any one of
 //! our processes at any moment; and if supervisor and guardian die together,
 //! no burner runs on and the next command, or `sandbag restore`, undoes what
 //! is left. Each round starts a run, kills, and compares.

@@ -113,19 +113,8 @@ impl Run<'_> {
             let Some(piece) = feed.next()? else {
                 break;
             };
+            self.profile_end_ns = feed.end_ns();
             self.order_piece(common, &piece, run_ns);
-            if feed.end_ns() == Some(piece.end_ns) {
-                let from_ns = self.clock.monotonic_ns(piece.end_ns);
-                for cpu in &mut self.cpus {
-                    cpu.order(
-                        common,
-                        Order {
-                            from_ns,
-                            level: 0.0,
-                        },
-                    );
-                }
-            }
             self.meter.ask(piece.clone());
             self.ahead.push_back(piece);
         }
@@ -152,6 +141,19 @@ impl Run<'_> {
         for (cpu, pct) in self.cpus.iter_mut().zip(&piece.asked_pct) {
             let level = self.method.serves(pct / 100.0);
             cpu.order(common, Order { from_ns, level });
+        }
+        // The end of the profile is an order as well.
+        if self.profile_end_ns == Some(piece.end_ns) {
+            let from_ns = self.clock.monotonic_ns(piece.end_ns);
+            for cpu in &mut self.cpus {
+                cpu.order(
+                    common,
+                    Order {
+                        from_ns,
+                        level: 0.0,
+                    },
+                );
+            }
         }
     }
 

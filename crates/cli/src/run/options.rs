@@ -62,7 +62,8 @@ pub struct RunOptions {
     #[arg(long, value_name = "LIST", value_parser = units::cpus, requires = "command")]
     pub pin: Option<Cpus>,
 
-    /// Kill CMD if sandbag dies (otherwise it lives on, without the load)
+    /// Kill CMD, and what it left running, when sandbag ends or dies (otherwise
+    /// they live on, without the load)
     #[arg(long, requires = "command")]
     pub kill: bool,
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DESIGN, law 3: the machine is as it was found after any signal to any one
+//! The promise: the machine is as it was found after any signal to any one
 //! of our processes at any moment. More than 200 times, with the seed printed.
 
 use std::fs;

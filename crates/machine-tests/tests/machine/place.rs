@@ -24,7 +24,7 @@ use crate::run_record::RunRecord;
 const HANGS: Duration = Duration::from_secs(60);
 /// Another run may be over soon.
 const OTHERS: Duration = Duration::from_secs(20);
-/// DESIGN, law 3: as found within 2 s.
+/// The promise: as found within 2 s.
 pub const PROMISED: Duration = Duration::from_secs(2);
 /// What is not as before then is left behind; between the two this machine
 /// may just have been busy with something else.
