@@ -12,6 +12,7 @@
 mod answer;
 mod cpu;
 mod feed;
+mod headroom;
 mod hold;
 mod marks;
 mod meter;

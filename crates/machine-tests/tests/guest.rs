@@ -163,8 +163,7 @@ fn shares_are_off<const CPUS: u32>() -> anyhow::Result<()> {
 }
 
 /// Each CPU has a level of its own; what the groups used is the kernel's
-/// account of them, and no clock of sandbag's. It is read group by group by a
-/// shell, which takes its time in an emulator, so it is judged more loosely.
+/// account of them, and no clock of sandbag's.
 fn replay_beside_busy_units() -> anyhow::Result<()> {
     let outcome = under_systemd()?;
     let run: RunJson = outcome.result("run-replay")?;
@@ -189,7 +188,7 @@ fn replay_beside_busy_units() -> anyhow::Result<()> {
     ensure!(used.len() == REPLAYED_PCT.len(), "{} CPUs", used.len());
     for (cpu, (used, asked)) in used.iter().zip(REPLAYED_PCT).enumerate() {
         ensure!(
-            (used - asked).abs() <= LEFT_POINTS,
+            (used - asked).abs() <= PACE_POINTS,
             "CPU {cpu}: its groups used {used:.1} %, {asked} were asked for"
         );
     }

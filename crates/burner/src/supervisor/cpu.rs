@@ -11,6 +11,7 @@ use sandbag_kernel::process::Process;
 use sandbag_kernel::sched::Attributes;
 use sandbag_kernel::{Root, topology};
 
+use super::headroom::competition;
 use super::meter::Taken;
 use crate::board::{BOUNDARY_NS, Board, Order};
 use crate::burn::Setup;
@@ -18,7 +19,7 @@ use crate::child::{self, BURNER_VERB};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::layout::{Holder, Layout, Tenant};
-use crate::method::{Method, wanted_share};
+use crate::method::Method;
 
 /// Burners that one CPU has at most: beyond this, more weight than the tree
 /// can give is wanted, and that is said instead.
@@ -535,32 +536,8 @@ impl Cpu {
     }
 }
 
-/// The next estimate of the competition. Doubles when the room is half of what
-/// it should be; halves after [`CALM`] looks with far more than needed.
-fn competition(now: f64, level: f64, share: f64, calm: &mut u32) -> f64 {
-    if share < (1.0 + level) / 2.0 {
-        *calm = 0;
-        return now * 2.0;
-    }
-    // The share that half the weight would leave.
-    let half = share / (2.0 - share);
-    if now > 1.0 && half > wanted_share(level) {
-        *calm += 1;
-        if *calm >= CALM {
-            *calm = 0;
-            return now / 2.0;
-        }
-    } else {
-        *calm = 0;
-    }
-    now
-}
-
 /// A larger weight gets this long to work off the debt before more is given.
 const GROWTH_NS: u64 = 2 * BOUNDARY_NS;
-
-/// Looks (one a second) with room to spare before the weight is lowered.
-const CALM: u32 = 5;
 
 /// Whether a CPU is online, for errors before anything is started.
 pub fn check_online(root: &Root, cpus: &sandbag_kernel::CpuList) -> Result<()> {
@@ -592,22 +569,4 @@ pub fn alarm() -> Result<nix::sys::eventfd::EventFd> {
 pub fn alarm_fd(alarm: &nix::sys::eventfd::EventFd) -> RawFd {
     use std::os::fd::AsFd as _;
     alarm.as_fd().as_raw_fd()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_estimate_grows_fast_and_shrinks_slowly() {
-        let mut calm = 0;
-        assert!((competition(2.0, 0.5, 0.7, &mut calm) - 4.0).abs() < 1e-12);
-        assert!((competition(2.0, 0.5, 0.8, &mut calm) - 2.0).abs() < 1e-12);
-        let mut now = 8.0;
-        for look in 1..=4 * CALM {
-            now = competition(now, 0.5, 0.999, &mut calm);
-            assert!(look % CALM == 0 || calm > 0 || now <= 1.0);
-        }
-        assert!((now - 1.0).abs() < 1e-12);
-    }
 }
