@@ -29,7 +29,7 @@ use std::time::Duration;
 use nix::sys::eventfd::EventFd;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbag_kernel::command_clock::{CommandClock, CpuacctClock, PerfClock};
+use sandbag_kernel::command_clock::{self, CommandClock};
 use sandbag_kernel::process::Process;
 use sandbag_kernel::procstat::{ProcStat, tick_ns};
 use sandbag_kernel::{CpuList, Root, clock, sched};
@@ -320,21 +320,13 @@ impl Run<'_> {
 
     fn start_command(&mut self, waiting: Waiting, holder: &Holder) -> Result<()> {
         let numbers: CpuList = self.cpus.iter().map(Cpu::number).collect();
-        let clock: Option<Box<dyn CommandClock>> = match self.layout.version() {
-            sandbag_kernel::cgroup::Version::V1 => {
-                CpuacctClock::open(self.root, holder.group().accounting_dir(), &numbers)
-                    .map(|clock| Box::new(clock) as _)
-            }
-            sandbag_kernel::cgroup::Version::V2 => {
-                PerfClock::open(holder.group().dir(), &numbers).map(|clock| Box::new(clock) as _)
-            }
-        }
-        .map_err(|error| {
-            self.observer.warning(format!(
-                "what the command takes of each CPU is not known: {error}"
-            ));
-        })
-        .ok();
+        let clock = command_clock::open(self.root, holder.group(), &numbers)
+            .map_err(|error| {
+                self.observer.warning(format!(
+                    "what the command takes of each CPU is not known: {error}"
+                ));
+            })
+            .ok();
         let pid = waiting.pid();
         let started_ns = clock::monotonic();
         let gone = waiting.let_go()?;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
+use crate::cgroup::{Group, Version};
 use crate::perf::GroupClock;
 use crate::{CpuList, Error, Result, Root};
 
@@ -21,6 +22,18 @@ pub trait CommandClock {
     /// Whether time that the hypervisor withheld while the command was
     /// running is contained.
     fn counts_steal(&self) -> bool;
+}
+
+/// The clock of a command's group by what the group's hierarchy tells: the
+/// accounting files of cgroup v1, perf events on v2, where there are none.
+///
+/// # Errors
+/// Those of [`CpuacctClock::open`] and [`PerfClock::open`].
+pub fn open(root: &Root, group: &Group, cpus: &CpuList) -> Result<Box<dyn CommandClock>> {
+    Ok(match group.version() {
+        Version::V1 => Box::new(CpuacctClock::open(root, group.accounting_dir(), cpus)?),
+        Version::V2 => Box::new(PerfClock::open(group.dir(), cpus)?),
+    })
 }
 
 /// cgroup v1: `cpuacct.usage_percpu` of the command's group, kept open. It
@@ -169,6 +182,17 @@ mod tests {
         clock.per_cpu_ns(&mut out).unwrap();
         assert_eq!(out, [20, 30, 60]);
         assert!(!clock.counts_steal());
+    }
+
+    #[test]
+    fn the_version_decides_which_clock() {
+        let (dir, root) = group("0-1\n", "10 11\n");
+        let cpus = "0-1".parse().unwrap();
+        let at = |version| Group::at(version, dir.path().to_owned(), None);
+        assert!(!open(&root, &at(Version::V1), &cpus).unwrap().counts_steal());
+        // No group of v2, and asked as one: by perf, which says so.
+        let error = open(&root, &at(Version::V2), &cpus).err().unwrap();
+        assert!(error.to_string().starts_with("perf_event_open"), "{error}");
     }
 
     #[test]
