@@ -11,6 +11,9 @@
 //! controller, which is the v2 tree unless somebody mounted the controller
 //! apart.
 //!
+//! The same way `PERF_COUNT_SW_CPU_MIGRATIONS` counts how often a task of the
+//! group came to a CPU from another, those of tasks that ended included.
+//!
 //! Source: perf_event_open(2), include/uapi/linux/perf_event.h.
 
 use std::fs::File;
@@ -22,6 +25,7 @@ use crate::{CpuList, Error, Result};
 
 const TYPE_SOFTWARE: u32 = 1;
 const COUNT_SW_TASK_CLOCK: u64 = 1;
+const COUNT_SW_CPU_MIGRATIONS: u64 = 4;
 const FLAG_PID_CGROUP: libc::c_ulong = 1 << 2;
 const FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
 
@@ -46,10 +50,54 @@ const _: () = assert!(size_of::<Attributes>() == 64);
 
 /// Counters of one group, one per CPU (and one file descriptor each).
 #[derive(Debug)]
-pub struct GroupClock {
+struct Counters {
     dir: PathBuf,
     counters: Vec<(u32, File)>,
 }
+
+impl Counters {
+    /// `what` is the event in words, `config` its number.
+    fn open(dir: &Path, cpus: &CpuList, what: &str, config: u64) -> Result<Self> {
+        let group = File::open(dir).map_err(|cause| Error::Read {
+            path: dir.to_owned(),
+            cause,
+        })?;
+        let mut counters = Vec::with_capacity(cpus.len());
+        for cpu in cpus.iter() {
+            match open_counter(&group, cpu, config) {
+                Ok(counter) => counters.push((cpu, counter)),
+                Err(cause) if cause.raw_os_error() == Some(libc::ENODEV) => {}
+                Err(cause) => {
+                    return Err(Error::Call {
+                        call: "perf_event_open",
+                        arguments: format!("{what} of group {} on CPU {cpu}", dir.display()),
+                        cause,
+                    });
+                }
+            }
+        }
+        Ok(Self {
+            dir: dir.to_owned(),
+            counters,
+        })
+    }
+
+    fn read(&self, counter: &File) -> Result<u64> {
+        let mut count = [0; 8];
+        let mut counter = counter;
+        counter
+            .read_exact(&mut count)
+            .map_err(|cause| Error::Read {
+                path: self.dir.clone(),
+                cause,
+            })?;
+        Ok(u64::from_ne_bytes(count))
+    }
+}
+
+/// The time of one group on each CPU.
+#[derive(Debug)]
+pub struct GroupClock(Counters);
 
 impl GroupClock {
     /// Begins to count, from 0, on those of `cpus` that are online. A CPU that
@@ -65,28 +113,7 @@ impl GroupClock {
     /// `kernel.perf_event_paranoid` is below 1, EMFILE where the limit of open
     /// files is below the number of CPUs.
     pub fn open(dir: &Path, cpus: &CpuList) -> Result<Self> {
-        let group = File::open(dir).map_err(|cause| Error::Read {
-            path: dir.to_owned(),
-            cause,
-        })?;
-        let mut counters = Vec::with_capacity(cpus.len());
-        for cpu in cpus.iter() {
-            match open_counter(&group, cpu) {
-                Ok(counter) => counters.push((cpu, counter)),
-                Err(cause) if cause.raw_os_error() == Some(libc::ENODEV) => {}
-                Err(cause) => {
-                    return Err(Error::Call {
-                        call: "perf_event_open",
-                        arguments: format!("task clock of group {} on CPU {cpu}", dir.display()),
-                        cause,
-                    });
-                }
-            }
-        }
-        Ok(Self {
-            dir: dir.to_owned(),
-            counters,
-        })
+        Counters::open(dir, cpus, "task clock", COUNT_SW_TASK_CLOCK).map(Self)
     }
 
     /// Wall time in nanoseconds, since [`Self::open`], in which `cpu` ran
@@ -95,25 +122,43 @@ impl GroupClock {
     /// # Errors
     /// [`Error::Read`].
     pub fn ns(&self, cpu: u32) -> Result<Option<u64>> {
-        let Ok(at) = self.counters.binary_search_by_key(&cpu, |(n, _)| *n) else {
-            return Ok(None);
-        };
-        let mut count = [0; 8];
-        (&self.counters[at].1)
-            .read_exact(&mut count)
-            .map_err(|cause| Error::Read {
-                path: self.dir.clone(),
-                cause,
-            })?;
-        Ok(Some(u64::from_ne_bytes(count)))
+        let counters = &self.0.counters;
+        match counters.binary_search_by_key(&cpu, |(n, _)| *n) {
+            Ok(at) => self.0.read(&counters[at].1).map(Some),
+            Err(_) => Ok(None),
+        }
     }
 }
 
-fn open_counter(group: &File, cpu: u32) -> io::Result<File> {
+/// The migrations of one group's tasks, all of them, also of those that ended.
+#[derive(Debug)]
+pub struct GroupMigrations(Counters);
+
+impl GroupMigrations {
+    /// Begins to count, from 0, arrivals on those of `cpus` that are online.
+    ///
+    /// # Errors
+    /// Those of [`GroupClock::open`].
+    pub fn open(dir: &Path, cpus: &CpuList) -> Result<Self> {
+        Counters::open(dir, cpus, "migrations", COUNT_SW_CPU_MIGRATIONS).map(Self)
+    }
+
+    /// Migrations to the CPUs since [`Self::open`]. Asks every CPU, so not
+    /// often.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub fn count(&self) -> Result<u64> {
+        let counters = self.0.counters.iter();
+        counters.map(|(_, counter)| self.0.read(counter)).sum()
+    }
+}
+
+fn open_counter(group: &File, cpu: u32, config: u64) -> io::Result<File> {
     let attributes = Attributes {
         kind: TYPE_SOFTWARE,
         size: size_of::<Attributes>() as u32,
-        config: COUNT_SW_TASK_CLOCK,
+        config,
         ..Attributes::default()
     };
     // SAFETY: `attributes` is a complete structure of the size it states and
@@ -162,5 +207,52 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let clock = GroupClock::open(dir.path(), &CpuList::default()).unwrap();
         assert_eq!(clock.ns(0).unwrap(), None);
+        let migrations = GroupMigrations::open(dir.path(), &CpuList::default()).unwrap();
+        assert_eq!(migrations.count().unwrap(), 0);
+    }
+
+    #[test]
+    fn an_error_names_the_event() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = GroupMigrations::open(dir.path(), &CpuList::from_iter([0])).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("migrations of group /"), "{text}");
+    }
+
+    /// A shell in a v2 group is moved to and fro by its affinity.
+    #[test]
+    #[ignore = "needs root, two CPUs and a v2 tree; make machine runs it"]
+    fn the_migrations_of_a_group_are_counted() {
+        let tree = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+            .map(Path::new)
+            .into_iter()
+            .find(|dir| dir.join("cgroup.procs").exists());
+        let (Some(tree), true) = (tree, Path::new("/sys/devices/system/cpu/cpu1").exists()) else {
+            eprintln!("skipped: no v2 tree, or one CPU");
+            return;
+        };
+        let group = tree.join(format!("sandbag-test-{}", std::process::id()));
+        std::fs::create_dir(&group).unwrap();
+        let counted = std::panic::catch_unwind(|| {
+            let counters = GroupMigrations::open(&group, &CpuList::from_iter([0, 1])).unwrap();
+            let script = "read go; for n in 1 2 3 4 5; do \
+                              taskset -cp 0 $$; taskset -cp 1 $$; \
+                          done";
+            let mut child = std::process::Command::new("sh")
+                .args(["-c", script])
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap();
+            std::fs::write(group.join("cgroup.procs"), child.id().to_string()).unwrap();
+            drop(child.stdin.take());
+            child.wait().unwrap();
+            counters.count().unwrap()
+        });
+        // EBUSY until the last process is quite gone.
+        while std::fs::remove_dir(&group).is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY)) {}
+        // The first move may be to where it was.
+        let counted = counted.unwrap();
+        assert!((9..1000).contains(&counted), "{counted}");
     }
 }
