@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::named::Named;
 
 /// One line: a change about to be made, with what undoes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +45,45 @@ pub enum Entry {
         /// left to a scope of their own, which systemd ends with them.
         keep: bool,
     },
+    /// A setting is written.
+    Setting(Setting),
+    /// Processes may be stopped from now on, and continued, as often as it
+    /// pleases. To undo, those that are still the same get a SIGCONT.
+    Stopped {
+        /// The processes.
+        processes: Vec<Named>,
+    },
+    /// A group may be frozen from now on, and thawed, as often as it
+    /// pleases. To undo, it is thawed.
+    Frozen {
+        /// Its directory in the freezer hierarchy (v1) or the tree (v2).
+        dir: PathBuf,
+    },
+}
+
+/// A file of the machine's that is written, with what was in it before. To
+/// undo, that is written again, unless another run needs it changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// What kind of file.
+    pub of: SettingOf,
+    /// The file.
+    pub path: PathBuf,
+    /// Its text before any run changed it, words separated by blanks.
+    pub old: String,
+}
+
+/// The kinds of settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SettingOf {
+    /// A tunable below `/proc/sys`, such as `kernel.sched_rt_runtime_us`.
+    Sysctl,
+    /// `cpu.rt_runtime_us` of a v1 group: its real-time budget, microseconds
+    /// per `cpu.rt_period_us`.
+    RtRuntime,
+    /// A file of a cpufreq policy: governor or frequency, kHz.
+    Cpufreq,
 }
 
 /// What others may know about a run while it lives.
@@ -172,6 +212,20 @@ pub fn entries(path: &Path) -> Result<Vec<Entry>> {
         }
     }
     Ok(entries)
+}
+
+/// The entries of the other runs' journals, of live and dead ones.
+#[must_use]
+pub fn of_others(own: &Journal) -> Vec<Entry> {
+    let dir = own.path().parent().and_then(|dir| fs::read_dir(dir).ok());
+    dir.into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "journal") && path != own.path())
+        .filter_map(|path| entries(&path).ok())
+        .flatten()
+        .collect()
 }
 
 #[cfg(test)]

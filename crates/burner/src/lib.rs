@@ -12,6 +12,7 @@
 
 pub mod board;
 pub mod burn;
+pub mod changes;
 pub mod child;
 pub mod command;
 pub mod error;
@@ -19,6 +20,7 @@ pub mod guardian;
 pub mod journal;
 pub mod layout;
 pub mod method;
+pub mod named;
 pub mod pacing;
 pub mod probe;
 pub mod registry;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Control groups, version 1 and 2: find the hierarchies, make groups, set
-//! their weight and cap, move processes, remove them.
+//! their weight and cap, move processes, freeze and thaw them, remove them.
 //!
 //! Sources: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/*.rst.
 //! What the two versions call differently is one value here: a [`Weight`] in
 //! units of the default, a [`Cap`] in microseconds.
 
+mod freezer;
 mod group;
 mod mounts;
 
+pub use freezer::{FreezeTree, Freezer, find_freezer};
 pub use group::{Cap, Group, Weight, remove_dir};
 pub use mounts::{Hierarchies, find};
 

@@ -39,6 +39,18 @@ pub enum Error {
         /// What it reads afterwards.
         got: String,
     },
+    /// A file does not come to say what was asked for.
+    #[error("{path} still says `{got}` and not `{wanted}` after {waited_ms} ms")]
+    Late {
+        /// The file.
+        path: PathBuf,
+        /// What it was to say.
+        wanted: String,
+        /// What it says.
+        got: String,
+        /// How long was waited, milliseconds.
+        waited_ms: u128,
+    },
     /// A directory (a group) could not be made.
     #[error("make {path}: {cause}")]
     Make {
@@ -95,7 +107,10 @@ impl Error {
             | Self::Make { cause, .. }
             | Self::Remove { cause, .. }
             | Self::Call { cause, .. } => cause.raw_os_error(),
-            Self::ReadBack { .. } | Self::Parse { .. } | Self::Missing { .. } => None,
+            Self::ReadBack { .. }
+            | Self::Late { .. }
+            | Self::Parse { .. }
+            | Self::Missing { .. } => None,
         }
     }
 

@@ -16,6 +16,7 @@ pub mod cpufreq;
 pub mod cpulist;
 pub mod error;
 pub mod perf;
+pub mod pidfd;
 pub mod process;
 pub mod procstat;
 pub mod root;

@@ -28,6 +28,12 @@ impl Sysctl {
         }
     }
 
+    /// The tunable whose file is `path`, as [`path`](Self::path) gave it.
+    #[must_use]
+    pub fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
     /// Its file.
     #[must_use]
     pub fn path(&self) -> &Path {

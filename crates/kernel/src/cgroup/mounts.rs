@@ -30,11 +30,50 @@ impl Hierarchies {
     }
 }
 
-struct Mount {
-    point: PathBuf,
+/// One mounted hierarchy.
+pub(super) struct Mount {
+    /// Where.
+    pub(super) point: PathBuf,
     top: String,
     kind: String,
     options: Vec<String>,
+}
+
+/// The hierarchies that this process sees, and its place in each.
+pub(super) struct Mounts {
+    all: Vec<Mount>,
+    own: String,
+}
+
+impl Mounts {
+    pub(super) fn read(root: &Root) -> Result<Self> {
+        let mounts = root.read("/proc/self/mountinfo")?;
+        Ok(Self {
+            all: mounts
+                .lines()
+                .filter_map(|line| parse_mount(root, line))
+                .collect(),
+            own: root.read("/proc/self/cgroup")?,
+        })
+    }
+
+    /// The v1 hierarchy that carries a controller.
+    pub(super) fn v1(&self, controller: &str) -> Option<&Mount> {
+        self.all
+            .iter()
+            .find(|m| m.kind == "cgroup" && m.options.iter().any(|o| o == controller))
+    }
+
+    /// The v2 trees; almost always one.
+    pub(super) fn v2(&self) -> impl Iterator<Item = &Mount> {
+        self.all.iter().filter(|m| m.kind == "cgroup2")
+    }
+
+    /// Our own group's path below a mount: that of a v1 controller, or of v2
+    /// for `None`.
+    pub(super) fn own(&self, mount: &Mount, controller: Option<&str>) -> PathBuf {
+        own_path(&self.own, controller, &mount.top)
+    }
 }
 
 /// Finds the cpu controller: a v1 hierarchy that carries it, else the v2 tree
@@ -43,35 +82,24 @@ struct Mount {
 /// # Errors
 /// [`Error::Missing`] where no mounted hierarchy has the cpu controller.
 pub fn find(root: &Root) -> Result<Hierarchies> {
-    let mounts: Vec<Mount> = root
-        .read("/proc/self/mountinfo")?
-        .lines()
-        .filter_map(|line| parse_mount(root, line))
-        .collect();
-    let own = root.read("/proc/self/cgroup")?;
-    let v1 = |controller: &str| {
-        mounts
-            .iter()
-            .find(|m| m.kind == "cgroup" && m.options.iter().any(|o| o == controller))
-    };
-    if let Some(cpu) = v1("cpu") {
-        let cpuacct = v1("cpuacct");
+    let mounts = Mounts::read(root)?;
+    if let Some(cpu) = mounts.v1("cpu") {
+        let cpuacct = mounts.v1("cpuacct");
         return Ok(Hierarchies {
             version: Version::V1,
             cpu: cpu.point.clone(),
-            own: own_path(&own, Some("cpu"), &cpu.top),
-            own_cpuacct: cpuacct
-                .map_or_else(PathBuf::new, |m| own_path(&own, Some("cpuacct"), &m.top)),
+            own: mounts.own(cpu, Some("cpu")),
+            own_cpuacct: cpuacct.map_or_else(PathBuf::new, |m| mounts.own(m, Some("cpuacct"))),
             cpuacct: cpuacct.map(|m| m.point.clone()),
         });
     }
-    for v2 in mounts.iter().filter(|m| m.kind == "cgroup2") {
+    for v2 in mounts.v2() {
         let offered = crate::root::read(&v2.point.join("cgroup.controllers"))?;
         if offered.split_whitespace().any(|c| c == "cpu") {
             return Ok(Hierarchies {
                 version: Version::V2,
                 cpu: v2.point.clone(),
-                own: own_path(&own, None, &v2.top),
+                own: mounts.own(v2, None),
                 cpuacct: None,
                 own_cpuacct: PathBuf::new(),
             });

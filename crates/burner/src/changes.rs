@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Changes of the machine that are no groups: each is noted in the journal
+//! before it is made, so that whoever undoes the journal takes it back.
+//!
+//! Settings belong to the machine and not to a run. A run that finds a
+//! setting in another run's journal notes the value that this one found, and
+//! whoever ends last puts it back.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sandbag_kernel::cgroup::Freezer;
+use sandbag_kernel::sysctl::Sysctl;
+use sandbag_kernel::{Root, root};
+
+use crate::error::Result;
+use crate::journal::{self, Entry, Journal, Setting, SettingOf};
+use crate::named::Named;
+
+/// Name of the real-time budget of a v1 group.
+const RT_RUNTIME: &str = "cpu.rt_runtime_us";
+
+/// Sets a tunable.
+///
+/// # Errors
+/// What [`Sysctl::set`] says; the journal cannot be written.
+pub fn set_sysctl(
+    journal: &mut Journal,
+    sysctl: &Sysctl,
+    value: impl std::fmt::Display,
+) -> Result<()> {
+    note(journal, SettingOf::Sysctl, sysctl.path())?;
+    Ok(sysctl.set(value)?)
+}
+
+/// Gives the v1 group at `dir` a real-time budget, microseconds per its
+/// `cpu.rt_period_us`.
+///
+/// # Errors
+/// The kernel refuses (EINVAL: more than the parent or
+/// kernel.sched_rt_runtime_us has to give); the journal cannot be written.
+pub fn set_rt_runtime(journal: &mut Journal, dir: &Path, runtime_us: i64) -> Result<()> {
+    let path = dir.join(RT_RUNTIME);
+    note(journal, SettingOf::RtRuntime, &path)?;
+    Ok(root::write(&path, runtime_us)?)
+}
+
+/// Writes a file of a cpufreq policy, such as `scaling_governor`. Only the
+/// first change of a file in a run is noted: frequencies may be alternated.
+/// A driver may round what it is given, so the file is not read back.
+///
+/// # Errors
+/// The driver refuses; the journal cannot be written.
+pub fn set_cpufreq(
+    journal: &mut Journal,
+    path: &Path,
+    value: impl std::fmt::Display,
+) -> Result<()> {
+    note(journal, SettingOf::Cpufreq, path)?;
+    Ok(root::write(path, value)?)
+}
+
+/// Announces that this process may be stopped; `None` if it has ended. Its
+/// signals are best sent to [`Named::open`].
+///
+/// # Errors
+/// The journal cannot be written; `/proc` cannot be read.
+pub fn will_stop(journal: &mut Journal, root: &Root, pid: u32) -> Result<Option<Named>> {
+    let Some(named) = Named::of(root, pid)? else {
+        return Ok(None);
+    };
+    journal.note(Entry::Stopped {
+        processes: vec![named],
+    })?;
+    Ok(Some(named))
+}
+
+/// Announces that this group may be frozen.
+///
+/// # Errors
+/// The journal cannot be written.
+pub fn will_freeze(journal: &mut Journal, freezer: &Freezer) -> Result<()> {
+    journal.note(Entry::Frozen {
+        dir: freezer.dir().to_owned(),
+    })
+}
+
+/// Announces that a group may be frozen, and freezes it.
+///
+/// # Errors
+/// What [`Freezer::freeze`] says; the journal cannot be written.
+pub fn freeze(journal: &mut Journal, freezer: &Freezer, patience: Duration) -> Result<()> {
+    will_freeze(journal, freezer)?;
+    Ok(freezer.freeze(patience)?)
+}
+
+/// Notes a setting with the value it had before the first run changed it.
+fn note(journal: &mut Journal, of: SettingOf, path: &Path) -> Result<()> {
+    let is_it = |entry: &Entry| matches!(entry, Entry::Setting(setting) if setting.path == path);
+    if journal.entries()?.iter().any(is_it) {
+        return Ok(());
+    }
+    let now = words(&root::read(path)?);
+    // `<unsupported>` cannot be put back: the speed of a governor that is not
+    // in force.
+    if now.starts_with('<') {
+        return Ok(());
+    }
+    let old = journal::of_others(journal)
+        .into_iter()
+        .find_map(|entry| match entry {
+            Entry::Setting(setting) if setting.path == path => Some(setting.old),
+            _ => None,
+        })
+        .unwrap_or(now);
+    journal.note(Entry::Setting(Setting {
+        of,
+        path: path.to_owned(),
+        old,
+    }))
+}
+
+/// The words of a file, separated by single blanks.
+fn words(text: &str) -> String {
+    text.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

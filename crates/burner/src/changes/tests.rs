@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use super::*;
+use std::fs;
+use std::path::PathBuf;
+
+use crate::journal::RunInfo;
+use crate::undo::undo;
+
+/// A machine, and the directory of its journals.
+struct Fake {
+    dir: tempfile::TempDir,
+}
+
+impl Fake {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("journals")).unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        Self { dir }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    fn journal(&self, pid: u32) -> Journal {
+        let info = RunInfo {
+            pid,
+            cpus: "0".into(),
+            method: "pace".into(),
+            load: String::new(),
+            command: vec![],
+            started_s: 0,
+            board_fd: 0,
+            kill: false,
+        };
+        Journal::create(&self.path("journals"), info).unwrap()
+    }
+
+    fn sysctl(&self) -> Sysctl {
+        Sysctl::new(&Root::at(self.dir.path()), "kernel.sched_rt_runtime_us")
+    }
+}
+
+const RT: &str = "proc/sys/kernel/sched_rt_runtime_us";
+const BUDGET: &str = "cpu/node/cpu.rt_runtime_us";
+const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy0";
+
+#[test]
+fn a_sysctl_is_noted_before_it_is_set_and_put_back() {
+    let fake = Fake::new(&[(RT, "950000\n")]);
+    let mut journal = fake.journal(1);
+    set_sysctl(&mut journal, &fake.sysctl(), -1).unwrap();
+    assert_eq!(fake.text(RT), "-1");
+    let entries = journal.entries().unwrap();
+    assert_eq!(
+        entries[1],
+        Entry::Setting(Setting {
+            of: SettingOf::Sysctl,
+            path: fake.path(RT),
+            old: "950000".into(),
+        })
+    );
+    for _ in 0..2 {
+        assert_eq!(undo(&entries), Vec::<String>::new());
+        assert_eq!(fake.text(RT), "950000");
+    }
+}
+
+#[test]
+fn what_was_announced_but_not_written_is_left_as_it_is() {
+    let fake = Fake::new(&[(RT, "950000\n")]);
+    let mut journal = fake.journal(1);
+    note(&mut journal, SettingOf::Sysctl, &fake.path(RT)).unwrap();
+    assert_eq!(undo(&journal.entries().unwrap()), Vec::<String>::new());
+    // Not even written: the newline is still there.
+    assert_eq!(fake.text(RT), "950000\n");
+}
+
+#[test]
+fn a_setting_that_is_not_there_is_an_error_and_not_noted() {
+    let fake = Fake::new(&[]);
+    let mut journal = fake.journal(1);
+    assert!(set_sysctl(&mut journal, &fake.sysctl(), -1).is_err());
+    assert_eq!(journal.entries().unwrap().len(), 1);
+}
+
+#[test]
+fn the_budget_of_a_group_that_is_gone_needs_no_undoing() {
+    let fake = Fake::new(&[(BUDGET, "0\n")]);
+    let mut journal = fake.journal(1);
+    set_rt_runtime(&mut journal, &fake.path("cpu/node"), 900_000).unwrap();
+    assert_eq!(fake.text(BUDGET), "900000");
+    let entries = journal.entries().unwrap();
+    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(fake.text(BUDGET), "0");
+    fs::remove_dir_all(fake.path("cpu/node")).unwrap();
+    assert_eq!(undo(&entries), Vec::<String>::new());
+}
+
+#[test]
+fn alternating_frequencies_are_noted_once() {
+    let governor = format!("{POLICY}/scaling_governor");
+    let speed = format!("{POLICY}/scaling_setspeed");
+    let fake = Fake::new(&[(&governor, "schedutil\n"), (&speed, "<unsupported>\n")]);
+    let mut journal = fake.journal(1);
+    // Without the governor the file has no value that could be put back.
+    note(&mut journal, SettingOf::Cpufreq, &fake.path(&speed)).unwrap();
+    assert_eq!(journal.entries().unwrap().len(), 1);
+    set_cpufreq(&mut journal, &fake.path(&governor), "userspace").unwrap();
+    fs::write(fake.path(&speed), "2930000\n").unwrap();
+    for khz in [2_000_000, 2_400_000, 2_000_000] {
+        set_cpufreq(&mut journal, &fake.path(&speed), khz).unwrap();
+    }
+    let entries = journal.entries().unwrap();
+    assert_eq!(entries.len(), 3, "{entries:?}");
+    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(fake.text(&governor), "schedutil");
+    assert_eq!(fake.text(&speed), "2930000");
+    // The governor is back, the speed has no value again.
+    fs::write(fake.path(&speed), "<unsupported>\n").unwrap();
+    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(fake.text(&speed), "<unsupported>\n");
+}
+
+#[test]
+fn a_second_run_notes_what_the_first_one_found() {
+    let fake = Fake::new(&[(RT, "950000\n")]);
+    let mut first = fake.journal(1);
+    set_sysctl(&mut first, &fake.sysctl(), -1).unwrap();
+    let mut second = fake.journal(2);
+    set_sysctl(&mut second, &fake.sysctl(), -1).unwrap();
+    let entries = second.entries().unwrap();
+    assert!(matches!(&entries[1], Entry::Setting(s) if s.old == "950000"));
+}
+
+#[test]
+fn a_frozen_group_is_thawed_and_one_that_is_gone_is_no_problem() {
+    for file in ["freezer.state", "cgroup.freeze"] {
+        let fake = Fake::new(&[(&format!("node/{file}"), "")]);
+        fs::write(fake.path("node/cgroup.events"), "frozen 1\n").unwrap();
+        let freezer = Freezer::detect(&fake.path("node")).unwrap();
+        let mut journal = fake.journal(1);
+        freeze(&mut journal, &freezer, Duration::from_secs(1)).unwrap();
+        let frozen = fake.text(&format!("node/{file}"));
+        assert!(["FROZEN", "1"].contains(&&*frozen), "{frozen}");
+        let entries = journal.entries().unwrap();
+        assert_eq!(undo(&entries), Vec::<String>::new());
+        let thawed = fake.text(&format!("node/{file}"));
+        assert!(["THAWED", "0"].contains(&&*thawed), "{thawed}");
+        fs::remove_dir_all(fake.path("node")).unwrap();
+        assert_eq!(undo(&entries), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_stopped_process_goes_on() {
+    let fake = Fake::new(&[]);
+    let mut journal = fake.journal(1);
+    let mut child = std::process::Command::new("sleep")
+        .arg("1000")
+        .stdin(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let root = Root::default();
+    let named = will_stop(&mut journal, &root, child.id()).unwrap().unwrap();
+    named.signal(libc::SIGSTOP).unwrap();
+    let state = || {
+        let process = sandbag_kernel::process::Process::new(&root, child.id());
+        process.stat().unwrap().state
+    };
+    while state() != 'T' {
+        std::thread::yield_now();
+    }
+    let entries = journal.entries().unwrap();
+    assert_eq!(undo(&entries), Vec::<String>::new());
+    while state() == 'T' {
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(will_stop(&mut journal, &root, child.id()).unwrap(), None);
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A process that is still meant when its number belongs to another.
+
+use sandbag_kernel::Root;
+use sandbag_kernel::pidfd::PidFd;
+use sandbag_kernel::process::Process;
+use serde::{Deserialize, Serialize};
+
+/// A process by its number and its beginning, which together are given once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Named {
+    /// Its number.
+    pub pid: u32,
+    /// When it began, clock ticks since boot
+    /// ([`ProcessTimes`](sandbag_kernel::process::ProcessTimes)).
+    pub start_ticks: u64,
+}
+
+impl Named {
+    /// The process that has this number now; `None` if there is none, or only
+    /// a zombie.
+    ///
+    /// # Errors
+    /// `/proc` cannot be read.
+    pub fn of(root: &Root, pid: u32) -> sandbag_kernel::Result<Option<Self>> {
+        match Process::new(root, pid).stat() {
+            Ok(stat) if matches!(stat.state, 'Z' | 'X') => Ok(None),
+            Ok(stat) => Ok(Some(Self {
+                pid,
+                start_ticks: stat.times.start_ticks,
+            })),
+            Err(error) if error.is_absent() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A descriptor for sending it signals again and again; `None` if it has
+    /// ended.
+    ///
+    /// # Errors
+    /// ENOSYS before Linux 5.3; `/proc` cannot be read.
+    pub fn open(self) -> sandbag_kernel::Result<Option<PidFd>> {
+        PidFd::of(&Root::default(), self.pid, self.start_ticks)
+    }
+
+    /// Sends it a signal, such as `libc::SIGCONT`, if it has not ended.
+    /// Where the kernel has no descriptors for processes, what remains is a
+    /// moment between looking and sending.
+    ///
+    /// # Errors
+    /// EPERM; `/proc` cannot be read.
+    pub fn signal(self, signal: i32) -> sandbag_kernel::Result<()> {
+        let outcome = match self.open() {
+            Ok(None) => Ok(()),
+            Ok(Some(fd)) => fd.signal(signal),
+            Err(error) if error.errno() == Some(libc::ENOSYS) => self.signal_by_number(signal),
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Err(error) if error.is_absent() => Ok(()),
+            other => other,
+        }
+    }
+
+    fn signal_by_number(self, signal: i32) -> sandbag_kernel::Result<()> {
+        if Self::of(&Root::default(), self.pid)? != Some(self) {
+            return Ok(());
+        }
+        // SAFETY: a signal, no memory.
+        match unsafe { libc::kill(self.pid.cast_signed(), signal) } {
+            0 => Ok(()),
+            _ => Err(sandbag_kernel::Error::last_call("kill", self.pid)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    fn state(pid: u32) -> char {
+        Process::new(&Root::default(), pid).stat().unwrap().state
+    }
+
+    #[test]
+    fn a_signal_goes_to_the_process_that_was_meant() {
+        let mut sleep = Command::new("sleep");
+        let mut child = sleep.arg("1000").stdin(Stdio::null()).spawn().unwrap();
+        let named = Named::of(&Root::default(), child.id()).unwrap().unwrap();
+        let successor = Named {
+            start_ticks: named.start_ticks + 1,
+            ..named
+        };
+        for send in [Named::signal, Named::signal_by_number] {
+            send(successor, libc::SIGKILL).unwrap();
+            send(named, libc::SIGSTOP).unwrap();
+            while state(child.id()) != 'T' {
+                std::thread::yield_now();
+            }
+            send(named, libc::SIGCONT).unwrap();
+            while state(child.id()) == 'T' {
+                std::thread::yield_now();
+            }
+        }
+        named.signal(libc::SIGKILL).unwrap();
+        child.wait().unwrap();
+        named.signal(libc::SIGKILL).unwrap();
+        named.signal_by_number(libc::SIGKILL).unwrap();
+        assert_eq!(Named::of(&Root::default(), child.id()).unwrap(), None);
+    }
+}

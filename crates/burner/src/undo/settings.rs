@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Putting settings back.
+
+use std::time::{Duration, Instant};
+
+use sandbag_kernel::root;
+use sandbag_kernel::sysctl::Sysctl;
+
+use super::PATIENCE;
+use crate::journal::{Setting, SettingOf};
+
+/// Writes the old values, the last change first. One that is refused is tried
+/// again after the others: a lowest frequency above the highest, or a budget
+/// above that of all, is refused until the other is back.
+pub fn put_back<'a>(settings: impl Iterator<Item = &'a Setting>) -> Vec<String> {
+    let refused: Vec<&Setting> = settings
+        .filter(|setting| put_one_back(setting).is_err())
+        .collect();
+    refused
+        .into_iter()
+        .filter_map(|setting| put_one_back(setting).err())
+        .map(|error| error.to_string())
+        .collect()
+}
+
+fn put_one_back(setting: &Setting) -> sandbag_kernel::Result<()> {
+    let begin = Instant::now();
+    loop {
+        let outcome = write(setting);
+        match &outcome {
+            // The group is gone, or the CPU is offline.
+            Err(error) if error.is_absent() => return Ok(()),
+            // Bandwidth of a process that is about to die.
+            Err(error) if error.errno() == Some(libc::EBUSY) && begin.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            _ => return outcome,
+        }
+    }
+}
+
+fn write(setting: &Setting) -> sandbag_kernel::Result<()> {
+    let sysctl = Sysctl::at(setting.path.clone());
+    // Not written without need: each write to a real-time budget rebuilds
+    // something in the kernel.
+    // `<unsupported>` is not a value: the speed of a governor that is no
+    // longer in force.
+    let now = sysctl.get()?;
+    if now == setting.old || now.starts_with('<') {
+        return Ok(());
+    }
+    match setting.of {
+        SettingOf::Sysctl => sysctl.set(&setting.old),
+        SettingOf::RtRuntime | SettingOf::Cpufreq => root::write(&setting.path, &setting.old),
+    }
+}
