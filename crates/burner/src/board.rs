@@ -15,6 +15,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::barrier::Barrier;
+use crate::pacing::Orders;
+
+pub use crate::pacing::Order;
+
 /// Distance of the boundaries at which burners note their CPU clock. Every
 /// reporting window is a whole number of them.
 pub const BOUNDARY_NS: u64 = 100_000_000;
@@ -31,6 +36,7 @@ struct Head {
     magic: AtomicU64,
     slots: AtomicU64,
     paused: AtomicU32,
+    barrier: Barrier,
 }
 
 #[repr(C)]
@@ -70,15 +76,6 @@ pub struct Slot {
     /// Latest CPU clock, for readers from outside.
     pub cpu_ns: AtomicU64,
     boundaries: [RawBoundary; BOUNDARIES],
-}
-
-/// From `from_ns` on, take `level` (0 to 1) of the CPU.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Order {
-    /// Monotonic time from which the level holds.
-    pub from_ns: u64,
-    /// Share of the CPU, 0 to 1.
-    pub level: f64,
 }
 
 /// A burner's clocks at one boundary.
@@ -226,6 +223,12 @@ impl Board {
             .store(u32::from(paused), Ordering::Release);
     }
 
+    /// Where burners wait for each other.
+    #[must_use]
+    pub fn barrier(&self) -> &Barrier {
+        &self.head().barrier
+    }
+
     /// Whether the run stands still.
     #[must_use]
     pub fn paused(&self) -> bool {
@@ -238,6 +241,18 @@ impl Drop for Board {
         // SAFETY: the mapping was made by `map` with this length, and no
         // reference into it outlives the board.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
+    }
+}
+
+impl Orders for Slot {
+    fn published(&self) -> u64 {
+        Self::published(self)
+    }
+    fn restart(&self) -> u64 {
+        Self::restart(self)
+    }
+    fn order(&self, n: u64) -> Option<Order> {
+        Self::order(self, n)
     }
 }
 

@@ -10,6 +10,7 @@
 //!       `--pipe--> guardian --journal--> undo, when the pipe closes
 //! ```
 
+pub mod barrier;
 pub mod board;
 pub mod burn;
 pub mod changes;
@@ -23,6 +24,7 @@ pub mod method;
 pub mod named;
 pub mod pacing;
 pub mod probe;
+pub mod realtime;
 pub mod registry;
 pub mod supervisor;
 mod systemd;

@@ -6,8 +6,11 @@
 //! supervisor applies it and knows no method by name, so a new one is a new
 //! file here and a line in [`by_name`].
 
+mod deadline;
+mod hogs;
 mod pace;
 mod quota;
+mod rt;
 mod shares;
 
 use sandbag_kernel::cgroup::{Cap, Weight};
@@ -16,8 +19,11 @@ use sandbag_kernel::sched::Attributes;
 use crate::board::BOUNDARY_NS;
 use crate::burn::Duty;
 
+pub use deadline::Deadline;
+pub use hogs::{Hogs, Sync};
 pub use pace::Pace;
 pub use quota::Quota;
+pub use rt::Rt;
 pub use shares::Shares;
 
 /// What the groups of one CPU's burners need while a level is in force.
@@ -28,6 +34,22 @@ pub struct Demand {
     pub weight: Weight,
     /// Hard limit of the CPU's burners together.
     pub cap: Option<Cap>,
+}
+
+impl Demand {
+    /// Of a method that needs no group.
+    const NOTHING: Self = Self {
+        weight: Weight(1.0),
+        cap: None,
+    };
+}
+
+/// What a method needs changed on the machine, beyond groups of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MachineNeed {
+    /// `kernel.sched_rt_runtime_us = -1`: no admission control for
+    /// reservations, no throttling of real-time classes.
+    NoRealTimeLimit,
 }
 
 /// A way to produce a load.
@@ -56,6 +78,17 @@ pub trait Method: std::fmt::Debug + Send {
     /// with the competition, and may be split over several burners.
     fn wants_headroom(&self) -> bool;
 
+    /// Whether burners have groups of their own. Real-time ones stay in the
+    /// root group: others have no real-time budget (v1) or bring nothing.
+    fn grouped(&self) -> bool {
+        true
+    }
+
+    /// What must be changed on the machine before burners start.
+    fn machine_needs(&self) -> &'static [MachineNeed] {
+        &[]
+    }
+
     /// Whether the level is there before the program starts. A method whose
     /// load needs a competitor to be right cannot be waited for.
     fn settles(&self) -> bool {
@@ -66,19 +99,85 @@ pub trait Method: std::fmt::Debug + Send {
     fn parameters(&self) -> Vec<(&'static str, String)>;
 }
 
-/// Names of all methods, the default first.
-pub const NAMES: [&str; 3] = ["pace", "quota", "shares"];
+/// Names of all methods that put a load on CPUs, the default first.
+pub const NAMES: [&str; 6] = ["pace", "quota", "shares", "hogs", "rt", "deadline"];
+
+/// Constants of methods that a user may choose; `None` is the method's own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Period, ns.
+    pub period_ns: Option<u64>,
+    /// What keeps hogs in phase.
+    pub sync: Option<Sync>,
+    /// Real-time priority of hogs.
+    pub priority: Option<u32>,
+}
 
 /// The method of that name with its default constants.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Box<dyn Method>> {
-    Some(match name {
-        "pace" => Box::new(Pace::default()),
-        "quota" => Box::new(Quota::default()),
+    with_options(name, Options::default()).ok()
+}
+
+/// The same with constants of the user's.
+///
+/// # Errors
+/// The reason, in words, where there is no such method, it has no such
+/// constant, or the constant cannot be that.
+pub fn with_options(name: &str, options: Options) -> Result<Box<dyn Method>, String> {
+    let on_grid = |default: u64| match options.period_ns {
+        None => Ok(default),
+        Some(ns) if ns >= LEAST_PERIOD_NS && BOUNDARY_NS.is_multiple_of(ns) => Ok(ns),
+        Some(_) => Err(format!(
+            "the period of {name} must be at least 1 ms and divide 100 ms"
+        )),
+    };
+    let is_hogs = name == "hogs";
+    if !is_hogs && (options.sync.is_some() || options.priority.is_some()) {
+        return Err(format!("{name} has neither phase nor priority: hogs has"));
+    }
+    Ok(match name {
+        "pace" => Box::new(Pace {
+            period_ns: on_grid(Pace::default().period_ns)?,
+            ..Pace::default()
+        }),
+        "quota" => Box::new(match options.period_ns {
+            None => Quota::default(),
+            Some(ns) if (LEAST_PERIOD_NS..=1_000_000_000).contains(&ns) => Quota {
+                period_us: ns / 1000,
+            },
+            Some(_) => return Err("the period of quota must be between 1 ms and 1 s".to_owned()),
+        }),
+        "hogs" => {
+            let sync = options.sync.unwrap_or_default();
+            let own = match sync {
+                Sync::Clock => 1,
+                Sync::Barrier => 99,
+            };
+            let priority = options.priority.unwrap_or(own);
+            if !(1..=99).contains(&priority) {
+                return Err("a real-time priority lies between 1 and 99".to_owned());
+            }
+            Box::new(Hogs {
+                period_ns: on_grid(Hogs::default().period_ns)?,
+                sync,
+                priority,
+            })
+        }
+        "rt" => Box::new(Rt {
+            period_ns: on_grid(Rt::default().period_ns)?,
+        }),
+        "deadline" => Box::new(Deadline {
+            period_ns: on_grid(Deadline::default().period_ns)?,
+        }),
+        "shares" if options.period_ns.is_some() => return Err("shares has no period".to_owned()),
         "shares" => Box::new(Shares),
-        _ => return None,
+        _ => return Err(format!("there is no method {name}")),
     })
 }
+
+/// Shorter periods are mostly wake-ups.
+const LEAST_PERIOD_NS: u64 = 1_000_000;
 
 /// The share that a burner of this level should have if it never slept: three
 /// quarters of the way from the level to 1. Half of the way holds 1 s as well;
@@ -86,25 +185,6 @@ pub fn by_name(name: &str) -> Option<Box<dyn Method>> {
 #[must_use]
 pub fn wanted_share(level: f64) -> f64 {
     (3.0 + level) / 4.0
-}
-
-/// The same with another period, ns.
-///
-/// # Errors
-/// The reason, in words, where the method has no period or not this one.
-pub fn with_period(name: &str, period_ns: u64) -> Result<Box<dyn Method>, String> {
-    match name {
-        "pace" if period_ns > 0 && BOUNDARY_NS.is_multiple_of(period_ns) => Ok(Box::new(Pace {
-            period_ns,
-            ..Pace::default()
-        })),
-        "pace" => Err("the period of pace must divide 100 ms".to_owned()),
-        "quota" if (1_000_000..=1_000_000_000).contains(&period_ns) => Ok(Box::new(Quota {
-            period_us: period_ns / 1000,
-        })),
-        "quota" => Err("the period of quota must be between 1 ms and 1 s".to_owned()),
-        other => Err(format!("{other} has no period")),
-    }
 }
 
 /// Weight whose share w/(w+c) against the competition is the wanted one.
@@ -129,11 +209,43 @@ mod tests {
     }
 
     #[test]
-    fn periods_that_cannot_be_are_refused() {
-        assert!(with_period("pace", 10_000_000).is_ok());
-        assert!(with_period("pace", 30_000_000).is_err());
-        assert!(with_period("quota", 500_000).is_err());
-        assert!(with_period("shares", 20_000_000).is_err());
+    fn constants_that_cannot_be_are_refused() {
+        let period = |name, ns| {
+            with_options(
+                name,
+                Options {
+                    period_ns: Some(ns),
+                    ..Options::default()
+                },
+            )
+        };
+        assert!(period("pace", 10_000_000).is_ok());
+        assert!(period("pace", 30_000_000).is_err());
+        assert!(period("hogs", 100_000).is_err());
+        assert!(period("quota", 500_000).is_err());
+        assert!(period("shares", 20_000_000).is_err());
+        let priority = |name, priority| {
+            with_options(
+                name,
+                Options {
+                    priority: Some(priority),
+                    ..Options::default()
+                },
+            )
+        };
+        assert!(priority("hogs", 99).is_ok());
+        assert!(priority("hogs", 100).is_err());
+        assert!(priority("pace", 1).is_err());
+    }
+
+    #[test]
+    fn hogs_at_a_barrier_are_as_published() {
+        let options = Options {
+            sync: Some(Sync::Barrier),
+            ..Options::default()
+        };
+        let hogs = with_options("hogs", options).unwrap();
+        assert_eq!(hogs.attributes(), Attributes::Fifo { priority: 99 });
     }
 
     #[test]

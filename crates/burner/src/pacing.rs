@@ -11,9 +11,17 @@
 //! and is not made up for, the part 1-L hits the others. Repaying it instead
 //! would push the load above L by L*S/(1-S).
 
-use crate::board::{Order, Slot};
+/// From `from_ns` on, take `level` (0 to 1) of the CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Order {
+    /// Monotonic time from which the level holds.
+    pub from_ns: u64,
+    /// Share of the CPU, 0 to 1.
+    pub level: f64,
+}
 
-/// What a burner reads its orders from; a slot, or a list in a test.
+/// What a burner reads its orders from; a slot of the board, or a list in a
+/// test.
 pub trait Orders {
     /// Number of orders that were ever published.
     fn published(&self) -> u64;
@@ -21,18 +29,6 @@ pub trait Orders {
     fn restart(&self) -> u64;
     /// The `n`-th order.
     fn order(&self, n: u64) -> Option<Order>;
-}
-
-impl Orders for Slot {
-    fn published(&self) -> u64 {
-        Slot::published(self)
-    }
-    fn restart(&self) -> u64 {
-        Slot::restart(self)
-    }
-    fn order(&self, n: u64) -> Option<Order> {
-        Slot::order(self, n)
-    }
 }
 
 /// The asked level over time, as far as it is known.
@@ -84,9 +80,10 @@ impl Plan {
 pub struct Debt {
     due: f64,
     period: f64,
+    bound_periods: f64,
 }
 
-/// Debt that is kept at most, in periods' worth of the level: enough to make up
+/// Debt that an ordinary burner keeps at most, in periods' worth of the level: enough to make up
 /// within the same second for a weight that was too small, little enough that
 /// a burner which was stopped does not take the CPU for long afterwards. In
 /// proportion to the level, so that several burners on a CPU keep no more
@@ -94,19 +91,21 @@ pub struct Debt {
 pub const BOUND_PERIODS: f64 = 5.0;
 
 impl Debt {
-    /// No debt.
+    /// No debt; at most `bound_periods` periods' worth of the level will be
+    /// kept.
     #[must_use]
-    pub fn new(period_ns: u64) -> Self {
+    pub fn new(period_ns: u64, bound_periods: f64) -> Self {
         Self {
             due: 0.0,
             period: period_ns as f64,
+            bound_periods,
         }
     }
 
     /// Most debt that is kept at a level, ns.
     #[must_use]
     pub fn bound(&self, level: f64) -> f64 {
-        BOUND_PERIODS * level * self.period
+        self.bound_periods * level * self.period
     }
 
     /// Adds what a period asks for.
@@ -186,7 +185,7 @@ mod tests {
 
     #[test]
     fn debt_is_bounded() {
-        let mut debt = Debt::new(20);
+        let mut debt = Debt::new(20, BOUND_PERIODS);
         debt.add(150.0);
         assert_eq!(debt.owed(10), 140);
         assert_eq!(debt.forgive(10, 1.0), 40);

@@ -15,6 +15,7 @@ use sandbag_kernel::cgroup::{Cap, Version, Weight};
 use sandbag_kernel::command_clock::{CommandClock, CpuacctClock, PerfClock};
 use sandbag_kernel::process::{Process, SchedStat};
 use sandbag_kernel::procstat::{ProcStat, tick_ns};
+use sandbag_kernel::sched::Attributes;
 use sandbag_kernel::{CpuList, Root, clock, root};
 
 use crate::board::{BOUNDARY_NS, Board, Order};
@@ -188,8 +189,12 @@ impl<'a> Bench<'a> {
                 alarm_fd: alarm.as_fd().as_raw_fd(),
                 slot,
                 cpu: self.cpu,
+                parties: 1,
                 duty: Duty::Spin,
-                slice_ns: 0,
+                attributes: Attributes::Fair {
+                    nice: 0,
+                    slice_ns: 0,
+                },
             };
             self.start(&setup, *spinner, journal, running)?;
         }

@@ -42,6 +42,7 @@ use crate::guardian;
 use crate::journal::{Journal, RunInfo};
 use crate::layout::{Holder, Layout, Tenant};
 use crate::method::Method;
+use crate::realtime;
 use crate::registry::Registry;
 use crate::undo::undo;
 
@@ -249,6 +250,7 @@ macro_rules! common {
             layout: $run.layout,
             method: $run.method,
             run: std::process::id(),
+            parties: $run.cpus.len() as u32,
         }
     };
 }
@@ -264,6 +266,7 @@ impl Run<'_> {
     ) -> Result<Outcome> {
         let common = common!(self);
         self.layout.prepare(&mut self.journal)?;
+        realtime::prepare(self.root, &mut self.journal, self.method.machine_needs())?;
         let mut feed = Feed::new(steps);
         let waiting = command
             .map(|spec| self.admit_command(spec, pin))

@@ -7,10 +7,12 @@
 
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{CpuList, Error, Result};
 
 /// Scheduling attributes of a task (sched(7), `struct sched_attr`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Attributes {
     /// SCHED_OTHER with a nice value, and a custom slice in nanoseconds where
     /// it is not 0 (EEVDF, Linux 6.12 and later).

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use sandbag_kernel::cgroup::{Cap, Weight};
 use sandbag_kernel::clock;
 use sandbag_kernel::process::Process;
-use sandbag_kernel::sched::Attributes;
 use sandbag_kernel::{Root, topology};
 
 use super::headroom::competition;
@@ -20,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::layout::{Holder, Layout, Tenant};
 use crate::method::Method;
+use crate::realtime;
 
 /// Burners that one CPU has at most: beyond this, more weight than the tree
 /// can give is wanted, and that is said instead.
@@ -45,12 +45,15 @@ pub struct Common<'a> {
     pub method: &'a dyn Method,
     /// Names our groups.
     pub run: u32,
+    /// Burners that wait for each other, where the method has them do so.
+    pub parties: u32,
 }
 
 #[derive(Debug)]
 struct Burner {
     child: Child,
-    holder: Holder,
+    /// Its group; none of a method that needs none.
+    holder: Option<Holder>,
     slot: usize,
     /// First boundary that counts: before it there was no burner.
     since: u64,
@@ -59,6 +62,13 @@ struct Burner {
     last_ns: u64,
     /// Boundary after which it was gone.
     until: Option<u64>,
+}
+
+impl Burner {
+    /// Its group, while it lives.
+    fn live_holder(&self) -> Option<&Holder> {
+        self.holder.as_ref().filter(|_| self.until.is_none())
+    }
 }
 
 /// State of one loaded CPU.
@@ -184,17 +194,14 @@ impl Cpu {
         let slot = first + used;
         self.slots.1 += 1;
         let nth = used;
-        let slice_ns = match common.method.attributes() {
-            Attributes::Fair { slice_ns, .. } => slice_ns,
-            _ => 0,
-        };
         let setup = Setup {
             board_fd: common.board.fd(),
             alarm_fd: common.alarm,
             slot,
             cpu: self.number,
+            parties: common.parties,
             duty: common.method.duty(),
-            slice_ns,
+            attributes: common.method.attributes(),
         };
         let inherit = [common.board.fd(), common.alarm];
         let mut child = child::own(BURNER_VERB, &setup.to_args(), &inherit, true)
@@ -207,16 +214,21 @@ impl Cpu {
             cpu: self.number,
             nth,
         };
-        let settled = common
-            .layout
-            .settle(journal, common.run, tenant, child.id())
-            .and_then(|holder| {
-                let opened = child::open_gate(&mut child).map_err(|cause| Error::Start {
-                    what: format!("the burner of CPU {}", self.number),
-                    cause,
-                });
-                opened.map(|()| holder)
+        let pid = child.id();
+        let settled = match common.method.grouped() {
+            true => common
+                .layout
+                .settle(journal, common.run, tenant, pid)
+                .map(Some),
+            false => realtime::move_to_root(common.layout, pid).map(|()| None),
+        };
+        let settled = settled.and_then(|holder| {
+            let opened = child::open_gate(&mut child).map_err(|cause| Error::Start {
+                what: format!("the burner of CPU {}", self.number),
+                cause,
             });
+            opened.map(|()| holder)
+        });
         let holder = match settled {
             Ok(holder) => holder,
             Err(error) => {
@@ -323,16 +335,16 @@ impl Cpu {
         // does not shuffle the others' weights.
         let weight = Weight((demand.weight.0 / groups).min(most));
         if self.weight != Some(weight) {
-            for burner in self.burners.iter().filter(|b| b.until.is_none()) {
-                burner.holder.set_weight(weight)?;
+            for holder in self.burners.iter().filter_map(Burner::live_holder) {
+                holder.set_weight(weight)?;
                 self.writes += 1;
             }
             self.weight_changes += u64::from(self.weight.is_some());
             self.weight = Some(weight);
         }
         if self.cap != demand.cap {
-            for burner in self.burners.iter().filter(|b| b.until.is_none()) {
-                burner.holder.set_cap(demand.cap)?;
+            for holder in self.burners.iter().filter_map(Burner::live_holder) {
+                holder.set_cap(demand.cap)?;
                 self.writes += 1;
             }
             self.cap = demand.cap;
@@ -531,8 +543,11 @@ impl Cpu {
     /// Cap as the kernel has it at the end; it may have changed it.
     #[must_use]
     pub fn cap_changed(&self) -> bool {
-        self.alive()
-            .any(|b| self.cap.is_some() && b.holder.group().cap().ok().flatten() != self.cap)
+        let holders = self.burners.iter().filter_map(Burner::live_holder);
+        self.cap.is_some()
+            && holders
+                .map(|holder| holder.group().cap())
+                .any(|cap| cap.ok().flatten() != self.cap)
     }
 }
 

@@ -13,7 +13,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use sandbag_burner::command::{CommandSpec, User};
 use sandbag_burner::layout::{Kind, Layout};
 use sandbag_burner::method;
@@ -51,11 +51,14 @@ pub struct Load {
 /// Makes the run and everything it leaves; returns the exit code.
 pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> {
     let root = Root::default();
-    let method = match options.period {
-        None => method::by_name(&options.method).context("no such method")?,
-        Some(period) => method::with_period(&options.method, nanos(period))
-            .map_err(|reason| exit::BadInput(format!("--period: {reason}")))?,
-    };
+    let method = method::with_options(
+        &options.method,
+        method::Options {
+            period_ns: options.period.map(nanos),
+            ..method::Options::default()
+        },
+    )
+    .map_err(|reason| exit::BadInput(format!("--method: {reason}")))?;
     let topology = Topology::read(&root)?;
     let mut warnings = load.warnings;
     let served_pct = method.serves(load.highest_pct / 100.0) * 100.0;

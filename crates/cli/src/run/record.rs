@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From what the supervisor measured to run.json.
 
-use sandbag_burner::burn::Duty;
 use sandbag_burner::method::Method;
 use sandbag_burner::supervisor::{End, Outcome};
 use sandbag_measure::verdict::{NOISY_FOREIGN_PCT, NOISY_STEAL_PCT, WINDOW_SHARE};
@@ -36,10 +35,7 @@ pub struct Facts {
 pub fn method_used(method: &dyn Method) -> MethodUsed {
     MethodUsed {
         name: method.name().to_owned(),
-        period_ms: match method.duty() {
-            Duty::Pace { period_ns } => period_ns as f64 / 1e6,
-            Duty::Spin => 0.0,
-        },
+        period_ms: method.duty().period_ns() as f64 / 1e6,
         parameters: method
             .parameters()
             .into_iter()

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A barrier between processes, in memory that they share.
+//!
+//! As pthread_barrier(3): the last of the parties to arrive lets all go on.
+//! Unlike it, nobody waits for ever for a party that was killed: a wait has a
+//! time limit, after which the barrier is as if it had not been called.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sandbag_kernel::clock::monotonic;
+
+/// A barrier. All zero is a barrier at which nobody waits.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Barrier {
+    arrived: AtomicU32,
+    /// Counts the times that all went on; the futex.
+    round: AtomicU32,
+}
+
+impl Barrier {
+    /// Waits until `parties` have called it. Returns whether they did before
+    /// `until` (monotonic, ns).
+    pub fn wait(&self, parties: u32, until: u64) -> bool {
+        let round = self.round.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 >= parties {
+            self.arrived.store(0, Ordering::Release);
+            self.round.fetch_add(1, Ordering::AcqRel);
+            self.call(libc::FUTEX_WAKE, i32::MAX as u32, None);
+            return true;
+        }
+        while self.round.load(Ordering::Acquire) == round {
+            if monotonic() >= until {
+                // Who gives up takes his arrival back, unless all came now.
+                let left = self
+                    .arrived
+                    .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
+                return left.is_err() || self.round.load(Ordering::Acquire) != round;
+            }
+            self.call(libc::FUTEX_WAIT_BITSET, round, Some(until));
+        }
+        true
+    }
+
+    fn call(&self, operation: libc::c_int, value: u32, until: Option<u64>) {
+        let deadline = until.map(|ns| libc::timespec {
+            tv_sec: (ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+        });
+        // SAFETY: the word lives as long as `self`; FUTEX_WAIT_BITSET takes an
+        // absolute CLOCK_MONOTONIC time, FUTEX_WAKE ignores it.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.round.as_ptr(),
+                operation,
+                value,
+                deadline
+                    .as_ref()
+                    .map_or(std::ptr::null(), std::ptr::from_ref),
+                0,
+                u32::MAX,
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    const LONG: u64 = 10_000_000_000;
+
+    #[test]
+    fn nobody_is_a_round_ahead() {
+        let barrier = Barrier::default();
+        let done: [AtomicU64; 3] = Default::default();
+        std::thread::scope(|scope| {
+            for n in 0..3 {
+                let (barrier, done) = (&barrier, &done);
+                scope.spawn(move || {
+                    for round in 1..=200 {
+                        done[n].store(round, Ordering::SeqCst);
+                        assert!(barrier.wait(3, monotonic() + LONG));
+                        assert!(done.iter().all(|d| d.load(Ordering::SeqCst) >= round));
+                        assert!(barrier.wait(3, monotonic() + LONG));
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_party_that_never_comes_is_not_waited_for_for_ever() {
+        let barrier = Barrier::default();
+        assert!(!barrier.wait(2, monotonic() + 1_000_000));
+        // And the one that gave up is not counted.
+        assert!(!barrier.wait(2, monotonic() + 1_000_000));
+        assert!(barrier.wait(1, monotonic() + 1_000_000));
+    }
+}

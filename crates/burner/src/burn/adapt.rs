@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The early Wrekavoc loader (KRASH section II): a real-time process that
+//! watches its own CPU time. It spins for one contiguous interval, then sleeps
+//! a little at a time until its share of the time since the level began is
+//! down to what was asked. It knows nothing of the other CPUs: nobody is in
+//! phase with anybody.
+
+use sandbag_kernel::Error;
+use sandbag_kernel::clock::{monotonic, sleep_until};
+
+use super::worker::Worker;
+use crate::pacing::Plan;
+
+/// One of the short sleeps, ns.
+const NAP_NS: u64 = 1_000_000;
+
+/// Serves orders for ever.
+pub fn run(worker: &mut Worker<'_>, period_ns: u64) -> Result<(), Error> {
+    let mut plan = Plan::default();
+    let mut planned = monotonic();
+    // Beginning of the level in force: time and CPU time.
+    let mut since = (monotonic(), worker.held());
+    loop {
+        let now = monotonic();
+        worker.note_boundaries(now);
+        if worker.board.paused() {
+            worker.stand_still();
+            planned = monotonic();
+            since = (planned, worker.held());
+            continue;
+        }
+        worker.stay_on_cpu();
+        let before = plan.level();
+        plan.due(worker.slot, planned, now);
+        planned = now;
+        let level = plan.level();
+        if (level - before).abs() > f64::EPSILON {
+            since = (now, worker.held());
+        }
+        if level == 0.0 {
+            worker.sleep_idle(&plan);
+            continue;
+        }
+        let begin = worker.held();
+        let entitled = level * (now - since.0) as f64;
+        if (begin - since.1) as f64 > entitled {
+            sleep_until(now + NAP_NS);
+            continue;
+        }
+        let busy = (level * period_ns as f64) as u64;
+        let delay = worker.run_delay();
+        worker.spin(now + busy, delay);
+        let held = worker.held();
+        worker.show(monotonic() - now, begin, held);
+        // The interval is over: at least one nap, whatever the share is.
+        sleep_until(monotonic() + NAP_NS);
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Burners on the common grid k*P of the clock: pace, hogs, deadline; and
+//! those that spin and are limited from outside.
+//!
+//! They watch no tick and calibrate no loop. The CPU clock cannot run faster
+//! than the wall clock, so with `owed` nanoseconds to go nothing can happen
+//! before `now + owed`: spin until then, ask the CPU clock again, and go on
+//! after a preemption. That is two or three system calls a period, and no
+//! overshoot.
+
+use sandbag_kernel::Error;
+use sandbag_kernel::clock::{monotonic, sleep_until};
+use sandbag_kernel::sched::{self, Attributes};
+use std::sync::atomic::Ordering;
+
+use super::Duty;
+use super::worker::Worker;
+use crate::board::BOUNDARY_NS;
+use crate::pacing::{BOUND_PERIODS, Debt, Plan};
+
+/// Periods' worth of debt that a burner keeps which nothing ordinary can
+/// preempt: what it makes up for later is out of phase with the other CPUs.
+const REAL_TIME_BOUND: f64 = 1.0;
+
+/// Serves orders for ever.
+pub fn run(worker: &mut Worker<'_>, duty: Duty, attributes: Attributes) -> Result<(), Error> {
+    let period_ns = match duty {
+        Duty::Pace { period_ns } => period_ns,
+        _ => BOUNDARY_NS,
+    };
+    let mut plan = Plan::default();
+    let bound = match attributes {
+        Attributes::Fifo { .. } | Attributes::Deadline { .. } => REAL_TIME_BOUND,
+        Attributes::Fair { .. } | Attributes::Other { .. } => BOUND_PERIODS,
+    };
+    let mut debt = Debt::new(period_ns, bound);
+    let mut reserved = None;
+    debt.settle(worker.held());
+    let mut grid = monotonic().next_multiple_of(period_ns);
+    sleep_until(grid);
+    loop {
+        worker.note_boundaries(monotonic());
+        if worker.board.paused() {
+            worker.stand_still();
+            grid = monotonic().next_multiple_of(period_ns);
+            debt.settle(worker.held());
+            continue;
+        }
+        worker.stay_on_cpu();
+        let due = plan.due(worker.slot, grid, grid + period_ns);
+        debt.add(due);
+        if due == 0.0 && debt.owed(worker.held()) == 0 {
+            worker.sleep_idle(&plan);
+            let from = grid + period_ns;
+            grid = later_grid(from, period_ns);
+            debt.settle(worker.held());
+            // Woken late, the part of the level that is over is owed.
+            debt.add(plan.due(worker.slot, from, grid));
+            worker.note_boundaries(monotonic());
+            continue;
+        }
+        if matches!(attributes, Attributes::Deadline { .. }) && reserved != Some(plan.level()) {
+            reserve(plan.level(), period_ns)?;
+            reserved = Some(plan.level());
+        }
+        match duty {
+            Duty::Pace { .. } => pace(worker, &debt, plan.level(), grid, grid + period_ns),
+            _ => {
+                let delay = worker.run_delay();
+                worker.spin(grid + period_ns, delay);
+                debt.settle(worker.held());
+            }
+        }
+        // More than a period behind (stopped, starved): what was asked
+        // meanwhile is still added, the excess is given up and said.
+        grid += period_ns;
+        let now = monotonic();
+        while grid + period_ns <= now {
+            debt.add(plan.due(worker.slot, grid, grid + period_ns));
+            grid += period_ns;
+        }
+        let lost = debt.forgive(worker.held(), plan.level());
+        if lost > 0 {
+            worker.slot.lost_ns.fetch_add(lost, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Works off the debt until it is gone, then sleeps until `next`; returns at
+/// `next` in any case.
+fn pace(worker: &mut Worker<'_>, debt: &Debt, level: f64, grid: u64, next: u64) {
+    let begin = worker.held();
+    let mut delay = worker.run_delay();
+    loop {
+        let held = worker.held();
+        let owed = debt.owed(held);
+        let now = monotonic();
+        let done = owed == 0;
+        if done || now >= next {
+            worker.show(now.min(next).saturating_sub(grid), begin, held);
+            if done {
+                sleep_until(next);
+            } else if owed as f64 > debt.bound(level) / 2.0 {
+                // Less than that is somebody's slice, made up for in the
+                // next periods.
+                worker.call_for_headroom();
+            }
+            return;
+        }
+        delay = worker.spin((now + owed).min(next), delay);
+    }
+}
+
+/// A reservation as large as the level. The kernel enforces it at the tick
+/// only; the burner stops by its own clock before.
+fn reserve(level: f64, period_ns: u64) -> Result<(), Error> {
+    let runtime_ns = (level * period_ns as f64).ceil() as u64;
+    let attributes = Attributes::Deadline {
+        // The kernel takes nothing below 1024 ns.
+        runtime_ns: runtime_ns.clamp(1_024, period_ns),
+        period_ns,
+    };
+    sched::set_attributes(0, attributes).map(|_| ())
+}
+
+/// The grid point at or before now, but not before `least`: a burner that
+/// wakes in the middle of a period serves the rest of it.
+fn later_grid(least: u64, period_ns: u64) -> u64 {
+    least.max(monotonic() / period_ns * period_ns)
+}

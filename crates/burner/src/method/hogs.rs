@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `hogs`: CPU-Hogs (Buchert, Nussbaum & Gustedt 2011, section III).
+//!
+//! One real-time burner per CPU takes its level of every period; all CPUs are
+//! taken, and free, at the same time. Without that a program with fewer
+//! threads than CPUs moves to whichever CPU is free and gets more than its
+//! speed (the paper's figure 3).
+//!
+//! As published the hogs have the highest priority and meet at a barrier
+//! before each sleep ([`Sync::Barrier`]). The default differs in two things:
+//! - they start on a common grid of the clock, so nobody waits for anybody,
+//!   every CPU may have another level, and hosts with synchronised clocks are
+//!   in phase too;
+//! - priority 1: any SCHED_FIFO task beats all ordinary ones, and 99 would
+//!   delay the kernel's own threads by as much as L*P.
+//!
+//! # Published flaws, kept
+//! Whatever else runs on these CPUs is stopped for L*P in every period: input
+//! and output, too. A process that wakes in the busy part waits for its end.
+
+use sandbag_kernel::sched::Attributes;
+
+use super::{Demand, Method};
+use crate::burn::Duty;
+
+/// What keeps hogs in phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sync {
+    /// The grid of the clock.
+    #[default]
+    Clock,
+    /// A barrier before each sleep, as published.
+    Barrier,
+}
+
+/// See the module's text.
+#[derive(Debug, Clone, Copy)]
+pub struct Hogs {
+    /// Length of a period, ns.
+    pub period_ns: u64,
+    /// What keeps them in phase.
+    pub sync: Sync,
+    /// SCHED_FIFO priority, 1 to 99.
+    pub priority: u32,
+}
+
+impl Default for Hogs {
+    fn default() -> Self {
+        Self {
+            period_ns: 10_000_000,
+            sync: Sync::Clock,
+            priority: 1,
+        }
+    }
+}
+
+/// What a real-time burner takes at most. Kernels stop real-time classes at
+/// 95 % of a second (sched_rt_runtime_us), newer ones give ordinary tasks
+/// 5 % by another mechanism (the fair server): below it neither is met.
+pub const MOST_REAL_TIME: f64 = 0.95;
+
+impl Method for Hogs {
+    fn name(&self) -> &'static str {
+        "hogs"
+    }
+
+    fn about(&self) -> &'static str {
+        "a real-time task per CPU that takes its part of every period, all CPUs at the same time"
+    }
+
+    fn duty(&self) -> Duty {
+        let period_ns = self.period_ns;
+        match self.sync {
+            Sync::Clock => Duty::Pace { period_ns },
+            Sync::Barrier => Duty::Barrier { period_ns },
+        }
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::Fifo {
+            priority: self.priority,
+        }
+    }
+
+    fn serves(&self, asked: f64) -> f64 {
+        asked.min(MOST_REAL_TIME)
+    }
+
+    fn demand(&self, _level: f64, _competition: f64) -> Demand {
+        Demand::NOTHING
+    }
+
+    fn wants_headroom(&self) -> bool {
+        false
+    }
+
+    fn grouped(&self) -> bool {
+        false
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("priority", self.priority.to_string()),
+            (
+                "sync",
+                match self.sync {
+                    Sync::Clock => "clock",
+                    Sync::Barrier => "barrier",
+                }
+                .to_owned(),
+            ),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_is_never_taken_for_good() {
+        let hogs = Hogs::default();
+        assert!((hogs.serves(1.0) - 0.95).abs() < 1e-12);
+        assert!((hogs.serves(0.3) - 0.3).abs() < 1e-12);
+        assert_eq!(hogs.demand(0.5, 1.0).cap, None);
+    }
+
+    #[test]
+    fn boundaries_lie_on_the_grid() {
+        assert_eq!(crate::board::BOUNDARY_NS % Hogs::default().period_ns, 0);
+    }
+}

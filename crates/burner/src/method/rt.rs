@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `rt`: the early Wrekavoc loader, a real-time process per CPU that watches
+//! its own share (KRASH section II). For comparison.
+//!
+//! # Published flaws, kept
+//! The CPUs are not in phase, so a program with fewer threads than CPUs gets
+//! more than its speed; short sleeps round the share up.
+
+use sandbag_kernel::sched::Attributes;
+
+use super::hogs::MOST_REAL_TIME;
+use super::{Demand, Method};
+use crate::burn::Duty;
+
+/// See the module's text.
+#[derive(Debug, Clone, Copy)]
+pub struct Rt {
+    /// The busy interval is the level of this, ns.
+    pub period_ns: u64,
+}
+
+impl Default for Rt {
+    fn default() -> Self {
+        Self {
+            period_ns: 100_000_000,
+        }
+    }
+}
+
+impl Method for Rt {
+    fn name(&self) -> &'static str {
+        "rt"
+    }
+
+    fn about(&self) -> &'static str {
+        "a real-time task per CPU that watches its own share; CPUs not in phase (early Wrekavoc)"
+    }
+
+    fn duty(&self) -> Duty {
+        Duty::Adapt {
+            period_ns: self.period_ns,
+        }
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::Fifo { priority: 1 }
+    }
+
+    fn serves(&self, asked: f64) -> f64 {
+        asked.min(MOST_REAL_TIME)
+    }
+
+    fn demand(&self, _level: f64, _competition: f64) -> Demand {
+        Demand::NOTHING
+    }
+
+    fn wants_headroom(&self) -> bool {
+        false
+    }
+
+    fn grouped(&self) -> bool {
+        false
+    }
+
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        vec![("priority", "1".to_owned())]
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where real-time burners may live, and what the machine must allow them.
+
+use sandbag_kernel::sysctl::Sysctl;
+use sandbag_kernel::{Root, root};
+
+use crate::changes;
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::layout::{Kind, Layout};
+use crate::method::MachineNeed;
+
+/// The tunable that limits real-time classes and admits reservations
+/// (Documentation/scheduler/sched-rt-group.rst).
+pub const RT_RUNTIME: &str = "kernel.sched_rt_runtime_us";
+
+/// Changes what a method needs changed; journalled first.
+///
+/// # Errors
+/// The kernel refuses, or the journal cannot be written.
+pub fn prepare(root: &Root, journal: &mut Journal, needs: &[MachineNeed]) -> Result<()> {
+    for need in needs {
+        match need {
+            MachineNeed::NoRealTimeLimit => {
+                changes::set_sysctl(journal, &Sysctl::new(root, RT_RUNTIME), -1)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Puts a burner of ours into the root group, from wherever we were started:
+/// a fresh v1 group has no real-time budget, and a task of such a class can
+/// neither start in it nor move into it (CONFIG_RT_GROUP_SCHED). Where PID 1
+/// owns the tree it stays; kernels built for systemd have no such budgets.
+///
+/// # Errors
+/// The group cannot be written.
+pub fn move_to_root(layout: &Layout, pid: u32) -> Result<()> {
+    let hierarchies = layout.hierarchies();
+    let elsewhere = hierarchies.own_dir() != hierarchies.cpu;
+    match layout.kind() {
+        Kind::V1 | Kind::V2 if elsewhere => {
+            let procs = hierarchies.cpu.join("cgroup.procs");
+            root::write(&procs, pid).map_err(Error::from)
+        }
+        _ => Ok(()),
+    }
+}
