@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Virtual nodes: which CPUs, at which speed, with which programs inside, and
+//! how a running one is asked and told.
+//!
+//! A virtual node (Buchert, Nussbaum & Gustedt, HPCC 2011) is a set of CPUs,
+//! each with a speed mu in (0, 1], in which unmodified programs run as on a
+//! slower machine. This crate describes nodes and talks about them; what makes
+//! them slow are the methods of `sandbag-burner`, which this crate does not
+//! know.
+
+pub mod choose;
+pub mod machine;
+pub mod ratios;
+pub mod speed;
+
+pub use choose::{Choice, Domains, NoChoice, choose};
+pub use machine::Machine;
+pub use ratios::Ratios;
+pub use speed::{BadSpeed, Speed, Speeds};

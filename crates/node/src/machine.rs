@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What nodes need to know of a machine. Read once; everything that decides
+//! works on this value, so that tests can make machines up.
+
+use std::collections::BTreeMap;
+
+use sandbag_kernel::topology::Topology;
+use sandbag_kernel::{CpuList, Result, Root, cpufreq};
+
+/// CPUs, what they share, and what they reach.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The CPUs and their caches, cores and NUMA nodes.
+    pub topology: Topology,
+    /// The groups of CPUs that change their frequency together, where there
+    /// is more than one CPU in one; online CPUs only.
+    pub domains: Vec<CpuList>,
+    /// Highest frequency of the hardware, kHz; lacks CPUs without cpufreq.
+    pub max_khz: BTreeMap<u32, u64>,
+}
+
+impl Machine {
+    /// Reads `/sys` under a root.
+    ///
+    /// # Errors
+    /// What the kernel's files say is not what they should say, or there is
+    /// no list of online CPUs.
+    pub fn read(root: &Root) -> Result<Self> {
+        let topology = Topology::read(root)?;
+        let mut domains: Vec<CpuList> = Vec::new();
+        let mut max_khz = BTreeMap::new();
+        for cpu in topology.online.iter() {
+            let Some(frequency) = cpufreq::frequency(root, cpu)? else {
+                continue;
+            };
+            max_khz.extend(frequency.hardware_max_khz.map(|khz| (cpu, khz)));
+            let related = frequency.related.intersection(&topology.online);
+            if related.len() > 1 && !domains.contains(&related) {
+                domains.push(related);
+            }
+        }
+        Ok(Self {
+            topology,
+            domains,
+            max_khz,
+        })
+    }
+
+    /// Highest frequency of a CPU's hardware, kHz.
+    #[must_use]
+    pub fn max_khz(&self, cpu: u32) -> Option<u64> {
+        self.max_khz.get(&cpu).copied()
+    }
+
+    /// The frequency domains of which `cpus` has some CPUs but not all.
+    #[must_use]
+    pub fn split_by(&self, cpus: &CpuList) -> Vec<CpuList> {
+        let parted = |domain: &&CpuList| {
+            let both = domain.intersection(cpus).len();
+            both > 0 && both < domain.len()
+        };
+        self.domains.iter().filter(parted).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use sandbag_kernel::topology::Cpu;
+    use std::fs;
+
+    /// A machine of `caches` last-level caches of `cores` cores of `threads`
+    /// CPUs, numbered as firmware mostly does: first the first CPU of every
+    /// core, then the second ones. `domain` cores change their frequency
+    /// together.
+    pub(crate) fn machine(caches: u32, cores: u32, threads: u32, domain: u32) -> Machine {
+        let all = caches * cores;
+        let cpus_of = |cores: std::ops::Range<u32>| -> CpuList {
+            (0..threads)
+                .flat_map(|t| cores.clone().map(move |core| t * all + core))
+                .collect()
+        };
+        let mut cpus: Vec<Cpu> = (0..all * threads)
+            .map(|cpu| {
+                let core = cpu % all;
+                let cache = core / cores;
+                Cpu {
+                    cpu,
+                    core: Some(core.cast_signed()),
+                    package: Some(0),
+                    siblings: cpus_of(core..core + 1),
+                    last_level_cache: Some(cpus_of(cache * cores..(cache + 1) * cores)),
+                    node: Some(0),
+                }
+            })
+            .collect();
+        cpus.sort_by_key(|cpu| cpu.cpu);
+        let online: CpuList = (0..all * threads).collect();
+        let domains = (0..all)
+            .step_by(domain as usize)
+            .map(|first| cpus_of(first..(first + domain).min(all)))
+            .filter(|list| list.len() > 1)
+            .collect();
+        Machine {
+            topology: Topology {
+                offline: CpuList::default(),
+                present: online.clone(),
+                possible: online.clone(),
+                isolated: CpuList::default(),
+                online,
+                cpus,
+            },
+            domains,
+            max_khz: (0..all * threads).map(|cpu| (cpu, 2_400_000)).collect(),
+        }
+    }
+
+    #[test]
+    fn frequencies_and_domains_of_a_tree() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        let put = |path: &str, text: &str| {
+            let path = root.path(format!("/sys/devices/system/cpu/{path}"));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put("online", "0-3\n");
+        for cpu in 0..3 {
+            put(&format!("cpu{cpu}/cpufreq/cpuinfo_max_freq"), "2930000\n");
+        }
+        put("cpu0/cpufreq/related_cpus", "0 1 7\n");
+        put("cpu1/cpufreq/related_cpus", "0 1 7\n");
+        put("cpu2/cpufreq/related_cpus", "2\n");
+        let machine = Machine::read(&root).unwrap();
+        assert_eq!(machine.max_khz(2), Some(2_930_000));
+        assert_eq!(machine.max_khz(3), None);
+        assert_eq!(machine.domains, ["0-1".parse().unwrap()]);
+        assert_eq!(machine.split_by(&"1-2".parse().unwrap()).len(), 1);
+        assert!(machine.split_by(&"0-2".parse().unwrap()).is_empty());
+    }
+}
