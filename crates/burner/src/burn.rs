@@ -26,6 +26,7 @@ use sandbag_kernel::{CpuList, Error};
 use serde::{Deserialize, Serialize};
 
 use crate::board::Board;
+use crate::node_group::NodeGroup;
 use worker::Worker;
 
 /// What a burner does while its level is above zero.
@@ -80,6 +81,8 @@ pub struct Setup {
     pub parties: u32,
     /// What it does.
     pub duty: Duty,
+    /// The group of the virtual node that it acts on, of a method that does.
+    pub node: Option<NodeGroup>,
     /// How it is scheduled. Of a reservation the runtime follows the level.
     pub attributes: Attributes,
 }
@@ -198,6 +201,7 @@ mod tests {
             slot: 17,
             cpu: 1025,
             parties: 4,
+            node: None,
             duty: Duty::Pace {
                 period_ns: 20_000_000,
             },

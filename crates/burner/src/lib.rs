@@ -22,6 +22,7 @@ pub mod journal;
 pub mod layout;
 pub mod method;
 pub mod named;
+pub mod node_group;
 pub mod pacing;
 pub mod probe;
 pub mod realtime;

@@ -52,6 +52,15 @@ pub enum MachineNeed {
     NoRealTimeLimit,
 }
 
+/// On what one process of a method acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// One CPU: it takes load there.
+    Cpu,
+    /// The group of a virtual node, all its CPUs: it slows what runs there.
+    Node,
+}
+
 /// A way to produce a load.
 pub trait Method: std::fmt::Debug + Send {
     /// Name on the command line.
@@ -82,6 +91,12 @@ pub trait Method: std::fmt::Debug + Send {
     /// root group: others have no real-time budget (v1) or bring nothing.
     fn grouped(&self) -> bool {
         true
+    }
+
+    /// On what one of its processes acts. What a [`Scope::Node`] takes from
+    /// the node counts as load on each of its CPUs.
+    fn scope(&self) -> Scope {
+        Scope::Cpu
     }
 
     /// What must be changed on the machine before burners start.

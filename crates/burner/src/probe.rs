@@ -190,6 +190,7 @@ impl<'a> Bench<'a> {
                 slot,
                 cpu: self.cpu,
                 parties: 1,
+                node: None,
                 duty: Duty::Spin,
                 attributes: Attributes::Fair {
                     nice: 0,

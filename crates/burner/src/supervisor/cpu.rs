@@ -200,6 +200,7 @@ impl Cpu {
             slot,
             cpu: self.number,
             parties: common.parties,
+            node: None,
             duty: common.method.duty(),
             attributes: common.method.attributes(),
         };
