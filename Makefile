@@ -56,6 +56,7 @@ unit: ## Tests that need no privilege
 
 machine: build ## Tests on this machine's own cgroup tree (root)
 	cargo build $(CARGO_FLAGS) -p sandbag-bench
+	cargo test $(CARGO_FLAGS) -p sandbag-kernel --lib -- --ignored the_migrations
 	SANDBAG_BIN=$(SANDBAG) SANDBAG_BENCH_BIN=$(RELEASE)/sandbag-bench \
 	    cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --test machine
 

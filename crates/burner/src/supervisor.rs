@@ -17,6 +17,7 @@ mod hold;
 mod marks;
 mod meter;
 mod outcome;
+mod running;
 mod settle;
 pub(crate) mod signals;
 mod steal;
@@ -29,14 +30,13 @@ use std::time::Duration;
 use nix::sys::eventfd::EventFd;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbag_kernel::command_clock::{self, CommandClock};
 use sandbag_kernel::process::Process;
 use sandbag_kernel::procstat::{ProcStat, tick_ns};
 use sandbag_kernel::{CpuList, Root, clock, sched};
 use sandbag_profile::BoxSteps;
 
 use crate::board::Board;
-use crate::command::{CommandSpec, Ended, Gone, Waiting};
+use crate::command::{CommandSpec, Waiting};
 use crate::error::{Error, Result};
 use crate::guardian;
 use crate::journal::{Journal, RunInfo};
@@ -49,11 +49,12 @@ use crate::undo::undo;
 use cpu::{Common, Cpu, SLOTS_PER_CPU};
 use feed::Feed;
 use meter::Meter;
+use running::Running;
 use signals::Signals;
 use timeline::{Piece, RunClock};
 
 pub use meter::Windows;
-pub use outcome::{CommandOutcome, Cost, CpuOutcome, End, Outcome};
+pub use outcome::{CommandOutcome, Cost, CpuOutcome, End, Migrations, Outcome};
 
 /// What to do.
 pub struct Plan {
@@ -203,17 +204,6 @@ enum Early {
     End,
 }
 
-struct Running {
-    pid: u32,
-    gone: Gone,
-    started_ns: u64,
-    clock: Option<Box<dyn CommandClock>>,
-    ended: Option<(u64, Ended)>,
-    migrations: Option<u64>,
-    last: Vec<u64>,
-    first: Vec<u64>,
-}
-
 struct Run<'a> {
     cpus: Vec<Cpu>,
     meter: Meter,
@@ -323,26 +313,14 @@ impl Run<'_> {
 
     fn start_command(&mut self, waiting: Waiting, holder: &Holder) -> Result<()> {
         let numbers: CpuList = self.cpus.iter().map(Cpu::number).collect();
-        let clock = command_clock::open(self.root, holder.group(), &numbers)
-            .map_err(|error| {
-                self.observer.warning(format!(
-                    "what the command takes of each CPU is not known: {error}"
-                ));
-            })
-            .ok();
-        let pid = waiting.pid();
-        let started_ns = clock::monotonic();
-        let gone = waiting.let_go()?;
-        self.command = Some(Running {
-            pid,
-            gone,
-            started_ns,
-            clock,
-            ended: None,
-            migrations: None,
-            first: Vec::new(),
-            last: Vec::new(),
-        });
+        let observer = &mut *self.observer;
+        self.command = Some(Running::start(
+            waiting,
+            self.root,
+            holder.group(),
+            &numbers,
+            |text| observer.warning(text),
+        )?);
         Ok(())
     }
 
@@ -367,20 +345,11 @@ impl Run<'_> {
                 lost_ns: cpu.lost_ns(&common),
                 least_headroom: cpu.least_headroom,
                 weight_changes: cpu.weight_changes,
-                command_ns: self.command.as_ref().and_then(|running| {
-                    Some(running.last.get(n)?.saturating_sub(*running.first.get(n)?))
-                }),
+                command_ns: self.command.as_ref().and_then(|running| running.used_ns(n)),
             }
         });
         let cpus = cpus.collect();
-        let command = self.command.as_ref().and_then(|running| {
-            let (ended_ns, how) = running.ended?;
-            Some(CommandOutcome {
-                wall_ns: ended_ns - running.started_ns,
-                how,
-                migrations: running.migrations,
-            })
-        });
+        let command = self.command.as_ref().and_then(Running::outcome);
         Outcome {
             run_ns,
             paused_ns: self.paused_ns,

@@ -302,6 +302,7 @@ fn command_result(run: &Run) -> CommandResult {
         efficiency: Some(0.985),
         switches: (412, 18_233),
         migrations: Some(27),
+        migrations_of: Some("all threads".to_owned()),
     }
 }
 

@@ -176,6 +176,9 @@ pub struct CommandResult {
     pub switches: (i64, i64),
     /// Migrations between CPUs, where the kernel says.
     pub migrations: Option<u64>,
+    /// Whose they are: `all threads` of the command and what it started, or
+    /// its `first thread` alone (all that cgroup v1 tells).
+    pub migrations_of: Option<String>,
 }
 
 /// Columns of `achieved.csv`, in order. One row per CPU and window.

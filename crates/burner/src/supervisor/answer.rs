@@ -66,10 +66,7 @@ impl Run<'_> {
             if let Some(running) = &mut self.command
                 && running.pid == pid
             {
-                running.ended = Some((clock::monotonic(), ended));
-                if let Some(error) = running.gone.failure() {
-                    return Err(error);
-                }
+                running.over(ended)?;
                 over = true;
             } else if pid == self.guardian.id() {
                 self.replace_guardian(&how)?;

@@ -2,7 +2,6 @@
 //! Noting counters and clocks, and making windows of them.
 
 use sandbag_kernel::clock;
-use sandbag_kernel::process::Process;
 
 use super::cpu::Common;
 use super::meter::Mark;
@@ -21,23 +20,9 @@ impl Run<'_> {
             .collect();
         let late = clock::monotonic().saturating_sub(self.clock.monotonic_ns(run_ns));
         self.cost.worst_late_ns = self.cost.worst_late_ns.max(late);
-        let mut command_ns = None;
-        if let Some(running) = &mut self.command {
-            let mut out = vec![0; self.cpus.len()];
-            if let Some(clock) = &mut running.clock
-                && clock.per_cpu_ns(&mut out).is_ok()
-            {
-                if running.first.is_empty() {
-                    running.first.clone_from(&out);
-                }
-                running.last.clone_from(&out);
-                command_ns = Some(out);
-            }
-            if running.ended.is_none() {
-                let moved = Process::new(self.root, running.pid).migrations();
-                running.migrations = moved.ok().flatten().or(running.migrations);
-            }
-        }
+        let (root, cpus) = (self.root, self.cpus.len());
+        let running = self.command.as_mut();
+        let command_ns = running.and_then(|running| running.note(root, cpus));
         self.meter.mark(Mark {
             run_ns,
             times,

@@ -42,8 +42,17 @@ pub struct CommandOutcome {
     pub wall_ns: u64,
     /// How it ended and what it used.
     pub how: Ended,
-    /// Migrations of its first thread, to the last second.
-    pub migrations: Option<u64>,
+    /// How often it was moved to another CPU.
+    pub migrations: Option<Migrations>,
+}
+
+/// Migrations, and whose they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Migrations {
+    /// Of all threads of all processes in the command's group, to its end.
+    All(u64),
+    /// Of the command's first thread, to the last second.
+    FirstThread(u64),
 }
 
 /// What we cost.

@@ -2,7 +2,7 @@
 //! From what the supervisor measured to run.json.
 
 use sandbag_burner::method::Method;
-use sandbag_burner::supervisor::{End, Outcome};
+use sandbag_burner::supervisor::{End, Migrations, Outcome};
 use sandbag_measure::verdict::{NOISY_FOREIGN_PCT, NOISY_STEAL_PCT, WINDOW_SHARE};
 use sandbag_measure::window::share_pct;
 use sandbag_measure::{Tolerance, Verdict, VerdictCounter};
@@ -145,7 +145,16 @@ pub fn record(
                     .filter(|(_, available)| *available > 0.0)
                     .map(|(used, available)| seconds(used) / available),
                 switches: ended.how.switches,
-                migrations: ended.migrations,
+                migrations: ended.migrations.map(|moved| match moved {
+                    Migrations::All(count) | Migrations::FirstThread(count) => count,
+                }),
+                migrations_of: ended.migrations.map(|moved| {
+                    match moved {
+                        Migrations::All(_) => "all threads",
+                        Migrations::FirstThread(_) => "first thread",
+                    }
+                    .to_owned()
+                }),
             }
         }),
         cpus,

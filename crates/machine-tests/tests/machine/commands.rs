@@ -29,6 +29,7 @@ pub const CASES: &[Case] = cases![root;
     a_start_at_a_given_time_is_kept,
     a_profile_that_ends_first_ends_the_load_and_is_told,
     no_settle_starts_at_once,
+    the_report_says_whose_migrations_it_counts,
 ];
 
 /// Short runs whose load does not matter.
@@ -274,6 +275,25 @@ fn no_settle_starts_at_once() -> anyhow::Result<()> {
         least("load 20 --no-out -q")?,
     );
     ensure!(at_once < settled, "{at_once:?}, settled {settled:?}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn the_report_says_whose_migrations_it_counts() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    place
+        .script("load 20 --cpus 0 --no-settle --out r -q", "sleep 2.2")?
+        .expect(0)?;
+    let command = place.record("r")?.command.context("no command")?;
+    // Perf events are for groups of v2; v1 tells of a thread only.
+    let whose = match std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
+        true => "all threads",
+        false => "first thread",
+    };
+    ensure!(
+        command.migrations_of.as_deref() == command.migrations.map(|_| whose),
+        "{command:?}"
+    );
     place.as_before()?;
     Ok(())
 }

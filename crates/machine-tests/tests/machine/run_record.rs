@@ -30,6 +30,8 @@ pub struct CommandRecord {
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
     pub wall_s: f64,
+    pub migrations: Option<u64>,
+    pub migrations_of: Option<String>,
 }
 
 impl RunRecord {

@@ -100,7 +100,13 @@ pub(super) fn program(run: &Run, command: &CommandResult) -> Markup {
                 }
                 (fact("context switches, voluntary / forced", &format!("{} / {}", command.switches.0, command.switches.1)))
                 @if let Some(migrations) = command.migrations {
-                    (fact("migrations", &migrations.to_string()))
+                    (fact(
+                        &match &command.migrations_of {
+                            Some(whose) => format!("migrations, {whose}"),
+                            None => "migrations".to_owned(),
+                        },
+                        &migrations.to_string()
+                    ))
                 }
                 (fact("ended", &ended))
             }

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command while it runs: its clocks, its group, its end.
+
+use sandbag_kernel::cgroup::{Group, Version};
+use sandbag_kernel::command_clock::{self, CommandClock};
+use sandbag_kernel::perf::GroupMigrations;
+use sandbag_kernel::process::Process;
+use sandbag_kernel::{CpuList, Root, clock};
+
+use super::outcome::{CommandOutcome, Migrations};
+use crate::command::{Ended, Gone, Waiting};
+use crate::error::Result;
+
+/// A command that was let go.
+pub struct Running {
+    pub pid: u32,
+    pub ended: Option<(u64, Ended)>,
+    gone: Gone,
+    started_ns: u64,
+    clock: Option<Box<dyn CommandClock>>,
+    /// Of the whole group; open from before its first instruction.
+    moves: Option<GroupMigrations>,
+    /// Of its first thread, where the kernel counts no group's.
+    first_thread: Option<u64>,
+    /// CPU time on each loaded CPU at the first and at the last mark.
+    first: Vec<u64>,
+    last: Vec<u64>,
+}
+
+impl Running {
+    /// Lets the command begin. A clock that cannot be had is said to `warn`.
+    pub fn start(
+        waiting: Waiting,
+        root: &Root,
+        group: &Group,
+        cpus: &CpuList,
+        warn: impl FnOnce(String),
+    ) -> Result<Self> {
+        let clock = command_clock::open(root, group, cpus)
+            .map_err(|error| {
+                warn(format!(
+                    "what the command takes of each CPU is not known: {error}"
+                ));
+            })
+            .ok();
+        let moves = count_moves(root, group);
+        let pid = waiting.pid();
+        let started_ns = clock::monotonic();
+        Ok(Self {
+            pid,
+            ended: None,
+            gone: waiting.let_go()?,
+            started_ns,
+            clock,
+            moves,
+            first_thread: None,
+            first: Vec::new(),
+            last: Vec::new(),
+        })
+    }
+
+    /// It ended and is reaped.
+    ///
+    /// # Errors
+    /// [`Error::Command`](crate::error::Error::Command) if it never began.
+    pub fn over(&mut self, how: Ended) -> Result<()> {
+        self.ended = Some((clock::monotonic(), how));
+        self.gone.failure().map_or(Ok(()), Err)
+    }
+
+    /// Reads its clocks: CPU time so far on each loaded CPU, where known.
+    pub fn note(&mut self, root: &Root, cpus: usize) -> Option<Vec<u64>> {
+        if self.moves.is_none() && self.ended.is_none() {
+            let moved = Process::new(root, self.pid).migrations();
+            self.first_thread = moved.ok().flatten().or(self.first_thread);
+        }
+        let mut now = vec![0; cpus];
+        self.clock.as_mut()?.per_cpu_ns(&mut now).ok()?;
+        if self.first.is_empty() {
+            self.first.clone_from(&now);
+        }
+        self.last.clone_from(&now);
+        Some(now)
+    }
+
+    /// CPU time on a loaded CPU (by index) between the first mark and the last.
+    pub fn used_ns(&self, cpu: usize) -> Option<u64> {
+        Some(self.last.get(cpu)?.saturating_sub(*self.first.get(cpu)?))
+    }
+
+    /// How it fared, once it ended.
+    pub fn outcome(&self) -> Option<CommandOutcome> {
+        let (ended_ns, how) = self.ended?;
+        let of_group = self.moves.as_ref().and_then(|moves| moves.count().ok());
+        Some(CommandOutcome {
+            wall_ns: ended_ns - self.started_ns,
+            how,
+            migrations: match of_group {
+                Some(count) => Some(Migrations::All(count)),
+                None => self.first_thread.map(Migrations::FirstThread),
+            },
+        })
+    }
+}
+
+/// Only a group of v2 has perf events.
+fn count_moves(root: &Root, group: &Group) -> Option<GroupMigrations> {
+    if group.version() == Version::V1 {
+        return None;
+    }
+    // It may run anywhere, not only where the load is.
+    let online = root.read("/sys/devices/system/cpu/online").ok()?;
+    GroupMigrations::open(group.dir(), &online.trim().parse().ok()?).ok()
+}
