@@ -126,6 +126,8 @@ pub struct Options {
     pub sync: Option<Sync>,
     /// Real-time priority of hogs.
     pub priority: Option<u32>,
+    /// For a virtual node: all CPUs must be taken at the same time.
+    pub in_phase: bool,
 }
 
 /// The method of that name with its default constants.
@@ -154,6 +156,7 @@ pub fn with_options(name: &str, options: Options) -> Result<Box<dyn Method>, Str
     Ok(match name {
         "pace" => Box::new(Pace {
             period_ns: on_grid(Pace::default().period_ns)?,
+            in_phase: options.in_phase,
             ..Pace::default()
         }),
         "quota" => Box::new(match options.period_ns {

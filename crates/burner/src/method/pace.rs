@@ -35,10 +35,18 @@
 //! and 40 spinners. Without it (weight 10 for 95 %, kernel's slice) it was
 //! 1.3 to 2.5 points.
 //!
+//! # In phase
+//! For a virtual node the burners of all CPUs must be done at the same time,
+//! or the program moves to the CPU that is free first and gets more than its
+//! speed. A burner with moderate weight shares its part of the period with
+//! whoever is there; with the maximum weight it takes it in one piece at the
+//! beginning ([`Pace::in_phase`]).
+//!
 //! P = 20 ms divides every window and is not a multiple of a 4 ms tick's
 //! aliasing partners that matter here: the claims are made on CPU clocks, not
 //! on sampled ticks. Shorter periods wake more often and gain nothing at 1 s.
 
+use sandbag_kernel::cgroup::Weight;
 use sandbag_kernel::sched::Attributes;
 
 use super::{Demand, Method, headroom_weight};
@@ -51,6 +59,8 @@ pub struct Pace {
     pub period_ns: u64,
     /// Custom slice, ns; 0 for the kernel's own.
     pub slice_ns: u64,
+    /// Take the level in one piece at the beginning of the period.
+    pub in_phase: bool,
 }
 
 impl Default for Pace {
@@ -58,6 +68,7 @@ impl Default for Pace {
         Self {
             period_ns: 20_000_000,
             slice_ns: 100_000_000,
+            in_phase: false,
         }
     }
 }
@@ -93,17 +104,24 @@ impl Method for Pace {
 
     fn demand(&self, level: f64, competition: f64) -> Demand {
         Demand {
-            weight: headroom_weight(level, competition),
+            weight: match self.in_phase {
+                true => Weight(f64::MAX),
+                false => headroom_weight(level, competition),
+            },
             cap: None,
         }
     }
 
     fn wants_headroom(&self) -> bool {
-        true
+        !self.in_phase
     }
 
     fn parameters(&self) -> Vec<(&'static str, String)> {
-        vec![("slice_ms", format!("{}", self.slice_ns as f64 / 1e6))]
+        let mut all = vec![("slice_ms", format!("{}", self.slice_ns as f64 / 1e6))];
+        if self.in_phase {
+            all.push(("weight", "maximum, in phase".to_owned()));
+        }
+        all
     }
 }
 
