@@ -14,6 +14,7 @@ mod cpu;
 mod feed;
 mod headroom;
 mod hold;
+mod limit;
 mod marks;
 mod meter;
 mod outcome;
@@ -48,6 +49,7 @@ use crate::undo::undo;
 
 use cpu::{Common, Cpu, SLOTS_PER_CPU};
 use feed::Feed;
+use limit::TimeLimit;
 use meter::Meter;
 use running::Running;
 use signals::Signals;
@@ -80,7 +82,7 @@ pub struct Plan {
     pub settle: bool,
     /// Monotonic time at which the profile begins.
     pub start_at_ns: Option<u64>,
-    /// End the command, and the run, after this long.
+    /// End the command, all that is in its care, and the run after this long.
     pub timeout_ns: Option<u64>,
     /// Where the supervisor itself runs.
     pub supervisor_cpu: Option<u32>,
@@ -169,7 +171,7 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
         guardian_restarts: 0,
         suspended_before_ns: suspended_ns(),
         paused_ns: 0,
-        began_ns: 0,
+        limit: TimeLimit::new(plan.timeout_ns),
         load_ended_ns: None,
     };
     let outcome = run.all(
@@ -180,7 +182,6 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
         &Limits {
             settle: plan.settle && plan.method.settles(),
             start_at_ns: plan.start_at_ns,
-            timeout_ns: plan.timeout_ns,
             supervisor_cpu: plan.supervisor_cpu,
         },
     );
@@ -191,7 +192,6 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
 struct Limits {
     settle: bool,
     start_at_ns: Option<u64>,
-    timeout_ns: Option<u64>,
     supervisor_cpu: Option<u32>,
 }
 
@@ -228,7 +228,7 @@ struct Run<'a> {
     guardian_restarts: u32,
     suspended_before_ns: u64,
     paused_ns: u64,
-    began_ns: u64,
+    limit: TimeLimit,
     load_ended_ns: Option<u64>,
 }
 
@@ -278,14 +278,14 @@ impl Run<'_> {
         self.clock = RunClock::starting_at(zero_ns);
         self.publish(&common, &mut feed, zero_ns)?;
         clock::sleep_until(zero_ns);
-        self.began_ns = clock::monotonic();
+        self.limit.begin(clock::monotonic());
         self.cost.start_cpu_ns = self.cpu_ns();
         if let Some((waiting, holder)) = waiting {
             self.start_command(waiting, &holder)?;
         }
         self.observer.started();
         self.mark(0)?;
-        let (run_ns, end) = self.hold(&common, &mut feed, limits)?;
+        let (run_ns, end) = self.hold(&common, &mut feed)?;
         self.finish(&common, run_ns)?;
         feed.warnings()
             .into_iter()

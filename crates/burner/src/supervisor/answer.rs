@@ -16,7 +16,7 @@ use crate::guardian;
 
 impl Run<'_> {
     /// Answers signals and calls; `Some` if the run ends.
-    pub(super) fn answer(&mut self, common: &Common<'_>, timed_out: bool) -> Result<Option<End>> {
+    pub(super) fn answer(&mut self, common: &Common<'_>) -> Result<Option<End>> {
         if self.alarm.read().is_ok() {
             for cpu in &mut self.cpus {
                 cpu.called(common)?;
@@ -29,11 +29,9 @@ impl Run<'_> {
             let pid = running.map(|running| running.pid);
             match (arrived.signal, pid) {
                 (Signal::SIGCHLD, _) => {
-                    if self.reap_all(common)? {
-                        end = Some(match timed_out {
-                            true => End::TimedOut,
-                            false => End::CommandOver,
-                        });
+                    // After the time limit all that it left is waited for.
+                    if self.reap_all(common)? && !self.limit.is_over(clock::monotonic()) {
+                        end = Some(End::CommandOver);
                     }
                 }
                 (Signal::SIGTSTP, _) => self.stand_still(common, !arrived.by_kernel),
@@ -47,7 +45,13 @@ impl Run<'_> {
                         signal_to(pid, signal);
                     }
                 }
-                (signal, None) if ENDING.contains(&signal) => end = Some(End::Stopped),
+                (signal, None) if ENDING.contains(&signal) => {
+                    end = Some(match self.command {
+                        // Its end was ours, and what it left is being ended.
+                        Some(_) => End::TimedOut,
+                        None => End::Stopped,
+                    });
+                }
                 (signal, Some(pid)) => signal_to(pid, signal),
                 (_, None) => {}
             }
@@ -105,15 +109,17 @@ impl Run<'_> {
     pub(super) fn stand_still(&mut self, common: &Common<'_>, tell_command: bool) {
         let from_ns = clock::monotonic();
         self.board.set_paused(true);
-        let pid = self.command.as_ref().map(|running| running.pid);
+        let running = self.command.as_ref().filter(|r| r.ended.is_none());
+        let pid = running.map(|running| running.pid);
         if let (Some(pid), true) = (pid, tell_command) {
             self.stop_command(pid);
         }
         self.meter.paused_at(self.clock.run_ns(from_ns));
         // Returns when somebody continues us.
         signal_to(std::process::id(), Signal::SIGSTOP);
-        self.paused_ns += self.clock.pause(from_ns, clock::monotonic());
         let now = clock::monotonic();
+        self.paused_ns += self.clock.pause(from_ns, now);
+        self.limit.pause(now - from_ns);
         for cpu in &mut self.cpus {
             cpu.void_orders(common);
         }

@@ -9,32 +9,23 @@ use nix::sys::signal::Signal;
 use nix::sys::time::TimeSpec;
 use sandbag_kernel::clock;
 
+use super::Run;
 use super::cpu::Common;
 use super::feed::Feed;
 use super::meter::WINDOW_NS;
 use super::outcome::End;
 use super::timeline::Piece;
-use super::{Limits, Run, signal_to};
 use crate::board::Order;
 use crate::error::Result;
 
-/// After the timeout the command gets SIGTERM, and SIGKILL this much later.
-const GRACE_NS: u64 = 5_000_000_000;
 /// Pieces that are published before they begin. Also how late the
 /// supervisor may be without a burner missing a change.
 const PIECES_AHEAD: usize = 6;
 
 impl Run<'_> {
     /// The run proper. Returns the run time at which it ended, and why.
-    pub(super) fn hold(
-        &mut self,
-        common: &Common<'_>,
-        feed: &mut Feed,
-        limits: &Limits,
-    ) -> Result<(u64, End)> {
+    pub(super) fn hold(&mut self, common: &Common<'_>, feed: &mut Feed) -> Result<(u64, End)> {
         let mut next_mark = WINDOW_NS;
-        let mut deadline = limits.timeout_ns.map(|ns| self.began_ns + ns);
-        let mut timed_out = false;
         loop {
             let now = clock::monotonic();
             let run_ns = self.clock.run_ns(now);
@@ -61,17 +52,8 @@ impl Run<'_> {
             if over && self.command.is_none() {
                 return Ok((profile_end.unwrap_or(run_ns), End::ProfileOver));
             }
-            if deadline.is_some_and(|deadline| now >= deadline) {
-                let Some(running) = &self.command else {
-                    return Ok((run_ns, End::TimedOut));
-                };
-                let signal = match timed_out {
-                    false => Signal::SIGTERM,
-                    true => Signal::SIGKILL,
-                };
-                signal_to(running.pid, signal);
-                timed_out = true;
-                deadline = Some(now + GRACE_NS);
+            if let Some(end) = self.keep_limit(now) {
+                return Ok((run_ns, end));
             }
             let wakes = [
                 (!over).then(|| {
@@ -82,14 +64,31 @@ impl Run<'_> {
                     .or(profile_end)
                     .filter(|_| !over)
                     .map(|_| self.next_piece_ns()),
-                deadline,
+                self.limit.wake_ns(now),
             ];
             let wake = wakes.into_iter().flatten().min();
             self.wait_until(wake.unwrap_or(now + 10 * WINDOW_NS));
-            if let Some(end) = self.answer(common, timed_out)? {
+            if let Some(end) = self.answer(common)? {
                 return Ok((self.clock.run_ns(clock::monotonic()), end));
             }
         }
+    }
+
+    /// Ends the command, and all that is in its care, when its time is over;
+    /// `Some` once nothing of it is left, or nothing can be done about it.
+    pub(super) fn keep_limit(&mut self, now: u64) -> Option<End> {
+        let signal = self.limit.signal(now);
+        let over = self.limit.is_over(now);
+        let Some(running) = &self.command else {
+            return over.then_some(End::TimedOut);
+        };
+        if let Some(signal) = signal {
+            running.tell_all(signal);
+            // What is stopped could not answer, and would wait to be killed.
+            running.tell_all(Signal::SIGCONT);
+        }
+        let gone = || running.ended.is_some() && running.everyone().is_empty();
+        (over && (gone() || self.limit.is_hopeless(now))).then_some(End::TimedOut)
     }
 
     /// When the next published piece begins, or the current one ends.

@@ -54,7 +54,8 @@ pub struct RunOptions {
     #[arg(long, value_name = "TIME")]
     pub at: Option<String>,
 
-    /// End the run, and CMD with it, after this long (exit code 124)
+    /// End the run after this long (exit code 124), and CMD with all that it
+    /// started: SIGTERM, and 5 s later SIGKILL. A pause (Ctrl-Z) does not count
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub timeout: Option<Duration>,
 

@@ -18,6 +18,8 @@ use crate::place::{Place, finish, lives, lives_at_home, pid_of, root, wait_for};
 pub const CASES: &[Case] = cases![root;
     the_exit_code_is_the_command_s,
     a_time_limit_is_124_and_ends_a_command_that_will_not,
+    a_time_limit_ends_what_the_command_started_too,
+    a_time_limit_stands_still_with_the_run,
     a_burner_that_is_killed_again_and_again_is_our_failure,
     input_and_output_pass_through,
     an_argument_need_not_be_text,
@@ -70,6 +72,39 @@ fn a_time_limit_is_124_and_ends_a_command_that_will_not() -> anyhow::Result<()> 
         .expect(124)?;
     ensure!(begin.elapsed() > Duration::from_secs(5), "killed too early");
     place.run("load 20 --timeout 300ms --no-out")?.expect(124)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_time_limit_ends_what_the_command_started_too() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    // The command ends when it is asked to, its child only when it is killed.
+    place
+        .script(
+            &format!("{QUICK} --timeout 500ms"),
+            "sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 0.1; done' &
+             sleep 1000 & echo $! > other; exec sleep 1000",
+        )?
+        .expect(124)?;
+    for name in ["pid", "other"] {
+        let pid = Pid::from_raw(place.written(name)?.parse()?);
+        ensure!(!lives(pid), "{name} lives on");
+    }
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_time_limit_stands_still_with_the_run() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start_script(
+        &format!("{QUICK} --timeout 2s"),
+        "echo $$ > pid; sleep 1; sleep 0.2; exit 3",
+    )?;
+    place.written("pid")?;
+    kill(pid_of(&run), Signal::SIGTSTP)?;
+    std::thread::sleep(Duration::from_millis(2500));
+    kill(pid_of(&run), Signal::SIGCONT)?;
+    finish(run)?.expect(3)?;
     place.as_before()?;
     Ok(())
 }
