@@ -5,9 +5,14 @@
 //! burner (its clock) + competitors (their clocks) + idle (the CPU's clock)
 //! + others (everyone else's clocks) = 100 %, to within 0.3 points.
 //!
-//! The kernel's own sum (all tasks by cpuacct, plus idle), the load that
-//! sandbag claims and the busy share that mpstat saw are held against the same
-//! parts. Pure.
+//! Where they do not, the kernel's own sum of all tasks per CPU (cgroup v1's
+//! cpuacct, read at the same instant) tells why: what it has beyond the parts
+//! is *unseen*, the time of tasks that lived between the two readings only, or
+//! moved to another CPU (then it is missing there); what it and idle lack is
+//! *nobody's*, such as interrupts of an idle CPU. The load that sandbag claims
+//! and the busy share that mpstat saw are held against the same parts. Pure.
+
+use serde::{Deserialize, Serialize};
 
 use crate::clocks::CpuClocks;
 
@@ -16,8 +21,15 @@ pub const CLOSES_POINTS: f64 = 0.3;
 
 /// The parts of one CPU over one run; shares in percent of the delivered
 /// time, differences in points.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Closing {
+    /// Round of the run, from 1; this and the next two are filled in by
+    /// [`Row::take_closings`](crate::row::Row::take_closings).
+    pub round: usize,
+    /// `v1` or `v2`.
+    pub cgroup: String,
+    /// The cell's name.
+    pub cell: String,
     /// The CPU.
     pub cpu: u32,
     /// Steal, percent of the wall time.
@@ -33,8 +45,11 @@ pub struct Closing {
     pub other_pct: f64,
     /// The sum of the four minus 100.
     pub closing_points: f64,
-    /// All tasks and idle by the kernel's own books, minus 100 (v1 only).
-    pub kernel_points: Option<f64>,
+    /// All tasks by the kernel's own sum, minus burner, competitors and others
+    /// (v1 only).
+    pub unseen_points: Option<f64>,
+    /// 100 minus all tasks by the kernel's own sum, minus idle (v1 only).
+    pub nobody_points: Option<f64>,
     /// What sandbag says it got over the run minus the burner's clock over
     /// the verified part.
     pub claim_points: Option<f64>,
@@ -75,10 +90,10 @@ pub fn close(cpu: u32, before: &CpuClocks, after: &CpuClocks, known: &Known) -> 
     let reading = (before.reading_after_ns + after.reading_before_ns) as f64;
     let other_pct = share(known.other_ns as f64 + reading);
     let busy = burner_pct + competitors_pct + other_pct;
-    let kernel_points = before
+    let tasks_pct = before
         .tasks_ns
         .zip(after.tasks_ns)
-        .map(|(b, a)| share(a.saturating_sub(b) as f64) + idle_pct - 100.0);
+        .map(|(b, a)| share(a.saturating_sub(b) as f64));
     Some(Closing {
         cpu,
         steal_pct: 100.0 * steal / wall,
@@ -87,9 +102,11 @@ pub fn close(cpu: u32, before: &CpuClocks, after: &CpuClocks, known: &Known) -> 
         idle_pct,
         other_pct,
         closing_points: busy + idle_pct - 100.0,
-        kernel_points,
+        unseen_points: tasks_pct.map(|tasks| tasks - busy),
+        nobody_points: tasks_pct.map(|tasks| 100.0 - tasks - idle_pct),
         claim_points: known.claimed_pct.filter(|_| found).map(|c| c - seen),
         mpstat_points: known.mpstat_pct.map(|m| m - busy),
+        ..Closing::default()
     })
 }
 
@@ -128,7 +145,7 @@ mod tests {
         assert!((c.steal_pct - 10.0).abs() < 1e-9);
         assert!((c.claim_points.unwrap() - 0.1).abs() < 1e-9);
         assert!((c.mpstat_points.unwrap() - (89.0 - 800.0 / 9.0)).abs() < 1e-9);
-        assert_eq!(c.kernel_points, None);
+        assert_eq!((c.unseen_points, c.nobody_points), (None, None));
     }
 
     #[test]
@@ -141,6 +158,23 @@ mod tests {
         )
         .unwrap();
         assert!((c.closing_points + 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_kernels_sum_tells_short_lived_tasks_from_interrupts() {
+        let before = CpuClocks {
+            tasks_ns: Some(50),
+            ..clocks(0, 0, 0, 0, 0)
+        };
+        // 2 % are of tasks that nobody saw, 1 % nobody's.
+        let after = CpuClocks {
+            tasks_ns: Some(950),
+            ..clocks(1000, 90, 0, 500, 380)
+        };
+        let c = close(0, &before, &after, &Known::default()).unwrap();
+        assert!((c.closing_points + 3.0).abs() < 1e-9, "{c:?}");
+        assert!((c.unseen_points.unwrap() - 2.0).abs() < 1e-9, "{c:?}");
+        assert!((c.nobody_points.unwrap() - 1.0).abs() < 1e-9, "{c:?}");
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! `cells` says what is measured, `runner` runs one cell, `clocks`, `tasks`
 //! and `closing` verify it, `windows` and `tables` turn it into figures,
 //! `compete` is the competition, `place` and `churn` the groups around it,
-//! `hierarchy` the switch from cgroup v1 to v2 and back.
+//! `hierarchy` the switch from cgroup v1 to v2 and back. `results` and `report`
+//! keep and show what was found.
 
 mod cells;
 mod child;
@@ -21,6 +22,8 @@ mod markdown;
 mod mounts;
 mod mpstat;
 mod place;
+mod report;
+mod results;
 mod row;
 mod runner;
 mod session;

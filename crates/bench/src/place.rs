@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_kernel::Root;
+use sandbag_kernel::cgroup::{self, Version, Weight};
 
 use crate::mounts::{cgroup_mounts, v1_mount, v2_mount};
 
@@ -87,11 +88,12 @@ impl Layout {
             .join(format!("{PREFIX}{}-{name}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("make {}", path.display()))?;
         let group = Group { path };
-        let (file, value) = match self {
-            Self::V1 { .. } => ("cpu.shares", u64::from(weight) * 1024 / 100),
-            Self::V2 { .. } => ("cpu.weight", u64::from(weight)),
+        let version = match self {
+            Self::V1 { .. } => Version::V1,
+            Self::V2 { .. } => Version::V2,
         };
-        sandbag_kernel::root::write(&group.path.join(file), value)?;
+        cgroup::Group::at(version, group.path.clone(), None)
+            .set_weight(Weight(f64::from(weight) / 100.0))?;
         Ok(group)
     }
 

@@ -3,7 +3,7 @@
 
 use sandbag_report::Run;
 use sandbag_report::achieved::Row as Window;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cells::{Cell, Disturbance, kind_name};
 use crate::closing::{Closing, worst};
@@ -11,7 +11,7 @@ use crate::windows::{errors, resolution_ms, step_response};
 
 /// Figures of one run; a column is empty where the run does not give it.
 /// Errors are points, shares percent.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Row {
     /// Round, from 1.
     pub round: usize,
@@ -81,8 +81,12 @@ pub struct Row {
     pub closing: Option<f64>,
     /// Closing error over all CPUs together.
     pub closing_all: Option<f64>,
-    /// Worst closing error of the kernel's own books.
-    pub kernel: Option<f64>,
+    /// Time of tasks that nobody saw, of the CPU where it was most.
+    pub unseen: Option<f64>,
+    /// Time that is neither a task's nor idle, likewise.
+    pub nobody: Option<f64>,
+    /// Processes that others started between the two readings.
+    pub strangers: Option<u64>,
     /// Worst difference between claimed load and the burner's clock.
     pub claim: Option<f64>,
     /// Worst difference between mpstat and the parts.
@@ -153,65 +157,34 @@ impl Row {
         self.burner_kib = Some(run.supervisor.burner_private_kib);
     }
 
-    /// Takes in how the books closed.
-    pub fn take_closings(&mut self, closings: &[Closing]) {
+    /// The closing error of the worst CPU, if the run was undisturbed: while
+    /// processes of others come and go the books cannot close.
+    pub fn quiet_closing(&self) -> Option<f64> {
+        self.closing.filter(|_| self.is_quiet())
+    }
+
+    /// The same of all CPUs together.
+    pub fn quiet_closing_all(&self) -> Option<f64> {
+        self.closing_all.filter(|_| self.is_quiet())
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.strangers == Some(0)
+    }
+
+    /// Takes in how the books closed, and notes in them whose they are.
+    pub fn take_closings(&mut self, closings: &mut [Closing]) {
+        for closing in closings.iter_mut() {
+            closing.round = self.round;
+            closing.cgroup.clone_from(&self.cgroup);
+            closing.cell.clone_from(&self.cell);
+        }
         self.closing = worst(closings.iter().map(|c| c.closing_points));
         let sum: f64 = closings.iter().map(|c| c.closing_points).sum();
         self.closing_all = (!closings.is_empty()).then(|| sum / closings.len() as f64);
-        self.kernel = worst(closings.iter().filter_map(|c| c.kernel_points));
+        self.unseen = worst(closings.iter().filter_map(|c| c.unseen_points));
+        self.nobody = worst(closings.iter().filter_map(|c| c.nobody_points));
         self.claim = worst(closings.iter().filter_map(|c| c.claim_points));
         self.mpstat = worst(closings.iter().filter_map(|c| c.mpstat_points));
-    }
-}
-
-/// How the books of one CPU closed in one run, as a raw row.
-#[derive(Debug, Clone, Serialize)]
-pub struct ClosingRow {
-    /// Round, from 1.
-    pub round: usize,
-    /// `v1` or `v2`.
-    pub cgroup: String,
-    /// The cell's name.
-    pub cell: String,
-    /// The CPU.
-    pub cpu: u32,
-    /// Steal, percent of the wall time.
-    pub steal_pct: f64,
-    /// Burner, percent of the delivered time.
-    pub burner_pct: f64,
-    /// Competitors.
-    pub competitors_pct: f64,
-    /// Idle.
-    pub idle_pct: f64,
-    /// Everyone else.
-    pub other_pct: f64,
-    /// Sum of the four minus 100.
-    pub closing_points: f64,
-    /// Kernel's tasks and idle minus 100.
-    pub kernel_points: Option<f64>,
-    /// Claim minus clock.
-    pub claim_points: Option<f64>,
-    /// mpstat minus parts.
-    pub mpstat_points: Option<f64>,
-}
-
-impl ClosingRow {
-    /// The row of `closing` in the run that `row` describes.
-    pub fn new(row: &Row, closing: &Closing) -> Self {
-        Self {
-            round: row.round,
-            cgroup: row.cgroup.clone(),
-            cell: row.cell.clone(),
-            cpu: closing.cpu,
-            steal_pct: closing.steal_pct,
-            burner_pct: closing.burner_pct,
-            competitors_pct: closing.competitors_pct,
-            idle_pct: closing.idle_pct,
-            other_pct: closing.other_pct,
-            closing_points: closing.closing_points,
-            kernel_points: closing.kernel_points,
-            claim_points: closing.claim_points,
-            mpstat_points: closing.mpstat_points,
-        }
     }
 }

@@ -28,7 +28,7 @@ use crate::compete::account::{Account, configured_cpus, current_cpu, monotonic_n
 use crate::interrupt;
 use crate::mpstat::Mpstat;
 use crate::place::{Group, Layout};
-use crate::row::{ClosingRow, Row};
+use crate::row::Row;
 use crate::tasks::{burners, others};
 
 /// How long competitors and sandbag may take to start.
@@ -67,7 +67,7 @@ pub struct Outcome {
     /// The row.
     pub row: Row,
     /// One per CPU, where the run was verified.
-    pub closings: Vec<ClosingRow>,
+    pub closings: Vec<Closing>,
 }
 
 impl Bench {
@@ -82,7 +82,7 @@ impl Bench {
         ));
         let outcome = self.run_in(&dir, cell, layout, &mut row);
         interrupt::check()?;
-        let closings = match outcome {
+        let mut closings = match outcome {
             Ok(closings) => closings,
             Err(e) => {
                 row.failed = Some(format!("{e:#}"));
@@ -91,8 +91,7 @@ impl Bench {
         };
         // Some hundred runs of up to a megabyte each.
         let _ = fs::remove_dir_all(&dir);
-        row.take_closings(&closings);
-        let closings = closings.iter().map(|c| ClosingRow::new(&row, c)).collect();
+        row.take_closings(&mut closings);
         Ok(Outcome { row, closings })
     }
 
@@ -155,6 +154,7 @@ impl Bench {
         let seconds = windows(&run_dir.join("achieved.csv"))?;
         let tenths = windows(&run_dir.join("achieved-100ms.csv")).unwrap_or_default();
         row.take_run(cell, &run, &seconds, &tenths);
+        row.strangers = verified.as_ref().and_then(|v| v.strangers);
         Ok(verified.map_or_else(Vec::new, |v| v.close(&cpus, &run, cell)))
     }
 
@@ -296,6 +296,8 @@ impl Bench {
         interrupt::sleep_until(begun + MARGIN)?;
 
         let others_before = others(&root, &self.sandbag, &self.program)?;
+        let forks = || accounts.iter().map(|a| a.forked()).sum::<u64>();
+        let forks_before = (processes_started(&root), forks());
         let sources = Sources {
             cpus,
             accounts: accounts.to_vec(),
@@ -313,6 +315,10 @@ impl Bench {
         let waiting_ns = own_thread_ns() - waiting_from_ns;
         let here = current_cpu();
         let after = sources.read(&found)?;
+        let strangers = forks_before
+            .0
+            .zip(processes_started(&root))
+            .map(|(b, a)| (a - b).saturating_sub(forks() - forks_before.1));
         if sandbag.has_ended() {
             // It ended early, and the clocks say nothing of the hold.
             return Ok(None);
@@ -327,6 +333,7 @@ impl Bench {
             before,
             after,
             others_ns,
+            strangers,
             // Reaped only now: until then its own cost stays readable.
             mpstat: mpstat.and_then(|m| m.finish().ok()).unwrap_or_default(),
         }))
@@ -349,6 +356,9 @@ struct Verified {
     before: Vec<crate::clocks::CpuClocks>,
     after: Vec<crate::clocks::CpuClocks>,
     others_ns: Vec<u64>,
+    /// Processes and threads that were started between the two, but for the
+    /// competitors' own; `None` if the kernel does not say.
+    strangers: Option<u64>,
     mpstat: std::collections::BTreeMap<u32, f64>,
 }
 
@@ -375,12 +385,23 @@ impl Verified {
     }
 }
 
+/// Processes and threads that were started since boot.
+fn processes_started(root: &Root) -> Option<u64> {
+    root.read("/proc/stat")
+        .ok()?
+        .lines()
+        .find_map(|l| l.strip_prefix("processes "))?
+        .trim()
+        .parse()
+        .ok()
+}
+
 fn windows(path: &Path) -> Result<Vec<achieved::Row>> {
     Ok(read_achieved(path)?.collect::<Result<_, _>>()?)
 }
 
 /// The last line of what sandbag said.
-fn last_words(path: &Path) -> String {
+pub fn last_words(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines()
         .rev()
@@ -392,6 +413,20 @@ fn last_words(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processes_are_counted_since_boot() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        assert_eq!(processes_started(&root), None);
+        fs::create_dir_all(root.path("/proc")).unwrap();
+        fs::write(
+            root.path("/proc/stat"),
+            "cpu 1 2\nctxt 5\nprocesses 8877\nprocs_running 1\n",
+        )
+        .unwrap();
+        assert_eq!(processes_started(&root), Some(8877));
+    }
 
     #[test]
     fn the_last_words_are_the_last_line_with_words() {

@@ -2,28 +2,25 @@
 //! One benchmark from start to end: rounds over all cells on each cgroup
 //! version, the extra tables, the files.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use sandbag_kernel::{CpuList, Root};
-use serde::Serialize;
 
-use crate::cells::{Cell, Factor, Method, matrix, rounds};
+use crate::cells::{Cell, Method, matrix, rounds};
 use crate::hierarchy::{self, OnV2};
 use crate::interrupt;
-use crate::latency::lines;
+use crate::latency;
 use crate::machine::{StealMeter, describe};
 use crate::place::Layout;
-use crate::row::{ClosingRow, Row};
+use crate::report::{About, report};
+use crate::results::{Latency, Results};
+use crate::row::Row;
 use crate::runner::Bench;
-use crate::tables::{
-    factor_table, failures, formula_table, groups, latency_table, step_table, target_table,
-    verdict_table,
-};
+use crate::tables::undecided;
 
 /// What a run takes besides its length, seconds: starts, ends, clocks.
 const OVERHEAD_S: f64 = 1.7;
@@ -38,7 +35,8 @@ pub struct SessionArgs {
     /// The program to measure [default: sandbag beside this program]
     #[arg(long, value_name = "PATH")]
     sandbag: Option<PathBuf>,
-    /// About ten minutes instead of two hours; also by QUICK=1
+    /// About ten minutes instead of an hour for each cgroup version; also by
+    /// QUICK=1
     #[arg(long)]
     quick: bool,
     /// Measure on cgroup v2 as well, by moving this machine's controllers
@@ -51,7 +49,7 @@ pub struct SessionArgs {
     /// Only cells whose name contains this; see --list
     #[arg(long, value_name = "TEXT")]
     cells: Option<String>,
-    /// Print the cells and stop
+    /// Print the cells and how long they take, and stop
     #[arg(long)]
     list: bool,
     /// CPUs to load [default: all]
@@ -70,27 +68,14 @@ pub struct SessionArgs {
     /// the clock; printed]
     #[arg(long)]
     seed: Option<u64>,
-    /// Write the report here, and the raw rows beside it as CSV
+    /// Write the report here, and the raw rows beside it, run by run
     #[arg(long, value_name = "FILE.md")]
     out: Option<PathBuf>,
+    /// Go on where a benchmark that was interrupted left off, from the rows
+    /// beside --out
+    #[arg(long, requires = "out")]
+    resume: bool,
 }
-
-/// How to read the tables.
-const NOTES: &str = "\
-Errors are points of one CPU. Windows with more than 3 % steal are left out and counted.
-
-Three-way verification, per CPU, as points of the delivered time, median over the rounds:
-`closing` is burner + competitors + idle + others minus 100, each from a clock of its own, of the \
-worst CPU; `all` the same over all CPUs together, where it does not matter to which CPU the time \
-of a task that moves (sandbag's supervisor, a service) was booked; `claim` is sandbag's own \
-figure minus the burner's clock read from outside; `mpstat` is its busy share minus the parts.
-
-What cannot close: steal is told in steps of 10 ms, so that one step more or less shows in a run \
-of some seconds; kernels without IRQ_TIME_ACCOUNTING book an interrupt of an idle CPU nowhere; \
-processes that live for less than a run are nobody's; and mpstat divides by the sum of counters \
-of which the busy ones are sampled at the tick, which a burner on a regular grid on an otherwise \
-idle CPU can miss.
-";
 
 struct Plan {
     cells: Vec<Cell>,
@@ -98,22 +83,32 @@ struct Plan {
     latency_rounds: usize,
     latency_seconds: u32,
     versions: usize,
+    /// Length of a run.
+    seconds: u32,
 }
 
 impl Plan {
-    fn estimate(&self, seconds: u32) -> Duration {
-        let cells = (self.cells.len() * self.rounds) as f64 * (f64::from(seconds) + OVERHEAD_S);
-        let latency = self.latency_rounds as f64 * 2.0 * (f64::from(self.latency_seconds) + 1.0);
+    /// How long all of it takes.
+    fn estimate(&self) -> Duration {
+        let run = f64::from(self.seconds) + OVERHEAD_S;
+        let cells = (self.cells.len() * self.rounds) as f64 * run;
+        let latency = (self.latency_rounds * latency::PER_ROUND) as f64
+            * (f64::from(self.latency_seconds) + 1.2);
         Duration::from_secs_f64((cells + latency) * self.versions as f64)
     }
-}
 
-/// Everything that was measured.
-#[derive(Default)]
-struct Results {
-    rows: Vec<Row>,
-    closings: Vec<ClosingRow>,
-    latencies: Vec<String>,
+    fn summary(&self) -> String {
+        format!(
+            "{} cells, {} rounds of {} s, {} rounds of latency, on {} cgroup version{}: about {:.0} min",
+            self.cells.len(),
+            self.rounds,
+            self.seconds,
+            self.latency_rounds,
+            self.versions,
+            if self.versions == 1 { "" } else { "s" },
+            self.estimate().as_secs_f64() / 60.0
+        )
+    }
 }
 
 /// Runs the benchmark.
@@ -135,6 +130,7 @@ pub fn run(args: &SessionArgs) -> Result<()> {
         if plan.latency_rounds > 0 {
             println!("{LATENCY}");
         }
+        eprintln!("{}", plan.summary());
         return Ok(());
     }
     ensure!(
@@ -161,26 +157,29 @@ pub fn run(args: &SessionArgs) -> Result<()> {
         sandbag,
         program,
         cpus,
-        seconds: args.seconds.unwrap_or(if quick { 4 } else { 10 }),
+        seconds: plan.seconds,
         work: work.path().to_owned(),
         seed: args.seed.unwrap_or_else(clock_seed),
     };
-    println!(
-        "{} cells, {} rounds of {} s, seed {}: about {:.0} min",
-        plan.cells.len(),
-        plan.rounds,
-        bench.seconds,
-        bench.seed,
-        plan.estimate(bench.seconds).as_secs_f64() / 60.0
-    );
+    println!("{}; seed {}", plan.summary(), bench.seed);
     let mut machine = describe(&root);
     let mut steal = StealMeter::start(&root)?;
     let started = Instant::now();
 
-    let mut results = Results::default();
+    let mut results = match &args.out {
+        Some(path) => Results::beside(path, args.resume)?,
+        None => Results::default(),
+    };
+    if !results.is_empty() {
+        println!(
+            "{} runs and {} rounds of latency are there already",
+            results.rows.len(),
+            results.latencies.len()
+        );
+    }
     let outcome = measure(args, &bench, &plan, &mut results);
     // What was measured before an interruption is shown, too.
-    if results.rows.is_empty() && results.latencies.is_empty() {
+    if results.is_empty() {
         return outcome;
     }
     machine.push((
@@ -192,10 +191,20 @@ pub fn run(args: &SessionArgs) -> Result<()> {
         format!("{:.0} min", started.elapsed().as_secs_f64() / 60.0),
     ));
     machine.push(("seed", bench.seed.to_string()));
-    let text = report(&machine, &bench, &plan, &results);
+    let about = About {
+        machine: &machine,
+        cells: &plan.cells,
+        cpus: (&bench.cpus.to_string(), bench.cpus.len()),
+        seconds: plan.seconds,
+        rounds: plan.rounds,
+    };
+    let text = report(&about, &results);
     print!("{text}");
     if let Some(path) = &args.out {
-        write_files(path, &text, &results)?;
+        std::fs::write(path, &text).with_context(|| format!("write {}", path.display()))?;
+        if outcome.is_err() {
+            eprintln!("sandbag-bench: what was measured is kept; --resume goes on from there");
+        }
     }
     outcome
 }
@@ -214,7 +223,7 @@ fn plan(args: &SessionArgs, quick: bool, cpus: usize) -> Result<Plan> {
     let (latency_rounds, latency_seconds) = match (latency, quick) {
         (false, _) => (0, 0),
         (true, true) => (4, 2),
-        (true, false) => (10, 5),
+        (true, false) => (10, 3),
     };
     Ok(Plan {
         cells,
@@ -222,6 +231,7 @@ fn plan(args: &SessionArgs, quick: bool, cpus: usize) -> Result<Plan> {
         latency_rounds,
         latency_seconds,
         versions: if args.v2 { 2 } else { 1 },
+        seconds: args.seconds.unwrap_or(if quick { 4 } else { 10 }),
     })
 }
 
@@ -251,22 +261,43 @@ fn on_version(bench: &Bench, plan: &Plan, layout: &Layout, results: &mut Results
         .enumerate()
     {
         for index in order {
-            let outcome = bench.run(&plan.cells[index], layout, round + 1)?;
             done += 1;
+            let cell = &plan.cells[index];
+            if results.has(layout.name(), &cell.id(), round + 1) {
+                continue;
+            }
+            let outcome = bench.run(cell, layout, round + 1)?;
             progress(done, total, &outcome.row);
-            results.rows.push(outcome.row);
-            results.closings.extend(outcome.closings);
+            results.add(outcome.row, outcome.closings)?;
         }
     }
-    if plan.latency_rounds > 0 {
-        let table = match bench.latency_pairs(plan.latency_rounds, plan.latency_seconds) {
-            Ok(pairs) => latency_table(&lines(&pairs), layout.name()),
+    let there = results.latency_rounds(layout.name());
+    for round in there..plan.latency_rounds {
+        match bench.latency_round(round, plan.latency_seconds) {
+            Ok(measured) => {
+                println!(
+                    "[{}/{}] {} {LATENCY}",
+                    round + 1,
+                    plan.latency_rounds,
+                    layout.name()
+                );
+                results.add_latency(Latency {
+                    cgroup: layout.name().to_owned(),
+                    round: measured,
+                })?;
+            }
             Err(e) => {
                 interrupt::check()?;
-                format!("Not measured on {}: {e:#}\n", layout.name())
+                results.notes.push(format!(
+                    "Round {} was not measured on {}: {e:#}",
+                    round + 1,
+                    layout.name()
+                ));
             }
-        };
-        results.latencies.push(table);
+        }
+    }
+    if let Some(line) = undecided(&results.rows) {
+        println!("{line}");
     }
     Ok(())
 }
@@ -288,77 +319,6 @@ fn progress(done: usize, total: usize, row: &Row) {
     );
     // Lost progress is no reason to stop.
     let _ = std::io::stdout().flush();
-}
-
-fn report(
-    machine: &[(&'static str, String)],
-    bench: &Bench,
-    plan: &Plan,
-    results: &Results,
-) -> String {
-    let mut out = String::from("# How well loads are held\n\n");
-    for (name, value) in machine {
-        let _ = writeln!(out, "- {name}: {value}");
-    }
-    let _ = writeln!(
-        out,
-        "- runs: {} s each, {} rounds, CPUs {}\n",
-        bench.seconds, plan.rounds, bench.cpus
-    );
-    out += NOTES;
-    let groups = groups(&plan.cells, &results.rows);
-    let mut section = |title: &str, body: Option<String>| {
-        if let Some(body) = body {
-            let _ = write!(out, "\n## {title}\n\n{body}");
-        }
-    };
-    if !groups.is_empty() {
-        section("Targets", Some(target_table(&groups)));
-        section("Verdicts", Some(verdict_table(&results.rows)));
-    }
-    for (factor, title) in [
-        (Factor::Asked, "Asked load"),
-        (Factor::Competitors, "Competitors"),
-        (Factor::Place, "Place of the competitors"),
-        (Factor::Disturbance, "Disturbances"),
-    ] {
-        section(title, factor_table(&groups, factor));
-    }
-    section(
-        "Step response: seconds that begin 100 ms after a change",
-        step_table(&groups),
-    );
-    section(
-        "The published formula",
-        formula_table(&groups, bench.cpus.len()),
-    );
-    section(
-        "Wake-up latency of a 1 ms sleeper",
-        (!results.latencies.is_empty()).then(|| results.latencies.join("\n")),
-    );
-    let failed = failures(&results.rows);
-    section(
-        "Runs without figures",
-        (!failed.is_empty()).then(|| failed.iter().map(|l| format!("- {l}\n")).collect()),
-    );
-    out
-}
-
-fn write_files(path: &Path, text: &str, results: &Results) -> Result<()> {
-    std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?;
-    write_csv(&path.with_extension("csv"), &results.rows)?;
-    write_csv(&path.with_extension("closing.csv"), &results.closings)
-}
-
-fn write_csv<T: Serialize>(path: &Path, rows: &[T]) -> Result<()> {
-    let mut writer =
-        csv::Writer::from_path(path).with_context(|| format!("write {}", path.display()))?;
-    for row in rows {
-        writer.serialize(row)?;
-    }
-    writer
-        .flush()
-        .with_context(|| format!("write {}", path.display()))
 }
 
 fn clock_seed() -> u64 {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::cells::{Cell, Factor};
 use crate::closing::{CLOSES_POINTS, worst};
-use crate::latency::Line;
+use crate::latency::{Round, ratios, times};
 use crate::markdown::{Table, number};
 use crate::row::Row;
 use crate::stats::{median, range};
@@ -89,6 +89,9 @@ pub fn factor_table(groups: &[Group<'_>], factor: Factor) -> Option<String> {
         "burner KiB",
         "closing",
         "all",
+        "unseen",
+        "nobody's",
+        "strangers",
         "claim",
         "mpstat",
     ]);
@@ -157,6 +160,9 @@ fn line(g: &Group<'_>) -> Vec<String> {
         number(g.median(|r| r.burner_kib.map(|k| k as f64)), 0),
         number(g.median(|r| r.closing), 2),
         number(g.median(|r| r.closing_all), 2),
+        number(g.median(|r| r.unseen), 2),
+        number(g.median(|r| r.nobody), 2),
+        sum(|r| r.strangers.unwrap_or(0)).to_string(),
         number(g.median(|r| r.claim), 2),
         number(g.median(|r| r.mpstat), 2),
     ]
@@ -217,33 +223,42 @@ pub fn formula_table(groups: &[Group<'_>], cpus: usize) -> Option<String> {
     (!table.is_empty()).then(|| table.render())
 }
 
-/// Wake-up latency beside the burner and beside a spinner.
-pub fn latency_table(lines: &[Line], cgroup: &str) -> String {
-    let mut table = Table::new(&[
-        "delay",
-        "cgroup",
-        "beside pace 50 %, us",
-        "beside a spinner, us",
-        "ratio (95 % interval)",
-        "pairs",
-    ]);
-    for line in lines {
-        let (ratio, pairs) = line.ratio.map_or(("-".to_owned(), 0), |r| {
-            (
-                format!("{:.2} ({:.2}-{:.2})", r.ratio, r.low, r.high),
-                r.pairs,
-            )
-        });
-        table.push(vec![
-            line.name.to_owned(),
-            cgroup.to_owned(),
-            number(Some(line.burner_us), 1),
-            number(Some(line.spinner_us), 1),
-            ratio,
-            pairs.to_string(),
-        ]);
+/// Wake-up delays, and what each is in relation to another.
+pub fn latency_tables(rounds: &[Round], cgroup: &str) -> String {
+    let mut times_table = Table::new(&["median delay, us, beside", "cgroup", "p50", "p90", "p99"]);
+    for (name, quantiles) in times(rounds) {
+        let mut row = vec![name.to_owned(), cgroup.to_owned()];
+        row.extend(quantiles.map(|us| number(us, 1)));
+        times_table.push(row);
     }
-    table.render()
+    let mut ratio_table = Table::new(&[
+        "ratio (95 % interval; least-greatest round)",
+        "cgroup",
+        "p50",
+        "p90",
+        "p99",
+    ]);
+    for (name, quantiles) in ratios(rounds) {
+        let mut row = vec![name.to_owned(), cgroup.to_owned()];
+        row.extend(quantiles.map(|ratio| {
+            ratio.map_or("-".to_owned(), |r| {
+                let (m, (least, greatest)) = (r.mean, r.range);
+                format!(
+                    "{:.2} ({:.2}-{:.2}; {least:.2}-{greatest:.2})",
+                    m.ratio, m.low, m.high
+                )
+            })
+        }));
+        ratio_table.push(row);
+    }
+    let active: Vec<f64> = rounds.iter().map(|r| r.active_pct).collect();
+    format!(
+        "{}\n{}\n{} rounds; the burner was active at {} % of the wake-ups.\n",
+        times_table.render(),
+        ratio_table.render(),
+        rounds.len(),
+        number(median(&active), 0)
+    )
 }
 
 /// Each target beside what was found, per method and cgroup version, over the
@@ -279,10 +294,10 @@ pub fn target_table(groups: &[Group<'_>]) -> String {
             g.median(|r| r.burner_kib.map(|k| k as f64))
         }),
         ("books close to 0.3 points, each CPU", CLOSES_POINTS, |g| {
-            g.median(|r| r.closing)
+            g.median(Row::quiet_closing)
         }),
         ("books close to 0.3 points, all CPUs", CLOSES_POINTS, |g| {
-            g.median(|r| r.closing_all)
+            g.median(Row::quiet_closing_all)
         }),
     ];
     let mut versions: Vec<_> = groups
@@ -359,6 +374,18 @@ pub fn verdict_table(rows: &[Row]) -> String {
     table.render()
 }
 
+/// How many runs the machine was too noisy for; `None` without a verdict.
+pub fn undecided(rows: &[Row]) -> Option<String> {
+    let decided = rows.iter().filter(|r| !r.verdict.is_empty()).count();
+    let undecided = rows.iter().filter(|r| r.verdict == "undecided").count();
+    (decided > 0).then(|| {
+        format!(
+            "Undecided: {undecided} of {decided} runs, {:.1} % (target: at most 20 %).",
+            100.0 * undecided as f64 / decided as f64
+        )
+    })
+}
+
 /// The runs without figures, one line per cell and reason.
 pub fn failures(rows: &[Row]) -> Vec<String> {
     let mut reasons = BTreeMap::<(String, &str), usize>::new();
@@ -430,6 +457,15 @@ mod tests {
     }
 
     #[test]
+    fn latency_tables_have_a_line_for_each_comparison() {
+        let text = latency_tables(&[Round::default()], "v1");
+        assert!(text.contains("mixture: half idle, half spinner"), "{text}");
+        // Without delays there is no ratio.
+        assert!(text.contains("pace / mixture") && text.contains(" - |"));
+        assert!(text.contains("1 rounds"));
+    }
+
+    #[test]
     fn figures_of_the_published_formula() {
         // Two busy CPUs and 50 %: two thirds; one CPU: as asked.
         assert!((published_pct(50.0, 2) - 200.0 / 3.0).abs() < 1e-9);
@@ -466,5 +502,8 @@ mod tests {
         let mut all = rows(&cells, &[0.1; 5]);
         all[0].verdict = "undecided".to_owned();
         assert!(verdict_table(&all).contains("20.0"));
+        let line = undecided(&all).unwrap();
+        assert!(line.contains("1 of 5 runs, 20.0 %"), "{line}");
+        assert_eq!(undecided(&[]), None);
     }
 }

@@ -26,6 +26,7 @@ const LINE: usize = 8;
 const STARTED: usize = 0;
 const FAILED: usize = 1;
 const END: usize = 2;
+const FORKED: usize = 3;
 
 /// Per-CPU totals of a group of competitors.
 #[derive(Debug)]
@@ -143,6 +144,16 @@ impl Account {
         Some(self.word(END).load(Ordering::Acquire)).filter(|ns| *ns > 0)
     }
 
+    /// A competitor is about to start a process.
+    pub fn will_fork(&self) {
+        self.word(FORKED).fetch_add(1, Ordering::Release);
+    }
+
+    /// How many were started in this way.
+    pub fn forked(&self) -> u64 {
+        self.word(FORKED).load(Ordering::Acquire)
+    }
+
     /// A competitor says that it could not become what it should be.
     pub fn has_failed(&self) {
         self.word(FAILED).fetch_add(1, Ordering::Release);
@@ -250,7 +261,8 @@ mod tests {
         theirs.set_end(9);
         assert_eq!(ours.end_ns(), Some(9));
         assert_eq!(ours.totals_ns(), [5, 0, 8]);
-        assert_eq!((ours.started(), ours.failed()), (1, 0));
+        theirs.will_fork();
+        assert_eq!((ours.started(), ours.failed(), ours.forked()), (1, 0, 1));
         assert_eq!(ours.cpu_ns(3), 0);
     }
 

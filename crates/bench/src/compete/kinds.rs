@@ -155,6 +155,7 @@ impl Job {
         while !self.over() {
             for _ in 0..STORM {
                 let before = entries.totals_ns();
+                account.will_fork();
                 // SAFETY: this process has one thread, so the child may use
                 // everything it finds.
                 match unsafe { fork() }.context("fork")? {

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sleeper: wakes up every millisecond and notes how late it is, and
+//! whether the burner of its CPU was active at that moment.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, Pid, fork, getppid};
+use sandbag_kernel::Root;
+use serde::{Deserialize, Serialize};
+
+use crate::compete::account::{Account, configured_cpus, monotonic_ns};
+use crate::compete::kinds::{Job, Kind, sleep_until};
+use crate::tasks::burners;
+
+/// Period of the sleeper.
+const PERIOD_NS: u64 = 1_000_000;
+
+/// Arguments of `latency`.
+#[derive(Debug, Args)]
+pub struct LatencyArgs {
+    /// How long to measure, seconds
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub seconds: u32,
+    /// CPU to sleep on
+    #[arg(long)]
+    pub cpu: usize,
+    /// Keep that CPU busy with a task of our own besides
+    #[arg(long)]
+    pub spinner: bool,
+    /// Note at each wake-up whether the burner that our parent, a sandbag, has
+    /// on this CPU was active
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// The delays of all wake-ups, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wakeups {
+    /// From the deadline to the return of the sleep, nanoseconds.
+    pub delays_ns: Vec<u64>,
+    /// Whether the burner was active, for each of them; empty if nobody
+    /// looked.
+    #[serde(default)]
+    pub active: Vec<bool>,
+}
+
+impl Wakeups {
+    /// Of these, the delays of those at which the burner was active, or not.
+    pub fn by_burner(&self, active: bool) -> Vec<u64> {
+        self.delays_ns
+            .iter()
+            .zip(&self.active)
+            .filter(|(_, was)| **was == active)
+            .map(|(ns, _)| *ns)
+            .collect()
+    }
+}
+
+/// `sandbag-bench latency`: sleeps on absolute deadlines and prints the
+/// delays as JSON.
+pub fn latency(args: &LatencyArgs) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(args.cpu)?;
+    sched_setaffinity(Pid::from_raw(0), &set)
+        .with_context(|| format!("pin to CPU {}", args.cpu))?;
+    let end = monotonic_ns() + u64::from(args.seconds) * 1_000_000_000;
+    let spinner = args.spinner.then(|| spin_until(end)).transpose()?;
+    let watch = match args.watch {
+        true => Watch::find(args.cpu as u32)?,
+        false => Watch::ourselves()?,
+    };
+    // The default slack of 50 us would be part of every delay.
+    nix::sys::prctl::set_timerslack(1).context("prctl(PR_SET_TIMERSLACK)")?;
+    let woken = sleep_and_note(end, &watch, args.watch);
+    if let Some(spinner) = spinner {
+        // It ends by itself now; the signal only makes it certain.
+        let _ = kill(spinner, Signal::SIGKILL);
+        waitpid(spinner, None).context("wait for the spinner")?;
+    }
+    println!("{}", serde_json::to_string(&woken)?);
+    Ok(())
+}
+
+fn sleep_and_note(end: u64, watch: &Watch, note: bool) -> Wakeups {
+    let mut woken = Wakeups::default();
+    let mut due = monotonic_ns() + PERIOD_NS;
+    while due < end {
+        sleep_until(due);
+        let now = monotonic_ns();
+        // Everybody on this CPU waits for us now, so that the answer still is
+        // that of the wake-up. It is asked for in any case: it takes time.
+        let active = watch.active();
+        if note {
+            woken.active.push(active);
+        }
+        woken.delays_ns.push(now - due);
+        // A deadline that has passed meanwhile is skipped, not made up for.
+        due += PERIOD_NS * (1 + (monotonic_ns() - due) / PERIOD_NS);
+    }
+    woken
+}
+
+/// The burners of a CPU.
+struct Watch(Vec<File>);
+
+impl Watch {
+    /// For the sake of equal conditions, where there is no burner.
+    fn ourselves() -> Result<Self> {
+        Ok(Self(vec![
+            File::open("/proc/self/stat").context("open /proc/self/stat")?,
+        ]))
+    }
+
+    fn find(cpu: u32) -> Result<Self> {
+        let parent = u32::try_from(getppid().as_raw()).unwrap_or(0);
+        let sandbag = std::fs::read_link(format!("/proc/{parent}/exe"))
+            .with_context(|| format!("which program is {parent}, our parent"))?;
+        let files: Vec<File> = burners(&Root::default(), parent, &sandbag)
+            .into_iter()
+            .filter(|(on, _)| *on == cpu)
+            .filter_map(|(_, thread)| File::open(format!("/proc/{}/stat", thread.pid())).ok())
+            .collect();
+        if files.is_empty() {
+            bail!("{} has no burner on CPU {cpu}", sandbag.display());
+        }
+        Ok(Self(files))
+    }
+
+    /// Whether one of them is running or would be, but for us. A sleeping
+    /// burner leaves the CPU idle, if nobody else is there.
+    fn active(&self) -> bool {
+        self.0.iter().any(|file| {
+            let mut bytes = [0u8; 64];
+            // A burner that has ended is not active.
+            file.read_at(&mut bytes, 0)
+                .is_ok_and(|length| is_running(&bytes[..length]))
+        })
+    }
+}
+
+/// Whether the beginning of a `/proc/PID/stat` says `R`.
+fn is_running(stat: &[u8]) -> bool {
+    let Some(end) = stat.iter().rposition(|byte| *byte == b')') else {
+        return false;
+    };
+    stat.get(end + 2) == Some(&b'R')
+}
+
+/// A child on the CPU that we are pinned to.
+fn spin_until(end_ns: u64) -> Result<Pid> {
+    let account = Account::anonymous(configured_cpus())?;
+    let job = Job {
+        kind: Kind::Spin,
+        index: 0,
+        of: 1,
+        until_ns: end_ns,
+    };
+    // SAFETY: this process has one thread, so the child may use everything it
+    // finds.
+    match unsafe { fork() }.context("fork")? {
+        ForkResult::Parent { child } => Ok(child),
+        ForkResult::Child => {
+            let fine = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).is_ok()
+                && job.run(&account).is_ok();
+            // SAFETY: ends the child without running the parent's destructors.
+            unsafe { libc::_exit(i32::from(!fine)) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_is_behind_the_name() {
+        assert!(is_running(b"7 (sandbag) R 1 7 7"));
+        assert!(!is_running(b"7 (sandbag) S 1 7 7"));
+        assert!(is_running(b"7 (R) S) R 1 7 7"));
+        assert!(!is_running(b""));
+        assert!(!is_running(b"7 (x)"));
+    }
+
+    #[test]
+    fn wakeups_are_told_apart_by_the_burner() {
+        let woken = Wakeups {
+            delays_ns: vec![1, 2, 3],
+            active: vec![true, false, true],
+        };
+        assert_eq!(woken.by_burner(true), [1, 3]);
+        assert_eq!(woken.by_burner(false), [2]);
+        let nobody_looked = Wakeups {
+            delays_ns: vec![1],
+            active: Vec::new(),
+        };
+        assert!(nobody_looked.by_burner(false).is_empty());
+    }
+
+    #[test]
+    fn a_deadline_that_passed_is_skipped() {
+        let woken = sleep_and_note(
+            monotonic_ns() + 20_000_000,
+            &Watch::ourselves().unwrap(),
+            true,
+        );
+        assert!((1..=20).contains(&woken.delays_ns.len()), "{woken:?}");
+        assert_eq!(woken.active.len(), woken.delays_ns.len());
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The text of a benchmark's report.
+
+use std::fmt::Write as _;
+
+use crate::cells::{Cell, Factor};
+use crate::results::Results;
+use crate::tables::{
+    factor_table, failures, formula_table, groups, latency_tables, step_table, target_table,
+    undecided, verdict_table,
+};
+
+/// How to read the tables.
+const NOTES: &str = "\
+Errors are points of one CPU. Windows with more than 3 % steal are left out and counted.
+
+Three-way verification, per CPU, as points of the delivered time, median over the rounds:
+`closing` is burner + competitors + idle + others minus 100, each from a clock of its own, of the \
+worst CPU; `all` the same over all CPUs together, where it does not matter to which CPU the time \
+of a task that moves (sandbag's supervisor, a service) was booked; `unseen` is what the kernel's \
+own sum of all tasks has beyond the parts, and `nobody's` what it and idle lack (both cgroup v1 \
+only); `strangers` are processes that others started between the two readings, over all rounds; \
+`claim` is sandbag's own figure minus the burner's clock read from outside; `mpstat` is its busy \
+share minus the parts.
+
+What cannot close: processes that live between the two readings only are seen by nobody, so the \
+target counts the runs without strangers; steal is told in steps of 10 ms, so that one step more \
+or less shows in a run of some seconds; kernels without IRQ_TIME_ACCOUNTING book an interrupt of \
+an idle CPU nowhere; and mpstat divides by the sum of counters \
+of which the busy ones are sampled at the tick, which a burner on a regular grid on an otherwise \
+idle CPU can miss.
+";
+
+/// What of the benchmark the report speaks of.
+#[derive(Debug, Clone, Copy)]
+pub struct About<'a> {
+    /// Facts about the machine.
+    pub machine: &'a [(&'static str, String)],
+    /// The cells, in their order.
+    pub cells: &'a [Cell],
+    /// CPUs that were loaded, as a list and their number.
+    pub cpus: (&'a str, usize),
+    /// Length of a run, seconds.
+    pub seconds: u32,
+    /// Rounds that were planned.
+    pub rounds: usize,
+}
+
+/// The report, in markdown.
+pub fn report(about: &About<'_>, results: &Results) -> String {
+    let mut out = String::from("# How well loads are held\n\n");
+    for (name, value) in about.machine {
+        let _ = writeln!(out, "- {name}: {value}");
+    }
+    let _ = writeln!(
+        out,
+        "- runs: {} s each, {} rounds, CPUs {}\n",
+        about.seconds, about.rounds, about.cpus.0
+    );
+    if let Some(line) = undecided(&results.rows) {
+        let _ = writeln!(out, "{line}\n");
+    }
+    out += NOTES;
+    let groups = groups(about.cells, &results.rows);
+    let mut section = |title: &str, body: Option<String>| {
+        if let Some(body) = body {
+            let _ = write!(out, "\n## {title}\n\n{body}");
+        }
+    };
+    if !groups.is_empty() {
+        section("Targets", Some(target_table(&groups)));
+        section("Verdicts", Some(verdict_table(&results.rows)));
+    }
+    for (factor, title) in [
+        (Factor::Asked, "Asked load"),
+        (Factor::Competitors, "Competitors"),
+        (Factor::Place, "Place of the competitors"),
+        (Factor::Disturbance, "Disturbances"),
+    ] {
+        section(title, factor_table(&groups, factor));
+    }
+    section(
+        "Step response: seconds that begin 100 ms after a change",
+        step_table(&groups),
+    );
+    section(
+        "The published formula",
+        formula_table(&groups, about.cpus.1),
+    );
+    section("Wake-up latency of a 1 ms sleeper", latencies(results));
+    let failed = failures(&results.rows);
+    section(
+        "Runs without figures",
+        (!failed.is_empty()).then(|| failed.iter().map(|l| format!("- {l}\n")).collect()),
+    );
+    out
+}
+
+/// The latency tables of each cgroup version.
+fn latencies(results: &Results) -> Option<String> {
+    let mut versions: Vec<&str> = results
+        .latencies
+        .iter()
+        .map(|l| l.cgroup.as_str())
+        .collect();
+    versions.dedup();
+    let tables: Vec<String> = versions
+        .into_iter()
+        .map(|version| {
+            let rounds: Vec<_> = results
+                .latencies
+                .iter()
+                .filter(|l| l.cgroup == version)
+                .map(|l| l.round.clone())
+                .collect();
+            latency_tables(&rounds, version)
+        })
+        .chain(results.notes.iter().map(|note| format!("{note}\n")))
+        .collect();
+    (!tables.is_empty()).then(|| tables.join("\n"))
+}
