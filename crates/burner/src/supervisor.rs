@@ -52,7 +52,7 @@ use feed::Feed;
 use limit::TimeLimit;
 use meter::Meter;
 use running::Running;
-use signals::Signals;
+use signals::{Repeats, Signals};
 use timeline::{Piece, RunClock};
 
 pub use meter::Windows;
@@ -168,6 +168,8 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
         clock: RunClock::starting_at(0),
         cost: Cost::default(),
         interrupts: 0,
+        repeats: Repeats::default(),
+        early: Vec::new(),
         guardian_restarts: 0,
         suspended_before_ns: suspended_ns(),
         paused_ns: 0,
@@ -225,6 +227,9 @@ struct Run<'a> {
     clock: RunClock,
     cost: Cost,
     interrupts: u32,
+    repeats: Repeats,
+    /// Signals for the command that came before it began.
+    early: Vec<Signal>,
     guardian_restarts: u32,
     suspended_before_ns: u64,
     paused_ns: u64,
@@ -282,6 +287,7 @@ impl Run<'_> {
         self.cost.start_cpu_ns = self.cpu_ns();
         if let Some((waiting, holder)) = waiting {
             self.start_command(waiting, &holder)?;
+            self.pass_on_early();
         }
         self.observer.started();
         self.mark(0)?;

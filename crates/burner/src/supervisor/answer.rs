@@ -2,12 +2,13 @@
 //! Signals, the ends of processes, and standing still.
 
 use nix::sys::signal::Signal;
+use nix::unistd::{Pid, getpgid, getpgrp};
 use sandbag_kernel::clock;
 use sandbag_kernel::process::Process;
 
 use super::cpu::Common;
 use super::outcome::End;
-use super::signals::ENDING;
+use super::signals::{Arrived, ENDING, went_to_group};
 use super::{Run, signal_to};
 use crate::board::BOUNDARY_NS;
 use crate::command::reap;
@@ -36,14 +37,14 @@ impl Run<'_> {
                 }
                 (Signal::SIGTSTP, _) => self.stand_still(common, !arrived.by_kernel),
                 (signal, Some(pid)) if ENDING.contains(&signal) => {
+                    if self.repeats.again(arrived, clock::monotonic()) {
+                        continue;
+                    }
                     self.interrupts += 1;
                     if self.interrupts > 1 {
                         end = Some(End::Interrupted);
                     }
-                    // The terminal sent it to the command already.
-                    if !arrived.by_kernel {
-                        signal_to(pid, signal);
-                    }
+                    self.pass_on(pid, arrived);
                 }
                 (signal, None) if ENDING.contains(&signal) => {
                     end = Some(match self.command {
@@ -52,11 +53,35 @@ impl Run<'_> {
                         None => End::Stopped,
                     });
                 }
-                (signal, Some(pid)) => signal_to(pid, signal),
+                (_, Some(pid)) => self.pass_on(pid, arrived),
                 (_, None) => {}
             }
         }
         Ok(end)
+    }
+
+    /// Passes a signal on to the command, unless it has it from where we have
+    /// it: from the terminal, or from somebody who signalled our group.
+    fn pass_on(&self, pid: u32, arrived: Arrived) {
+        let command = Pid::from_raw(pid.cast_signed());
+        let shares_group = getpgid(Some(command)).is_ok_and(|group| group == getpgrp());
+        let has_it = match shares_group {
+            true => went_to_group(self.root, arrived),
+            // Of its own accord; a terminal's keys it gets, or not, by itself.
+            false => arrived.by_kernel,
+        };
+        if !has_it {
+            signal_to(pid, arrived.signal);
+        }
+    }
+
+    /// Passes on what arrived while the command waited for its start.
+    pub(super) fn pass_on_early(&mut self) {
+        let early = std::mem::take(&mut self.early);
+        let running = self.command.as_ref();
+        if let Some(pid) = running.map(|running| running.pid) {
+            early.into_iter().for_each(|signal| signal_to(pid, signal));
+        }
     }
 
     /// Reaps everything that ended; whether the command did.

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use sandbag_kernel::clock;
 
 use super::cpu::Common;
-use super::signals::ENDING;
+use super::signals::{ENDING, went_to_group};
 use super::{Early, Limits, Run, signal_to};
 use crate::board::{BOUNDARY_NS, Order};
 use crate::error::Result;
@@ -94,6 +94,7 @@ impl Run<'_> {
 
     /// Answers signals before the run begins. The command's process waits at
     /// its gate meanwhile; whatever ends it there is told when it is let go.
+    /// What is to be passed on is kept until then.
     pub(super) fn answer_early(&mut self, common: &Common<'_>) -> Result<Early> {
         let mut early = Early::GoOn;
         while let Some(arrived) = self.signals.next() {
@@ -109,6 +110,9 @@ impl Run<'_> {
                     early = Early::Again;
                 }
                 signal if ENDING.contains(&signal) => return Ok(Early::End),
+                // One to the group ends the process at its gate, as it would
+                // end most commands.
+                signal if !went_to_group(self.root, arrived) => self.early.push(signal),
                 _ => {}
             }
         }

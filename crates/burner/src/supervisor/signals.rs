@@ -6,6 +6,8 @@ use std::io;
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::getpgrp;
+use sandbag_kernel::{Root, clock};
 
 /// Signals that end a run. SIGINT is special: a terminal sends it to the
 /// command as well.
@@ -27,6 +29,55 @@ pub struct Arrived {
     /// Sent by the kernel (a terminal's keys, a child's end) and not by a
     /// process; then the command's process group got it, too.
     pub by_kernel: bool,
+    /// The process that sent it; 0 if that is none that we can see.
+    pub sender: u32,
+}
+
+/// A signal that comes again from the same process within this time is the
+/// same event: timeout(1) signals us and then our process group.
+const SAME_NS: u64 = 50_000_000;
+/// How long timeout(1) may take between the two, with time to spare.
+const BETWEEN_NS: u64 = 10_000_000;
+
+/// Tells one signal that arrives twice from two.
+#[derive(Debug, Default)]
+pub struct Repeats {
+    last: Option<(Arrived, u64)>,
+}
+
+impl Repeats {
+    /// Whether this is what arrived last, once more (`now` is monotonic).
+    pub fn again(&mut self, arrived: Arrived, now: u64) -> bool {
+        let last = self.last.replace((arrived, now));
+        !arrived.by_kernel
+            && arrived.sender != 0
+            && last.is_some_and(|(last, at)| last == arrived && now - at < SAME_NS)
+    }
+}
+
+/// Whether a signal went to our whole process group, so that a command in it
+/// has it already. Nothing tells a process that, and two signals that come
+/// close together arrive as one. But who signals the group that he leads
+/// himself, as timeout(1) does, ignores that signal first.
+#[must_use]
+pub fn went_to_group(root: &Root, arrived: Arrived) -> bool {
+    let group = getpgrp().as_raw().unsigned_abs();
+    if arrived.by_kernel || arrived.sender != group {
+        return arrived.by_kernel;
+    }
+    // He may be between the two signals.
+    clock::sleep_until(clock::monotonic() + BETWEEN_NS);
+    let status = root.read(format!("/proc/{}/status", arrived.sender));
+    status.is_ok_and(|status| ignores(&status, arrived.signal))
+}
+
+/// `SigIgn` of proc_pid_status(5): a mask, signal 1 in the lowest bit.
+fn ignores(status: &str, signal: Signal) -> bool {
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal as u32 - 1)) != 0)
 }
 
 /// Blocks the signals of the calling thread for as long as it lives; those
@@ -64,6 +115,7 @@ impl Signals {
         Some(Arrived {
             signal: Signal::try_from(info.ssi_signo.cast_signed()).ok()?,
             by_kernel: info.ssi_code > 0,
+            sender: info.ssi_pid,
         })
     }
 }
@@ -99,6 +151,42 @@ impl Drop for Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_same_signal_at_once_is_one() {
+        let term = Arrived {
+            signal: Signal::SIGTERM,
+            by_kernel: false,
+            sender: 7,
+        };
+        let mut repeats = Repeats::default();
+        let mut at = |ms: u64, arrived| repeats.again(arrived, ms * 1_000_000);
+        assert!(!at(1000, term));
+        assert!(at(1001, term));
+        // Later, from somebody else, another, by a key: one of its own.
+        assert!(!at(1100, term));
+        assert!(!at(1101, Arrived { sender: 8, ..term }));
+        let hangup = Arrived {
+            signal: Signal::SIGHUP,
+            sender: 8,
+            ..term
+        };
+        assert!(!at(1102, hangup));
+        let key = Arrived {
+            by_kernel: true,
+            sender: 0,
+            ..term
+        };
+        assert!(!at(1103, key));
+        assert!(!at(1104, key));
+    }
+
+    #[test]
+    fn a_mask_of_ignored_signals() {
+        let status = "Name:\ttimeout\nSigIgn:\t0000000000004000\nSigCgt:\t0\n";
+        assert!(ignores(status, Signal::SIGTERM));
+        assert!(!ignores(status, Signal::SIGINT) && !ignores("", Signal::SIGTERM));
+    }
 
     #[test]
     fn a_signal_that_the_caller_ignores_is_told() {

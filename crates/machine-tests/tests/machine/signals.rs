@@ -18,6 +18,8 @@ use crate::place::{
 pub const CASES: &[Case] = cases![root;
     signals_are_passed_on_to_the_command,
     the_second_ending_signal_ends_us_at_once,
+    a_signal_to_us_and_to_our_group_is_one,
+    a_signal_before_the_start_is_passed_on_after_it,
     without_a_command_a_signal_is_the_usual_end,
     an_interrupt_before_the_start_leaves_no_command,
     what_the_caller_ignores_stays_ignored,
@@ -71,6 +73,44 @@ fn the_second_ending_signal_ends_us_at_once() -> anyhow::Result<()> {
     let status = run.wait()?;
     ensure!(status.code() == Some(130), "{status}");
     lives_at_home(command)?;
+    place.as_before()?;
+    Ok(())
+}
+
+/// As timeout(1) does it: to its child, then to the group that it leads.
+fn a_signal_to_us_and_to_our_group_is_one() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    // `wait` lets the shell answer each signal at once.
+    let script = "trap 'echo got >> got' TERM USR1; echo ready > ready; n=0; \
+         while [ $n -lt 30 ]; do sleep 0.05 & wait; n=$((n + 1)); done; sleep 0.5; exit 7";
+    for signal in ["TERM", "USR1"] {
+        let words = ["-s", signal, "0.7", &place.sandbag.display().to_string()]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(
+                "load 20 --no-settle --no-out -q -- sh -c"
+                    .split(' ')
+                    .map(str::to_owned),
+            )
+            .chain([script.to_owned()]);
+        let ended = finish(place.program("timeout", words).spawn()?)?;
+        // It says 124 whatever the run's code was.
+        ensure!(ended.code() == 124, "{ended:?}");
+        let got = text_of(place.path("got"))?;
+        ensure!(got == "got\n", "{signal}: the command got {got:?}");
+        std::fs::remove_file(place.path("got"))?;
+        place.as_before()?;
+    }
+    Ok(())
+}
+
+fn a_signal_before_the_start_is_passed_on_after_it() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start_script("load 50 --cpus 0 --no-out -q", "sleep 5; exit 7")?;
+    place.burners(1)?;
+    kill(pid_of(&run), Signal::SIGUSR1)?;
+    // What SIGUSR1 does to a program that knows nothing of it.
+    finish(run)?.expect(128 + Signal::SIGUSR1 as i32)?;
     place.as_before()?;
     Ok(())
 }
