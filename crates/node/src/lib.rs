@@ -9,11 +9,16 @@
 //! know.
 
 pub mod choose;
+pub mod environment;
 pub mod machine;
 pub mod ratios;
+pub mod spec;
 pub mod speed;
+pub mod toml;
 
 pub use choose::{Choice, Domains, NoChoice, choose};
 pub use machine::Machine;
 pub use ratios::Ratios;
+pub use spec::{Course, Cpus, NodeName, NodeSpec, Origin, SpecError};
 pub use speed::{BadSpeed, Speed, Speeds};
+pub use toml::{NodesFile, Vocabulary};

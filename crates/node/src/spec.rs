@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a node is to be, before anything of the machine was looked at.
+//!
+//! A [`NodeSpec`] comes from a file ([`NodesFile`](crate::toml)) or from the
+//! command line; either way it knows where each of its keys was written, so
+//! that whoever finds a fault later (a CPU that is offline, an option that the
+//! method has not) can name the place.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use sandbag_kernel::CpuList;
+
+use crate::speed::{BadSpeed, Speeds};
+
+/// Longest name: it becomes part of a socket's path, which the kernel limits
+/// to 108 bytes, and of group names.
+pub const LONGEST_NAME: usize = 40;
+
+/// The name of a node: letters, digits, `_`, `-` and `.`, beginning with a
+/// letter or a digit. It is a file name on any system.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeName(String);
+
+/// Why a text is no name of a node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no name for a node; write at most {LONGEST_NAME} letters, digits, - _ and ., \
+     beginning with a letter or digit"
+)]
+pub struct BadName(String);
+
+impl NodeName {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for NodeName {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        let fits = (1..=LONGEST_NAME).contains(&text.len())
+            && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && text
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+        match fits {
+            true => Ok(Self(text.to_owned())),
+            false => Err(BadName(text.escape_debug().take(LONGEST_NAME).collect())),
+        }
+    }
+}
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cpus {
+    /// These.
+    List(CpuList),
+    /// So many whole cores; [`choose`](crate::choose::choose) says which.
+    Cores(usize),
+}
+
+/// How fast, and when.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Course {
+    /// Always the same, until it is changed by [`set`](crate::protocol).
+    Constant(Speeds),
+    /// As a file says: a load profile of any known format whose values are
+    /// speeds in percent.
+    Profile(PathBuf),
+}
+
+/// One virtual node, as asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeSpec {
+    /// Its name.
+    pub name: NodeName,
+    /// Its CPUs.
+    pub cpus: Cpus,
+    /// Its speed.
+    pub course: Course,
+    /// How it is slowed; `None` for the default.
+    pub method: Option<String>,
+    /// Options of the method by name, as they would be written on the
+    /// command line (`hog-sync` = `barrier`).
+    pub options: BTreeMap<String, String>,
+    /// What runs in it, program and arguments; none for a node that waits for
+    /// `sandbag slow exec`.
+    pub commands: Vec<Vec<String>>,
+    /// Variables to set for the commands.
+    pub env: BTreeMap<String, String>,
+    /// Where they run; `None` for where we are.
+    pub cwd: Option<PathBuf>,
+    /// Where all this was written.
+    pub origin: Origin,
+}
+
+/// Where the keys of a node were written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The file; `None` for the command line.
+    pub file: Option<Arc<str>>,
+    /// Line of the node's header.
+    pub line: u64,
+    /// Line of each of its keys; those of `[defaults]` included.
+    pub keys: BTreeMap<String, u64>,
+}
+
+impl Origin {
+    /// A fault of a key's value.
+    #[must_use]
+    pub fn fault(
+        &self,
+        key: &str,
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> SpecError {
+        SpecError {
+            file: self.file.clone(),
+            line: Some(self.keys.get(key).copied().unwrap_or(self.line)).filter(|line| *line > 0),
+            key: key.to_owned(),
+            what: what.into(),
+            remedy: remedy.into(),
+        }
+    }
+
+    /// A fault of a speed.
+    #[must_use]
+    pub fn bad_speed(&self, bad: BadSpeed) -> SpecError {
+        let what = format!("`{}`: {}", bad.value, bad.reason);
+        self.fault("speed", what, bad.remedy)
+    }
+}
+
+/// What is wrong with a description of nodes: file, line, key, value with
+/// cause, remedy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpecError {
+    /// The file; `None` for the command line.
+    pub file: Option<Arc<str>>,
+    /// Line, counted from 1.
+    pub line: Option<u64>,
+    /// The key, or empty where the file as a whole is meant.
+    pub key: String,
+    /// What is wrong.
+    pub what: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => write!(f, "{file}:{line}: ")?,
+            (Some(file), None) => write!(f, "{file}: ")?,
+            (None, _) if !self.key.is_empty() => f.write_str("--")?,
+            (None, _) => {}
+        }
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        write!(f, "{}; {}", self.what, self.remedy)
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_file_names() {
+        for name in ["a", "small-1", "node_2.big", "7"] {
+            assert_eq!(name.parse::<NodeName>().unwrap().to_string(), name);
+        }
+        let long = "x".repeat(LONGEST_NAME + 1);
+        for name in ["", ".", "..", ".a", "-a", "a/b", "a b", "é", "a\n", &long] {
+            let error = name.parse::<NodeName>().unwrap_err().to_string();
+            assert!(error.contains("letters, digits"), "{error}");
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_fault_names_its_place() {
+        let mut origin = Origin {
+            file: Some("n.toml".into()),
+            line: 3,
+            keys: BTreeMap::from([("speed".to_owned(), 5)]),
+        };
+        let fault = origin.fault("speed", "`0`: too slow", "write more");
+        assert_eq!(
+            fault.to_string(),
+            "n.toml:5: speed: `0`: too slow; write more"
+        );
+        let fault = origin.fault("cpus", "missing", "write some");
+        assert_eq!(fault.to_string(), "n.toml:3: cpus: missing; write some");
+        origin = Origin::default();
+        let fault = origin.fault("speed", "`0`: too slow", "write more");
+        assert_eq!(fault.to_string(), "--speed: `0`: too slow; write more");
+    }
+}
