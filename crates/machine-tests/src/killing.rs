@@ -64,6 +64,25 @@ pub struct Killing<'a> {
     pub chance: fastrand::Rng,
 }
 
+/// SIGKILL to a supervisor and its guardians, none of whom gets to know of
+/// another's end. `guardians` finds them.
+///
+/// # Errors
+/// One of them is gone already.
+pub fn kill_together(run: &mut Child, guardians: impl Fn() -> Vec<Pid>) -> anyhow::Result<()> {
+    for pid in guardians() {
+        kill(pid, Signal::SIGSTOP)?;
+    }
+    // Anew: one may have been started meanwhile.
+    let stopped = guardians();
+    run.kill()?;
+    for pid in stopped {
+        kill(pid, Signal::SIGKILL)?;
+    }
+    run.wait()?;
+    Ok(())
+}
+
 impl Killing<'_> {
     /// One run of which one process is killed.
     ///
@@ -105,15 +124,7 @@ impl Killing<'_> {
         let mut run = self.start()?;
         self.wait_for_burners(&mut run)?;
         self.pause();
-        for pid in self.find(Role::Guardian) {
-            kill(pid, Signal::SIGSTOP)?;
-        }
-        let guardians = self.find(Role::Guardian);
-        run.kill()?;
-        for pid in guardians {
-            kill(pid, Signal::SIGKILL)?;
-        }
-        run.wait()?;
+        kill_together(&mut run, || self.find(Role::Guardian))?;
         let deadline = Instant::now() + self.patience;
         while !self.find(Role::Burner).is_empty() {
             if Instant::now() > deadline {

@@ -6,6 +6,7 @@
 # D-Bus is started by its first user, which must not look like our doing.
 systemctl start dbus.service busy@1.service busy@2.service
 sleep 1
+killer() { command killer --state machine.json "$@"; }
 killer before
 
 cat > profile.csv <<'PROFILE'

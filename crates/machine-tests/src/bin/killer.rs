@@ -12,8 +12,8 @@ use sandbag_machine_tests::state::State;
 /// Kill sandbag's processes, compare the machine before and after
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Where the machine's state is kept between calls
-    #[arg(long, default_value = "/tmp/state")]
+    /// File in which the machine's state is kept between calls
+    #[arg(long, value_name = "FILE")]
     state: PathBuf,
     /// The program under test
     #[arg(long, default_value = "/usr/bin/sandbag")]

@@ -13,7 +13,8 @@ use nix::unistd::Pid;
 use sandbag_machine_tests::case::Case;
 
 use crate::cases;
-use crate::place::{Place, finish, lives, lives_at_home, pid_of, root, wait_for};
+use crate::place::{Place, finish, root, wait_for};
+use crate::processes::{lives, lives_at_home, pid_of};
 
 pub const CASES: &[Case] = cases![root;
     the_exit_code_is_the_command_s,

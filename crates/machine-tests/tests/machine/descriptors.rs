@@ -14,7 +14,8 @@ use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
-use crate::place::{Place, finish, pid_of, root, text_of};
+use crate::place::{Place, finish, root, text_of};
+use crate::processes::pid_of;
 
 pub const CASES: &[Case] = cases![root;
     the_command_gets_no_descriptor_and_no_signal_mask_of_ours,

@@ -12,7 +12,8 @@ use nix::sys::signal::{Signal, kill};
 use sandbag_machine_tests::case::Case;
 
 use crate::cases;
-use crate::place::{Place, disposable, finish, lives, pid_of, root};
+use crate::place::{Place, disposable, finish, root};
+use crate::processes::{lives, pid_of};
 
 pub const CASES: &[Case] = cases![root;
     a_run_directory_that_vanishes_costs_the_files_only,

@@ -14,7 +14,8 @@ use sandbag_machine_tests::killing::Killing;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
-use crate::place::{PATIENCE, PROMISED, Place, groups_of, lives, root, wait_for};
+use crate::place::{PATIENCE, PROMISED, Place, root, wait_for};
+use crate::processes::{groups_of, lives};
 
 pub const CASES: &[Case] = cases![root;
     all_is_as_before_after_sigkill_to_the_supervisor,

@@ -11,6 +11,7 @@ mod holding;
 mod kills;
 mod others;
 mod place;
+mod processes;
 mod refusals;
 mod run_record;
 mod signals;

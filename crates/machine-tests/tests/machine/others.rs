@@ -5,10 +5,12 @@ use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_machine_tests::case::Case;
+use sandbag_machine_tests::killing::kill_together;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
-use crate::place::{Place, finish, lives_at_home, pid_of, root, wait_for};
+use crate::place::{Place, finish, root, wait_for};
+use crate::processes::{lives_at_home, pid_of};
 
 pub const CASES: &[Case] = cases![root;
     status_shows_a_background_run_and_stop_ends_it,
@@ -99,12 +101,7 @@ fn both_dead(place: &Place) -> anyhow::Result<Pid> {
     )?;
     let command = Pid::from_raw(place.written("pid")?.parse()?);
     place.burners(1)?;
-    let guardian = place.ours(Role::Guardian)[0];
-    // Stopped first: it must not get to know of the other's end.
-    kill(guardian, Signal::SIGSTOP)?;
-    kill(pid_of(&run), Signal::SIGKILL)?;
-    kill(guardian, Signal::SIGKILL)?;
-    run.wait()?;
+    kill_together(&mut run, || place.ours(Role::Guardian))?;
     wait_for("the burners to die", || {
         place.ours(Role::Burner).is_empty().then_some(())
     })?;

@@ -325,40 +325,6 @@ pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> anyhow::Re
     }
 }
 
-/// The process id of a child, for signals.
-pub fn pid_of(child: &Child) -> Pid {
-    Pid::from_raw(child.id().cast_signed())
-}
-
-/// State of a process, a letter as in proc(5); `None` if it is gone.
-pub fn state_of(pid: Pid) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
-}
-
-/// Whether it runs: it is there and no zombie.
-pub fn lives(pid: Pid) -> bool {
-    state_of(pid).is_some_and(|state| state != 'Z')
-}
-
-/// Where a process is in every hierarchy.
-pub fn groups_of(pid: impl std::fmt::Display) -> anyhow::Result<String> {
-    let path = format!("/proc/{pid}/cgroup");
-    fs::read_to_string(&path).context(path)
-}
-
-/// A process that must be alive, in our own groups; it is ended then.
-pub fn lives_at_home(pid: Pid) -> anyhow::Result<()> {
-    let home = groups_of("self")?;
-    let moved = wait_for("the command to be back in its group", || {
-        (groups_of(pid).ok()? == home).then_some(())
-    });
-    let alive = lives(pid);
-    let _ = kill(pid, Signal::SIGKILL);
-    ensure!(alive, "{pid} does not live on");
-    moved
-}
-
 /// The text of a file of `/proc` or our own.
 pub fn text_of(path: impl AsRef<Path>) -> anyhow::Result<String> {
     let path = path.as_ref();

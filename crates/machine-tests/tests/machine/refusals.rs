@@ -9,7 +9,8 @@ use nix::sys::signal::{Signal, kill};
 use sandbag_machine_tests::case::Case;
 
 use crate::cases;
-use crate::place::{Place, finish, pid_of, root, two_cpus};
+use crate::place::{Place, finish, root, two_cpus};
+use crate::processes::pid_of;
 
 pub const CASES: &[Case] = cases![root;
     the_same_cpus_twice_are_refused_with_the_first_one_s_pid,

@@ -11,9 +11,8 @@ use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
-use crate::place::{
-    Place, finish, lives, lives_at_home, pid_of, root, state_of, text_of, wait_for,
-};
+use crate::place::{Place, finish, root, text_of, wait_for};
+use crate::processes::{lives, lives_at_home, pid_of, state_of, used, zombies};
 
 pub const CASES: &[Case] = cases![root;
     signals_are_passed_on_to_the_command,
@@ -189,16 +188,6 @@ fn what_the_caller_ignores_stays_ignored() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// CPU time of a process so far, clock ticks.
-fn used(pid: Pid) -> anyhow::Result<u64> {
-    let stat = text_of(format!("/proc/{pid}/stat"))?;
-    let fields: Vec<&str> = stat
-        .rsplit_once(") ")
-        .map_or(vec![], |(_, f)| f.split(' ').collect());
-    let tick = |n: usize| fields.get(n - 3).and_then(|f| f.parse::<u64>().ok());
-    Ok(tick(14).unwrap_or(0) + tick(15).unwrap_or(0))
-}
-
 fn a_stop_is_a_pause_of_everything() -> anyhow::Result<()> {
     let place = Place::new()?;
     let run = place.start_script(
@@ -254,16 +243,6 @@ fn a_stop_before_the_start_is_one_too() -> anyhow::Result<()> {
     finish(run)?.expect(0)?;
     place.as_before()?;
     Ok(())
-}
-
-/// Children of a process that are zombies.
-fn zombies(parent: Pid) -> usize {
-    let children = text_of(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
-    children
-        .split_whitespace()
-        .filter_map(|pid| pid.parse().ok())
-        .filter(|pid| state_of(Pid::from_raw(*pid)) == Some('Z'))
-        .count()
 }
 
 fn a_guardian_or_burner_that_dies_is_replaced() -> anyhow::Result<()> {

@@ -16,7 +16,8 @@ use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
-use crate::place::{Place, lives, lives_at_home, root, state_of, wait_for};
+use crate::place::{Place, root, wait_for};
+use crate::processes::{lives, lives_at_home, state_of};
 
 pub const CASES: &[Case] = cases![root;
     ctrl_c_ends_the_command,
