@@ -26,14 +26,12 @@ impl PidFd {
         // SAFETY: two numbers; a descriptor of ours on success. It is
         // close-on-exec.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        match i32::try_from(fd) {
-            // SAFETY: just opened, nobody else knows it.
-            Ok(fd) if fd >= 0 => Ok(Self {
-                pid,
-                fd: unsafe { OwnedFd::from_raw_fd(fd) },
-            }),
-            _ => Err(Error::last_call("pidfd_open", pid)),
-        }
+        let Some(fd) = i32::try_from(fd).ok().filter(|fd| *fd >= 0) else {
+            return Err(Error::last_call("pidfd_open", pid));
+        };
+        // SAFETY: just opened, nobody else knows it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { pid, fd })
     }
 
     /// The process with this number if it is the one that began at

@@ -6,6 +6,7 @@
 mod commands;
 mod descriptors;
 mod faults;
+mod freezing;
 mod groups;
 mod holding;
 mod kills;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         terminal::CASES,
         users::CASES,
         others::CASES,
+        freezing::CASES,
         faults::CASES,
         faults::SPOILING,
         faults::OFFLINE,
