@@ -76,30 +76,31 @@ fn the_second_ending_signal_ends_us_at_once() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// As timeout(1) does it: to its child, then to the group that it leads.
+/// As timeout(1) does it: to the group that it leads, and it ignores the
+/// signal itself. We sleep while the command answers, so that a second signal
+/// could not be taken for the first.
 fn a_signal_to_us_and_to_our_group_is_one() -> anyhow::Result<()> {
     let place = Place::new()?;
-    // `wait` lets the shell answer each signal at once.
-    let script = "trap 'echo got >> got' TERM USR1; echo ready > ready; n=0; \
-         while [ $n -lt 30 ]; do sleep 0.05 & wait; n=$((n + 1)); done; sleep 0.5; exit 7";
-    for signal in ["TERM", "USR1"] {
-        let words = ["-s", signal, "0.7", &place.sandbag.display().to_string()]
-            .map(str::to_owned)
-            .into_iter()
-            .chain(
-                "load 20 --no-settle --no-out -q -- sh -c"
-                    .split(' ')
-                    .map(str::to_owned),
-            )
-            .chain([script.to_owned()]);
-        let ended = finish(place.program("timeout", words).spawn()?)?;
-        // It says 124 whatever the run's code was.
-        ensure!(ended.code() == 124, "{ended:?}");
-        let got = text_of(place.path("got"))?;
-        ensure!(got == "got\n", "{signal}: the command got {got:?}");
-        std::fs::remove_file(place.path("got"))?;
-        place.as_before()?;
-    }
+    let command = "trap 'echo got >> got' TERM; echo ready > ready; n=0; \
+         while [ $n -lt 30 ]; do sleep 0.05 & wait; n=$((n + 1)); done; exit 7";
+    let sender = format!(
+        "{} load 20 --no-settle --no-out -q -- sh -c \"$0\" & run=$!
+         until [ -e ready ]; do sleep 0.05; done
+         kill -STOP $run; trap '' TERM; kill -TERM 0; sleep 0.3; kill -CONT $run
+         wait $run; code=$?
+         # `wait` returns at once if a signal comes.
+         while kill -0 $run 2> /dev/null; do sleep 0.05; done; exit $code",
+        place.sandbag.display()
+    );
+    let sender = place
+        .program("setsid", ["sh", "-c", &sender, command])
+        .spawn()?;
+    finish(sender)?.expect(7)?;
+    ensure!(
+        text_of(place.path("got"))? == "got\n",
+        "the command got it more than once"
+    );
+    place.as_before()?;
     Ok(())
 }
 
