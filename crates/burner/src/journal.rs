@@ -53,6 +53,13 @@ pub enum Entry {
         /// The processes.
         processes: Vec<Named>,
     },
+    /// Processes of a group may be stopped from now on, and continued, as
+    /// often as it pleases. To undo, all that are in it get a SIGCONT, those
+    /// that somebody else stopped as well: nobody can tell them apart.
+    StoppedGroup {
+        /// Its directory in the cpu hierarchy (v1) or the tree (v2).
+        dir: PathBuf,
+    },
     /// A group may be frozen from now on, and thawed, as often as it
     /// pleases. To undo, it is thawed.
     Frozen {

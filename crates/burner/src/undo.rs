@@ -45,9 +45,11 @@ pub fn undo(entries: &[Entry]) -> Vec<String> {
     )));
     for entry in entries.iter().rev() {
         let result = match entry {
-            Entry::Run(_) | Entry::Setting(_) | Entry::Stopped { .. } | Entry::Frozen { .. } => {
-                Ok(())
-            }
+            Entry::Run(_)
+            | Entry::Setting(_)
+            | Entry::Stopped { .. }
+            | Entry::StoppedGroup { .. }
+            | Entry::Frozen { .. } => Ok(()),
             Entry::Group { dirs, back } => match back {
                 Some(back) if !kill => groups::remove_groups(dirs, Some(back)),
                 _ => groups::remove_groups(dirs, None),
@@ -74,6 +76,7 @@ fn go_on(entry: &Entry) -> Vec<String> {
             .iter()
             .map(|process| process.signal(libc::SIGCONT))
             .collect(),
+        Entry::StoppedGroup { dir } => groups::continue_all(dir),
         _ => Vec::new(),
     };
     let failed = outcomes.into_iter().filter_map(Result::err);

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use sandbag_kernel::cgroup::remove_dir;
-use sandbag_kernel::root;
+use sandbag_kernel::{Root, root};
 
 use super::PATIENCE;
+use crate::named::Named;
 
 /// Kills every process in a group, not in those below.
 pub fn kill_all(dir: &Path) {
@@ -20,6 +21,17 @@ pub fn kill_all(dir: &Path) {
         // SAFETY: a signal to a process that the kernel just listed.
         unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
     }
+}
+
+/// Sends SIGCONT to every process in a group, not in those below: these were
+/// none of ours to stop. One that runs is not disturbed by it.
+pub fn continue_all(dir: &Path) -> Vec<sandbag_kernel::Result<()>> {
+    let root = Root::default();
+    let one = |pid| match Named::of(&root, pid)? {
+        Some(named) => named.signal(libc::SIGCONT),
+        None => Ok(()),
+    };
+    processes(dir).into_iter().map(one).collect()
 }
 
 fn processes(dir: &Path) -> Vec<u32> {

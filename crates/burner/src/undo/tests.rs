@@ -96,3 +96,35 @@ fn a_setting_that_is_refused_is_tried_again_after_the_others_and_then_said() {
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(fs::read_to_string(good).unwrap(), "5");
 }
+
+#[test]
+fn whoever_stands_still_in_a_group_goes_on() {
+    use sandbag_kernel::Root;
+    use sandbag_kernel::process::Process;
+    use std::process::{Command, Stdio};
+    let mut sleep = Command::new("sleep");
+    let mut child = sleep.arg("1000").stdin(Stdio::null()).spawn().unwrap();
+    let state = |wanted: bool| {
+        let process = Process::new(&Root::default(), child.id());
+        while (process.stat().unwrap().state == 'T') != wanted {
+            std::thread::yield_now();
+        }
+    };
+    // SAFETY: a signal to a child that was not waited for.
+    unsafe { libc::kill(child.id().cast_signed(), libc::SIGSTOP) };
+    state(true);
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("cgroup.procs"), child.id().to_string()).unwrap();
+    let entries = [
+        Entry::StoppedGroup {
+            dir: dir.path().to_owned(),
+        },
+        Entry::StoppedGroup {
+            dir: dir.path().join("gone"),
+        },
+    ];
+    assert_eq!(undo(&entries), Vec::<String>::new());
+    state(false);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
