@@ -63,6 +63,9 @@ pub struct Slot {
     pub cpu: AtomicU32,
     /// 1 while the burner sleeps with nothing to do: its CPU clock stands.
     pub idle: AtomicU32,
+    /// 1 if the burner waits for orders without being idle: publishing wakes
+    /// it.
+    pub listens: AtomicU32,
     /// 1 when the kernel moved the burner off its CPU (hot-unplug).
     pub displaced: AtomicU32,
     /// 1 from the moment the burner rings for headroom until it is answered.
@@ -319,7 +322,8 @@ impl Slot {
         // The order must be visible before we look whether somebody sleeps:
         // the burner does the two in the other order.
         std::sync::atomic::fence(Ordering::SeqCst);
-        if self.idle.load(Ordering::Acquire) != 0 {
+        let sleeps = [&self.idle, &self.listens];
+        if sleeps.iter().any(|flag| flag.load(Ordering::Acquire) != 0) {
             // SAFETY: the futex word is in shared memory that both sides map.
             unsafe {
                 libc::syscall(

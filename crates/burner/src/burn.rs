@@ -10,11 +10,12 @@
 //! | [`Duty::Spin`] | `grid` | quota, shares |
 //! | [`Duty::Barrier`] | `barrier` | hogs as published |
 //! | [`Duty::Adapt`] | `adapt` | rt |
+//! | [`Duty::Throttle`] | [`throttle`] | those that slow a node: cap |
 
 mod adapt;
 mod barrier;
 mod grid;
-mod worker;
+pub(crate) mod worker;
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::board::Board;
 use crate::node_group::NodeGroup;
+use crate::throttle::{self, Throttling};
 use worker::Worker;
 
 /// What a burner does while its level is above zero.
@@ -51,6 +53,8 @@ pub enum Duty {
         /// The busy interval is the level of this, ns.
         period_ns: u64,
     },
+    /// Burns nothing: slows the node that the [`Setup`] names.
+    Throttle(Throttling),
 }
 
 impl Duty {
@@ -59,6 +63,7 @@ impl Duty {
     pub fn period_ns(self) -> u64 {
         match self {
             Self::Spin => 0,
+            Self::Throttle(throttling) => throttling.period_ns(),
             Self::Pace { period_ns } | Self::Barrier { period_ns } | Self::Adapt { period_ns } => {
                 period_ns
             }
@@ -133,13 +138,22 @@ pub fn run(setup: &Setup) -> Result<(), Error> {
     }
     // Only now: moving a task into a group with a cpuset resets its affinity
     // (kernels before 6.2), and a group may refuse real-time tasks.
-    sched::set_affinity(0, &CpuList::from_iter([setup.cpu]))?;
+    if !matches!(setup.duty, Duty::Throttle(_)) {
+        sched::set_affinity(0, &CpuList::from_iter([setup.cpu]))?;
+    }
     take_attributes(setup.attributes)?;
     let mut worker = Worker::new(&board, slot, alarm, setup.cpu);
     match setup.duty {
         Duty::Pace { .. } | Duty::Spin => grid::run(&mut worker, setup.duty, setup.attributes),
         Duty::Barrier { period_ns } => barrier::run(&mut worker, period_ns, setup.parties),
         Duty::Adapt { period_ns } => adapt::run(&mut worker, period_ns),
+        Duty::Throttle(throttling) => {
+            let node = setup.node.as_ref().ok_or_else(|| Error::Missing {
+                what: "the node to slow".into(),
+                remedy: "name its group".into(),
+            })?;
+            throttle::run(&mut worker, throttle::make(throttling, node)?)
+        }
     }
 }
 

@@ -29,6 +29,7 @@ pub mod realtime;
 pub mod registry;
 pub mod supervisor;
 mod systemd;
+pub mod throttle;
 pub mod undo;
 pub mod wrapped;
 

@@ -6,6 +6,7 @@
 //! supervisor applies it and knows no method by name, so a new one is a new
 //! file here and a line in [`by_name`].
 
+mod cap;
 mod deadline;
 mod hogs;
 mod pace;
@@ -19,6 +20,7 @@ use sandbag_kernel::sched::Attributes;
 use crate::board::BOUNDARY_NS;
 use crate::burn::Duty;
 
+pub use cap::NodeCap;
 pub use deadline::Deadline;
 pub use hogs::{Hogs, Sync};
 pub use pace::Pace;
@@ -117,6 +119,9 @@ pub trait Method: std::fmt::Debug + Send {
 /// Names of all methods that put a load on CPUs, the default first.
 pub const NAMES: [&str; 6] = ["pace", "quota", "shares", "hogs", "rt", "deadline"];
 
+/// Names of all methods that can slow a virtual node, the default first.
+pub const SLOWING: [&str; 7] = ["hogs", "shares", "pace", "quota", "rt", "deadline", "cap"];
+
 /// Constants of methods that a user may choose; `None` is the method's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
@@ -190,6 +195,10 @@ pub fn with_options(name: &str, options: Options) -> Result<Box<dyn Method>, Str
         }),
         "shares" if options.period_ns.is_some() => return Err("shares has no period".to_owned()),
         "shares" => Box::new(Shares),
+        // A period that no boundary cuts: what was taken is known at its end.
+        "cap" => Box::new(NodeCap {
+            period_us: on_grid(NodeCap::default().period_us * 1000)? / 1000,
+        }),
         _ => return Err(format!("there is no method {name}")),
     })
 }
@@ -220,7 +229,7 @@ mod tests {
 
     #[test]
     fn every_name_has_its_method() {
-        for name in NAMES {
+        for name in NAMES.into_iter().chain(SLOWING) {
             assert_eq!(by_name(name).unwrap().name(), name);
         }
         assert!(by_name("hogs-of-war").is_none());

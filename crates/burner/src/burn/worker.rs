@@ -132,6 +132,23 @@ impl<'a> Worker<'a> {
         self.noted = last;
     }
 
+    /// Notes what was taken from a node at all boundaries up to `now` that
+    /// are not noted yet; `taken_ns` is asked about a moment's time.
+    pub fn note_taken(&mut self, now: u64, mut taken_ns: impl FnMut(u64) -> u64) {
+        let last = now / BOUNDARY_NS;
+        let ring = crate::board::BOUNDARIES as u64;
+        for number in (self.noted + 1).max(last.saturating_sub(ring - 1))..=last {
+            let cpu_ns = taken_ns(number * BOUNDARY_NS);
+            self.slot.cpu_ns.store(cpu_ns, Ordering::Relaxed);
+            let boundary = Boundary {
+                cpu_ns,
+                stolen_ns: 0,
+            };
+            self.slot.note_boundary(number, boundary);
+        }
+        self.noted = last;
+    }
+
     /// Asks the supervisor for a larger weight, once until it answers.
     pub fn call_for_headroom(&mut self) {
         if self.slot.alarm.swap(1, Ordering::AcqRel) == 0 {

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Slowing a whole node instead of loading its CPUs.
+//!
+//! One process per node follows the same orders as burners do: level L means
+//! that the node is to be slower by L (speed 1-L). At each boundary it notes
+//! what it has *taken* from the node, in nanoseconds per CPU, so that the
+//! speed a node got is 1 - taken / time, whatever took it.
+//!
+//! | [`Throttling`] | file | what it does |
+//! |---|---|---|
+//! | [`Throttling::Cap`] | `cap` | a limit on the group's CPU time |
+//!
+//! The process dies with the supervisor, at any moment. What it may leave
+//! behind is in the journal before it starts: [`announce`].
+
+mod cap;
+mod follow;
+mod taken;
+
+use sandbag_kernel::Result;
+use serde::{Deserialize, Serialize};
+
+use crate::journal::Journal;
+use crate::node_group::NodeGroup;
+
+pub use follow::{Follower, run};
+
+/// What is done to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Throttling {
+    /// Its group may use the sum of its speeds per period.
+    Cap {
+        /// Period, us.
+        period_us: u64,
+    },
+}
+
+impl Throttling {
+    /// Length of its period, ns; 0 where it has none.
+    #[must_use]
+    pub fn period_ns(self) -> u64 {
+        match self {
+            Self::Cap { period_us } => period_us * 1000,
+        }
+    }
+}
+
+/// Something that makes a node slower. All times are monotonic, ns.
+pub trait Throttle {
+    /// Does what is due at `now` for a level above 0, and says when something
+    /// will be due next. May be called earlier than that.
+    ///
+    /// # Errors
+    /// The kernel refuses, and would again.
+    fn act(&mut self, now: u64, level: f64) -> Result<u64>;
+
+    /// What was taken from the node until `at`, ns per CPU. `at` is not
+    /// before the last call of [`Throttle::act`].
+    fn taken_ns(&mut self, at: u64) -> u64;
+
+    /// The node runs as if nothing had ever been done to it. May be called
+    /// again.
+    ///
+    /// # Errors
+    /// The kernel refuses. What can be released is released all the same.
+    fn release(&mut self) -> Result<()>;
+}
+
+/// The throttle of a node.
+///
+/// # Errors
+/// The kernel lacks something for it.
+pub fn make(throttling: Throttling, node: &NodeGroup) -> Result<Box<dyn Throttle>> {
+    Ok(match throttling {
+        Throttling::Cap { period_us } => Box::new(cap::Cap::new(node, period_us)),
+    })
+}
+
+/// Notes in the journal what the worker may leave behind when it is killed.
+/// To be called before it starts.
+///
+/// # Errors
+/// The journal cannot be written.
+pub fn announce(
+    _journal: &mut Journal,
+    throttling: Throttling,
+    _node: &NodeGroup,
+) -> crate::Result<()> {
+    match throttling {
+        // The limit goes with the group.
+        Throttling::Cap { .. } => Ok(()),
+    }
+}

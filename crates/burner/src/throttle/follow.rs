@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The process that throttles: follows the orders on the board and notes what
+//! was taken.
+//!
+//! It wakes for what the throttle has to do, for each order's time, for each
+//! boundary, and when an order is published; a pause it sees within
+//! [`PAUSE_POLL_NS`]. In a pause the node is released, and `idle` on its slot
+//! says so: only then may the supervisor stop the node's programs, or they
+//! would be continued by the release.
+
+use std::sync::atomic::Ordering;
+
+use sandbag_kernel::Error;
+use sandbag_kernel::clock::monotonic;
+
+use super::Throttle;
+use crate::board::BOUNDARY_NS;
+use crate::burn::worker::Worker;
+use crate::pacing::Plan;
+
+/// How late a pause is seen, ns.
+const PAUSE_POLL_NS: u64 = 20_000_000;
+
+/// A throttle that follows orders. When it is dropped the node is released.
+pub struct Follower<'w, 'b> {
+    worker: &'w mut Worker<'b>,
+    throttle: Box<dyn Throttle>,
+    plan: Plan,
+    planned: u64,
+    released: bool,
+}
+
+impl<'w, 'b> Follower<'w, 'b> {
+    /// Begins with level 0.
+    pub fn new(worker: &'w mut Worker<'b>, throttle: Box<dyn Throttle>) -> Self {
+        worker.slot.listens.store(1, Ordering::SeqCst);
+        Self {
+            worker,
+            throttle,
+            plan: Plan::default(),
+            planned: monotonic(),
+            released: true,
+        }
+    }
+
+    /// Does what is due and returns when to be called next at the latest.
+    ///
+    /// # Errors
+    /// What [`Throttle::act`] says.
+    pub fn step(&mut self) -> Result<u64, Error> {
+        let now = monotonic();
+        let throttle = &mut self.throttle;
+        self.worker.note_taken(now, |at| throttle.taken_ns(at));
+        let slot = self.worker.slot;
+        if self.worker.board.paused() {
+            self.release()?;
+            self.planned = now;
+            slot.idle.store(1, Ordering::Release);
+            return Ok(now + PAUSE_POLL_NS);
+        }
+        slot.idle.store(0, Ordering::Release);
+        // Up to now and not to the nanosecond before: an order that begins
+        // now counts.
+        self.plan.due(slot, self.planned, now + 1);
+        self.planned = now + 1;
+        let level = self.plan.level();
+        let next = if level > 0.0 {
+            self.released = false;
+            let next = self.throttle.act(now, level)?;
+            let spent = monotonic() - now;
+            slot.active_ns.fetch_add(spent, Ordering::Relaxed);
+            next
+        } else {
+            self.release()?;
+            u64::MAX
+        };
+        let boundary = (now / BOUNDARY_NS + 1) * BOUNDARY_NS;
+        let order = slot.order(self.plan.next()).map(|order| order.from_ns);
+        Ok(next
+            .min(boundary)
+            .min(order.unwrap_or(u64::MAX))
+            .min(now + PAUSE_POLL_NS))
+    }
+
+    fn release(&mut self) -> Result<(), Error> {
+        if !std::mem::replace(&mut self.released, true) {
+            self.throttle.release()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Follower<'_, '_> {
+    fn drop(&mut self) {
+        // Whoever reads the journal does it again.
+        let _ = self.throttle.release();
+    }
+}
+
+/// Serves orders for ever; returns only with an error, the node released.
+///
+/// # Errors
+/// As [`Follower::step`].
+pub fn run(worker: &mut Worker<'_>, throttle: Box<dyn Throttle>) -> Result<(), Error> {
+    let slot = worker.slot;
+    let mut follower = Follower::new(worker, throttle);
+    loop {
+        let seen = slot.published();
+        let wake = follower.step()?;
+        if wake > monotonic() {
+            slot.wait_for_order(seen, Some(wake));
+        }
+    }
+}
