@@ -33,6 +33,7 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 use sandbag_kernel::Root;
 use serde::{Deserialize, Serialize};
 
+use crate::holders::Holders;
 use crate::mounts::{Mount, cgroup_mounts, v2_mount};
 
 /// What was mounted before the switch; exists exactly while it is not undone.
@@ -43,6 +44,8 @@ const MOVED: [&str; 3] = ["cpu", "cpuset", "cpuacct"];
 const ENABLED: [&str; 2] = ["cpu", "cpuset"];
 /// How long the kernel may take to hand the controllers over.
 const HAND_OVER: Duration = Duration::from_secs(10);
+/// How long somebody may just be reading a file of a hierarchy.
+const BUSY: Duration = Duration::from_secs(2);
 /// How long the way back may take; sandbag's own guardian needs up to 2 s to
 /// take down a run that was killed.
 const WAY_BACK: Duration = Duration::from_secs(60);
@@ -67,7 +70,7 @@ impl Saved {
             .collect();
         ensure!(
             !moved.is_empty(),
-            "cpu is not mounted as cgroup v1: this machine is on v2 already, leave out --v2"
+            "cpu is not mounted as cgroup v1: this machine is on v2 already"
         );
         for m in &moved {
             let (_, data) = split_options(&m.options);
@@ -167,9 +170,12 @@ impl OnV2 {
     pub fn switch(program: &Path) -> Result<Self> {
         ensure!(
             std::env::var_os("SANDBAG_DISPOSABLE").is_some_and(|v| v == "1"),
-            "--v2 moves the machine's cgroup controllers: set SANDBAG_DISPOSABLE=1 if it may be spoilt"
+            "measuring v2 moves the machine's cgroup controllers: set SANDBAG_DISPOSABLE=1 if it may be spoilt"
         );
-        ensure!(nix::unistd::geteuid().is_root(), "--v2 needs root");
+        ensure!(
+            nix::unistd::geteuid().is_root(),
+            "moving cgroup controllers needs root"
+        );
         let root = Root::default();
         let saved = Saved::plan(&current_mounts(&root)?)?;
         refuse_groups(&root, &saved)?;
@@ -328,13 +334,19 @@ fn write_journal(saved: &Saved) -> Result<()> {
 /// Unmounts; somebody may just be reading a file there, which makes it busy
 /// for a moment.
 fn unmount(target: &Path) -> Result<()> {
-    let give_up = Instant::now() + HAND_OVER;
+    let give_up = Instant::now() + BUSY;
     loop {
         match umount2(target, MntFlags::empty()) {
             Ok(()) => return Ok(()),
             Err(nix::errno::Errno::EBUSY) if Instant::now() < give_up => {
                 std::thread::sleep(Duration::from_millis(50));
             }
+            Err(nix::errno::Errno::EBUSY) => bail!(
+                "unmount {}: EBUSY for {BUSY:?}: {}; v2 can be measured after a boot with \
+                 cgroup_no_v1=cpu,cpuset,cpuacct, or in a guest (`make guest`)",
+                target.display(),
+                Holders::find(&Root::default(), target)
+            ),
             Err(e) => return Err(e).with_context(|| format!("unmount {}", target.display())),
         }
     }

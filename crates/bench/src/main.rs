@@ -15,12 +15,14 @@ mod clocks;
 mod closing;
 mod compete;
 mod hierarchy;
+mod holders;
 mod interrupt;
 mod latency;
 mod machine;
 mod markdown;
 mod mounts;
 mod mpstat;
+mod on_v2;
 mod place;
 mod report;
 mod results;
@@ -56,6 +58,10 @@ struct Arguments {
 enum Verb {
     /// Remove what a killed benchmark left: groups, and moved cgroup mounts
     Clean,
+    /// Run a program while the cpu controllers are on the cgroup v2 tree (root,
+    /// SANDBAG_DISPOSABLE=1); afterwards all is as it was. Exit code 5 where
+    /// they cannot be moved
+    OnV2(on_v2::OnV2Args),
     /// Compete for the CPUs, and print the CPU time taken as JSON
     #[command(hide = true)]
     Compete(compete::CompeteArgs),
@@ -70,6 +76,12 @@ enum Verb {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match &arguments.verb {
+        Some(Verb::OnV2(args)) => {
+            return on_v2::on_v2(args).unwrap_or_else(|e| {
+                eprintln!("sandbag-bench: {e:#}");
+                ExitCode::FAILURE
+            });
+        }
         None => session::run(&arguments.session),
         Some(Verb::Clean) => clean(),
         Some(Verb::Compete(args)) => compete::compete(args),

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag-bench on-v2 -- CMD`: runs a program while the cpu controllers are
+//! on the cgroup v2 tree. What happens to the machine and how it is undone:
+//! [`crate::hierarchy`].
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+
+use crate::hierarchy::{self, OnV2};
+use crate::interrupt;
+
+/// Arguments of `on-v2`.
+#[derive(Debug, Args)]
+pub struct OnV2Args {
+    /// Only say whether the controllers can be moved, by moving them there
+    /// and back
+    #[arg(long, conflicts_with = "command")]
+    check: bool,
+    /// The program, and its arguments
+    #[arg(last = true, required_unless_present = "check", value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Exit code where the controllers cannot be moved: as that of sandbag for
+/// what is not possible on a machine.
+pub const NOT_HERE: u8 = 5;
+
+/// Runs the program; its exit code, or [`NOT_HERE`].
+pub fn on_v2(args: &OnV2Args) -> Result<ExitCode> {
+    // The interrupt is for the program; we only note it and put things back.
+    interrupt::watch()?;
+    if hierarchy::restore()? {
+        eprintln!("sandbag-bench: restored the cgroup mounts that a killed run had left moved");
+    }
+    let program = std::env::current_exe().context("find this program")?;
+    let v2 = match OnV2::switch(&program) {
+        Ok(v2) => v2,
+        Err(e) => {
+            eprintln!("sandbag-bench: the controllers cannot be moved to cgroup v2 here: {e:#}");
+            return Ok(ExitCode::from(NOT_HERE));
+        }
+    };
+    let Some((name, arguments)) = args.command.split_first() else {
+        v2.back()?;
+        println!("the controllers can be moved to cgroup v2 and back");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let status = Command::new(name)
+        .args(arguments)
+        .status()
+        .with_context(|| format!("run {}", name.display()));
+    v2.back()?;
+    Ok(ExitCode::from(code(status?)))
+}
+
+/// As a shell tells it.
+fn code(status: ExitStatus) -> u8 {
+    let code = match (status.code(), status.signal()) {
+        (Some(code), _) => code,
+        (None, signal) => 128 + signal.unwrap_or(0),
+    };
+    u8::try_from(code).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_of_a_shell() {
+        assert_eq!(code(ExitStatus::from_raw(7 << 8)), 7);
+        assert_eq!(code(ExitStatus::from_raw(9)), 137);
+    }
+}
