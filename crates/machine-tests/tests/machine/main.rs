@@ -13,6 +13,7 @@ mod kills;
 mod others;
 mod place;
 mod processes;
+mod record_command;
 mod refusals;
 mod run_record;
 mod signals;
@@ -37,6 +38,9 @@ fn main() -> ExitCode {
         faults::CASES,
         faults::SPOILING,
         faults::OFFLINE,
+        record_command::CASES,
+        record_command::OPPOSING,
+        record_command::FAMILY,
         holding::CASES,
         holding::ALONE,
         kills::CASES,

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag record -- CMD`: the load that everyone but CMD put on the CPUs.
+//!
+//! What it should be is worked out from clocks of others: the spinner's own,
+//! `getrusage` as bash tells it, and `/proc/stat`. So the bounds hold on a
+//! machine that is in use, too.
+
+use std::fs;
+use std::path::Path;
+use std::process::Child;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sandbag_machine_tests::case::{self, Case};
+use sandbag_machine_tests::ours::Role;
+use sandbag_machine_tests::spinner::Spun;
+
+use crate::cases;
+use crate::place::{Ended, Place, finish, root, text_of, two_cpus, wait_for};
+use crate::processes::{lives, lives_at_home, pid_of};
+
+pub const CASES: &[Case] = cases![root;
+    a_recording_passes_the_command_s_exit_code_on,
+    a_recorder_that_is_killed_leaves_what_it_had,
+    an_interrupt_ends_command_and_recording,
+];
+
+pub const OPPOSING: &[Case] = cases![two_cpus; the_command_s_own_load_is_left_out];
+
+pub const FAMILY: &[Case] = cases![family;
+    threads_children_and_short_lived_ones_are_the_command_s,
+];
+
+/// How far a recorded load may be off, points.
+const POINTS: f64 = 10.0;
+
+const SPINNER: &str = env!("CARGO_BIN_EXE_spinner");
+
+fn family() -> Result<(), String> {
+    root()?;
+    for program in ["bash", "taskset", "timeout", "xz"] {
+        let found = ["/usr/local/bin", "/usr/bin", "/bin"]
+            .iter()
+            .any(|dir| Path::new(dir).join(program).exists());
+        if !found {
+            return Err(format!("no {program}"));
+        }
+    }
+    Ok(())
+}
+
+/// A recording, as any reader of CSV would see it.
+struct Recording {
+    heads: Vec<String>,
+    rows: Vec<Vec<f64>>,
+    end_s: Option<f64>,
+}
+
+impl Recording {
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = text_of(path)?;
+        let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+        let heads = lines.next().context("an empty recording")?;
+        let mut this = Self {
+            heads: heads.split(',').map(str::to_owned).collect(),
+            rows: Vec::new(),
+            end_s: None,
+        };
+        for line in lines {
+            match line.strip_suffix(",end") {
+                Some(time) => this.end_s = Some(time.parse()?),
+                None => {
+                    // Nothing was counted in a row that is too short.
+                    let row: Result<Vec<f64>, _> = line
+                        .split(',')
+                        .map(|cell| match cell {
+                            "" => Ok(f64::NAN),
+                            number => number.parse(),
+                        })
+                        .collect();
+                    let row = row.with_context(|| line.to_owned())?;
+                    ensure!(row.len() == this.heads.len(), "a broken row: {line}");
+                    this.rows.push(row);
+                }
+            }
+        }
+        Ok(this)
+    }
+
+    fn column(&self, name: &str) -> anyhow::Result<usize> {
+        self.heads
+            .iter()
+            .position(|head| head == name)
+            .with_context(|| format!("no column {name} in {:?}", self.heads))
+    }
+
+    /// Mean of a column over time.
+    fn mean(&self, name: &str) -> anyhow::Result<f64> {
+        let column = self.column(name)?;
+        let end = self.end_s.context("no end")?;
+        let ends = self.rows.iter().skip(1).map(|row| row[0]).chain([end]);
+        let sum: f64 = self
+            .rows
+            .iter()
+            .zip(ends)
+            .map(|(row, until)| row[column] * (until - row[0]))
+            .sum();
+        Ok(sum / end)
+    }
+}
+
+/// A load that somebody else puts on CPU 1, in a group of its own.
+struct Other(Option<Child>);
+
+impl Other {
+    fn start(place: &Place, pct: u32) -> anyhow::Result<Self> {
+        let run = place.start(&format!("load {pct} --cpus 1 --no-out -q"))?;
+        let this = Self(Some(run));
+        place.burners(1)?;
+        // Beyond its settling.
+        std::thread::sleep(Duration::from_millis(800));
+        Ok(this)
+    }
+
+    fn end(mut self) -> anyhow::Result<Ended> {
+        let run = self.0.take().context("ended twice")?;
+        kill(pid_of(&run), Signal::SIGTERM)?;
+        finish(run)
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        if let Some(mut run) = self.0.take() {
+            let _ = kill(pid_of(&run), Signal::SIGTERM);
+            let _ = run.wait();
+        }
+    }
+}
+
+fn the_command_s_own_load_is_left_out() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let other = Other::start(&place, 40)?;
+    let command = format!("record -i 500ms -o r.csv -- {SPINNER} 4 0");
+    let ended = place.run(&command)?.expect(0)?;
+    other.end()?;
+    let spun: Spun = serde_json::from_str(ended.out.trim()).context(ended.out.clone())?;
+    let recording = Recording::read(&place.path("r.csv"))?;
+    for cpu in &spun.cpus[..2] {
+        let name = format!("cpu{}", cpu.cpu);
+        let got = recording.mean(&name)?;
+        let delivered = cpu.busy_s + cpu.idle_s;
+        let expected = 100.0 * (cpu.busy_s - cpu.spun_s) / delivered;
+        case::note(&format!("{name}: {got:.1} %, expected {expected:.1} %"));
+        ensure!(
+            (got - expected).abs() < POINTS,
+            "{name}: recorded {got} %, but busy without the command was {expected} %"
+        );
+        let steal = recording.mean(&format!("steal{}", cpu.cpu))?;
+        ensure!((0.0..100.0).contains(&steal), "steal of {steal} %");
+    }
+    ensure!(
+        spun.cpus[0].spun_pct > 2.0 * POINTS,
+        "the command got too little to tell: {:?}",
+        spun.cpus[0]
+    );
+    ensure!(
+        recording.mean("cpu1")? > 30.0,
+        "the other process's 40 % are not there"
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+/// Busy and delivered time of CPU 0 so far, seconds.
+fn first_cpu() -> anyhow::Result<(f64, f64)> {
+    let text = text_of("/proc/stat")?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("cpu0 "))
+        .context("no cpu0 in /proc/stat")?;
+    let ticks: Vec<f64> = line.split_whitespace().flat_map(str::parse).collect();
+    ensure!(ticks.len() >= 8, "/proc/stat: {line}");
+    // User, nice, system, idle, iowait, interrupts twice, steal.
+    let (delivered, idle) = (ticks[..7].iter().sum::<f64>(), ticks[3] + ticks[4]);
+    Ok(((delivered - idle) / 100.0, delivered / 100.0))
+}
+
+fn threads_children_and_short_lived_ones_are_the_command_s() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    // A program of several threads, and one child after the other that lives
+    // for some milliseconds; all on CPU 0. What they used is bash's to say.
+    fs::write(
+        place.path("family.sh"),
+        "TIMEFORMAT='%U %S'\n\
+         time {\n\
+         timeout 4 taskset -c 0 xz -T3 -1 --block-size=1MiB -c </dev/zero >/dev/null &\n\
+         timeout 4 taskset -c 0 bash -c 'while :; do bash -c \"for i in {1..2000}; do :; done\"; done' &\n\
+         wait\n\
+         }\n\
+         exit 3\n",
+    )?;
+    let before = first_cpu()?;
+    let run = place.start("record -i 500ms -c 0 -o r.csv -- bash family.sh")?;
+    let ended = finish(run)?.expect(3)?;
+    let after = first_cpu()?;
+    let used: f64 = ended
+        .err
+        .lines()
+        .find_map(|line| {
+            let (user, system) = line.trim().split_once(' ')?;
+            Some(user.parse::<f64>().ok()? + system.parse::<f64>().ok()?)
+        })
+        .with_context(|| format!("bash did not say what was used: {}", ended.err))?;
+    let (busy, delivered) = (after.0 - before.0, after.1 - before.1);
+    let expected = 100.0 * (busy - used) / delivered;
+    let got = Recording::read(&place.path("r.csv"))?.mean("cpu0")?;
+    case::note(&format!(
+        "cpu0: {got:.1} %, expected {expected:.1} %, the command {:.1} %",
+        100.0 * used / delivered
+    ));
+    ensure!(
+        used > delivered * 0.2,
+        "the command got too little to tell: {used} s"
+    );
+    ensure!(
+        (got - expected).abs() < POINTS,
+        "recorded {got} %, but busy without the command was {expected} %"
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_recording_passes_the_command_s_exit_code_on() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    for (script, code) in [
+        ("exit 0", 0),
+        ("sleep 0.3; exit 7", 7),
+        ("kill -TERM $$", 143),
+    ] {
+        place
+            .script("record -i 100ms -o r.csv", script)?
+            .expect(code)?;
+        let recording = Recording::read(&place.path("r.csv"))?;
+        ensure!(recording.end_s.is_some(), "no end after `{script}`");
+    }
+    place
+        .run("record -o none.csv -- no-such-program")?
+        .expect(127)?;
+    ensure!(!place.path("none.csv").exists(), "a recording of nothing");
+    place.as_before()?;
+    Ok(())
+}
+
+/// A recording beside a command that sleeps, a second old; and the command.
+fn recording(place: &Place) -> anyhow::Result<(Child, Pid)> {
+    let run = place.start_script(
+        "record -i 100ms -o r.csv",
+        "echo $$ > pid; exec sleep 1000 >/dev/null 2>&1",
+    )?;
+    let command = Pid::from_raw(place.written("pid")?.parse()?);
+    wait_for("ten rows", || {
+        let rows = Recording::read(&place.path("r.csv")).ok()?.rows.len();
+        (rows >= 10).then_some(())
+    })?;
+    Ok((run, command))
+}
+
+fn a_recorder_that_is_killed_leaves_what_it_had() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let (mut run, command) = recording(&place)?;
+    kill(pid_of(&run), Signal::SIGKILL)?;
+    run.wait()?;
+    let recording = Recording::read(&place.path("r.csv"))?;
+    let last = recording.rows.last().context("no rows")?;
+    ensure!(last[0] >= 0.85, "the last row is of {} s", last[0]);
+    recording.column("steal0")?;
+    // And sandbag itself can read it.
+    place.run("show r.csv")?.expect(0)?;
+    lives_at_home(command)?;
+    place.as_before()?;
+    Ok(())
+}
+
+/// As a terminal's Ctrl-C: to both of them.
+fn an_interrupt_ends_command_and_recording() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let (run, command) = recording(&place)?;
+    kill(pid_of(&run), Signal::SIGINT)?;
+    finish(run)?.expect(130)?;
+    ensure!(!lives(command), "the command goes on");
+    let recording = Recording::read(&place.path("r.csv"))?;
+    ensure!(recording.end_s.is_some(), "the recording has no end");
+    ensure!(place.ours(Role::Guardian).is_empty(), "a guardian is left");
+    place.as_before()?;
+    Ok(())
+}
