@@ -10,6 +10,7 @@ mod freezing;
 mod groups;
 mod holding;
 mod kills;
+mod on_v2;
 mod others;
 mod place;
 mod processes;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         record_command::FAMILY,
         holding::CASES,
         holding::ALONE,
+        on_v2::CASES,
         kills::CASES,
     ]
     .concat();
