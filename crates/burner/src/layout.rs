@@ -8,6 +8,8 @@
 //! everything on its CPU and not only with the wrapped command. Nobody else's
 //! task is moved.
 
+mod node;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -188,25 +190,30 @@ impl Layout {
     /// Makes the tree ready: on v2 the cpu controller must be enabled for
     /// the groups below the base.
     pub fn prepare(&self, journal: &mut Journal) -> Result<()> {
-        if self.version() == Version::V1 || self.kind == Kind::V2Systemd {
-            return Ok(());
+        match self.version() == Version::V1 || self.kind == Kind::V2Systemd {
+            true => Ok(()),
+            false => self.enable(journal, "cpu"),
         }
+    }
+
+    /// Enables a controller for the groups below the base of a v2 tree.
+    fn enable(&self, journal: &mut Journal, controller: &str) -> Result<()> {
         let path = self.base.join("cgroup.subtree_control");
         let enabled = root::read(&path)?;
-        let is_enabled = enabled.split_whitespace().any(|c| c == "cpu");
+        let is_enabled = enabled.split_whitespace().any(|c| c == controller);
         // Enabled by another run: whoever ends last undoes it. Enabled by
         // somebody else: it is not ours to undo.
-        if is_enabled && !enabled_by_another_run(journal, &path) {
+        if is_enabled && !enabled_by_another_run(journal, &path, controller) {
             return Ok(());
         }
         journal.note(Entry::Controller {
             path: path.clone(),
-            name: "cpu".into(),
+            name: controller.into(),
         })?;
         if is_enabled {
             return Ok(());
         }
-        root::write(&path, "+cpu").map_err(|error| match error.errno() {
+        root::write(&path, format!("+{controller}")).map_err(|error| match error.errno() {
             Some(libc::EBUSY) => Error::NotPossible {
                 what: format!("{} has processes of its own", self.base.display()),
                 remedy: "a v2 group cannot have both processes and groups with controllers: \
@@ -346,7 +353,7 @@ impl Layout {
 }
 
 /// Whether the journal of another run says that it enabled the controller.
-fn enabled_by_another_run(journal: &Journal, control: &Path) -> bool {
+fn enabled_by_another_run(journal: &Journal, control: &Path, controller: &str) -> bool {
     let others = journal
         .path()
         .parent()
@@ -359,7 +366,7 @@ fn enabled_by_another_run(journal: &Journal, control: &Path) -> bool {
         .filter(|path| path.extension().is_some_and(|e| e == "journal"))
         .filter_map(|path| crate::journal::entries(&path).ok())
         .flatten()
-        .any(|entry| matches!(entry, Entry::Controller { path, .. } if path == control))
+        .any(|entry| matches!(entry, Entry::Controller { path, name } if path == control && name == controller))
 }
 
 /// StartTransientUnit answers before the job is done; the scope is there when

@@ -10,6 +10,7 @@
 //! with `pace` the level is the burner's own business.
 
 mod answer;
+pub mod control;
 mod cpu;
 mod feed;
 mod headroom;
@@ -17,6 +18,7 @@ mod hold;
 mod limit;
 mod marks;
 mod meter;
+mod node;
 mod outcome;
 mod running;
 mod settle;
@@ -26,11 +28,13 @@ mod timeline;
 
 use std::collections::VecDeque;
 use std::process::Child;
+use std::rc::Rc;
 use std::time::Duration;
 
 use nix::sys::eventfd::EventFd;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sandbag_kernel::cgroup::Group;
 use sandbag_kernel::process::Process;
 use sandbag_kernel::procstat::{ProcStat, tick_ns};
 use sandbag_kernel::{CpuList, Root, clock, sched};
@@ -41,8 +45,8 @@ use crate::command::{CommandSpec, Waiting};
 use crate::error::{Error, Result};
 use crate::guardian;
 use crate::journal::{Journal, RunInfo};
-use crate::layout::{Holder, Layout, Tenant};
-use crate::method::Method;
+use crate::layout::{Layout, Tenant};
+use crate::method::{Method, Scope};
 use crate::realtime;
 use crate::registry::Registry;
 use crate::undo::undo;
@@ -51,12 +55,15 @@ use cpu::{Common, Cpu, SLOTS_PER_CPU};
 use feed::Feed;
 use limit::TimeLimit;
 use meter::Meter;
+use node::Node;
 use running::Running;
 use signals::{Repeats, Signals};
 use timeline::{Piece, RunClock};
 
+pub use control::{Control, Controlled, Level};
 pub use meter::Windows;
-pub use outcome::{CommandOutcome, Cost, CpuOutcome, End, Migrations, Outcome};
+pub use node::NodePlan;
+pub use outcome::{CommandOutcome, Cost, CpuOutcome, End, Migrations, NodeOutcome, Outcome};
 
 /// What to do.
 pub struct Plan {
@@ -78,6 +85,8 @@ pub struct Plan {
     pub command: Option<CommandSpec>,
     /// Restrict the command to these CPUs.
     pub pin: Option<CpuList>,
+    /// Make a virtual node of the CPUs: who runs in it is confined to them.
+    pub node: Option<NodePlan>,
     /// Wait until the first level is held before the command starts.
     pub settle: bool,
     /// Monotonic time at which the profile begins.
@@ -163,6 +172,7 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
         observer,
         stat,
         command: None,
+        node: None,
         ahead: VecDeque::new(),
         profile_end_ns: None,
         clock: RunClock::starting_at(0),
@@ -181,6 +191,7 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
         plan.highest_pct / 100.0,
         plan.command.as_ref(),
         &plan.pin,
+        plan.node,
         &Limits {
             settle: plan.settle && plan.method.settles(),
             start_at_ns: plan.start_at_ns,
@@ -220,6 +231,7 @@ struct Run<'a> {
     observer: &'a mut dyn Observer,
     stat: ProcStat,
     command: Option<Running>,
+    node: Option<Node>,
     /// Pieces that were published and have not ended.
     ahead: VecDeque<Piece>,
     /// Run time at which the profile ends, once it is known.
@@ -237,35 +249,41 @@ struct Run<'a> {
     load_ended_ns: Option<u64>,
 }
 
-macro_rules! common {
-    ($run:expr) => {
+impl<'a> Run<'a> {
+    /// What every burner is told; borrows nothing of the run itself.
+    fn common(&self) -> Common<'a> {
         Common {
-            board: $run.board,
-            alarm: cpu::alarm_fd($run.alarm),
-            layout: $run.layout,
-            method: $run.method,
+            board: self.board,
+            alarm: cpu::alarm_fd(self.alarm),
+            layout: self.layout,
+            method: self.method,
             run: std::process::id(),
-            parties: $run.cpus.len() as u32,
+            parties: self.cpus.len() as u32,
+            node: self.node.as_ref().map(|node| Rc::clone(&node.group)),
         }
-    };
-}
+    }
 
-impl Run<'_> {
     fn all(
         &mut self,
         steps: BoxSteps,
         highest: f64,
         command: Option<&CommandSpec>,
         pin: &Option<CpuList>,
+        node: Option<NodePlan>,
         limits: &Limits,
     ) -> Result<Outcome> {
-        let common = common!(self);
         self.layout.prepare(&mut self.journal)?;
         realtime::prepare(self.root, &mut self.journal, self.method.machine_needs())?;
+        if let Some(node) = node {
+            self.make_node(node)?;
+        }
+        let common = self.common();
         let mut feed = Feed::new(steps);
-        let waiting = command
-            .map(|spec| self.admit_command(spec, pin))
-            .transpose()?;
+        let waiting = match command {
+            Some(spec) if self.node.is_some() => Some(self.admit_into_node(spec)?),
+            Some(spec) => Some(self.admit_command(spec, pin)?),
+            None => None,
+        };
         // After the command's process was started: it would inherit this.
         if let Some(cpu) = limits.supervisor_cpu {
             sched::set_affinity(0, &CpuList::from_iter([cpu]))?;
@@ -285,8 +303,8 @@ impl Run<'_> {
         clock::sleep_until(zero_ns);
         self.limit.begin(clock::monotonic());
         self.cost.start_cpu_ns = self.cpu_ns();
-        if let Some((waiting, holder)) = waiting {
-            self.start_command(waiting, &holder)?;
+        if let Some((waiting, group)) = waiting {
+            self.start_command(waiting, &group)?;
             self.pass_on_early();
         }
         self.observer.started();
@@ -303,7 +321,7 @@ impl Run<'_> {
         &mut self,
         spec: &CommandSpec,
         pin: &Option<CpuList>,
-    ) -> Result<(Waiting, Holder)> {
+    ) -> Result<(Waiting, Group)> {
         let waiting = Waiting::start(spec)?;
         let run = std::process::id();
         let holder = self
@@ -314,16 +332,26 @@ impl Run<'_> {
         if let Some(cpus) = pin {
             sched::set_affinity(waiting.pid(), cpus)?;
         }
-        Ok((waiting, holder))
+        Ok((waiting, holder.group().clone()))
     }
 
-    fn start_command(&mut self, waiting: Waiting, holder: &Holder) -> Result<()> {
+    /// The CPUs that have processes of ours: all, or the first where one acts
+    /// for all.
+    fn workers(&mut self) -> &mut [Cpu] {
+        let count = match self.method.scope() {
+            Scope::Cpu => self.cpus.len(),
+            Scope::Node => self.cpus.len().min(1),
+        };
+        &mut self.cpus[..count]
+    }
+
+    fn start_command(&mut self, waiting: Waiting, group: &Group) -> Result<()> {
         let numbers: CpuList = self.cpus.iter().map(Cpu::number).collect();
         let observer = &mut *self.observer;
         self.command = Some(Running::start(
             waiting,
             self.root,
-            holder.group(),
+            group,
             &numbers,
             |text| observer.warning(text),
         )?);
@@ -336,7 +364,7 @@ impl Run<'_> {
     }
 
     fn outcome(&mut self, run_ns: u64, end: End) -> Outcome {
-        let common = common!(self);
+        let common = self.common();
         self.cost.cpu_ns = self.cpu_ns();
         self.cost.resident_kib = Process::current(self.root)
             .memory()
@@ -362,6 +390,7 @@ impl Run<'_> {
             end,
             cpus,
             command,
+            node: self.node_outcome(),
             cost: self.cost,
         }
     }

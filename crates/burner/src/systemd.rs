@@ -10,6 +10,8 @@
 
 use std::process::{Command, Stdio};
 
+use sandbag_kernel::CpuList;
+
 const SERVICE: [&str; 3] = [
     "org.freedesktop.systemd1",
     "/org/freedesktop/systemd1",
@@ -47,6 +49,21 @@ pub fn start_slice(name: &str, weight: u64) -> Result<(), String> {
         "ssa(sv)a(sa(sv))",
         &strings(&[name, "fail", "1", "CPUWeight", "t", &weight, "0"]),
     )
+}
+
+/// Starts a transient slice that confines what is in it to some CPUs.
+pub fn start_node_slice(name: &str, cpus: &CpuList) -> Result<(), String> {
+    let last = cpus.iter().next_back().unwrap_or(0) as usize;
+    let mut mask = vec![0u8; last / 8 + 1];
+    for cpu in cpus.iter() {
+        mask[cpu as usize / 8] |= 1 << (cpu % 8);
+    }
+    let mut arguments = strings(&[name, "fail", "2", "CPUAccounting", "b", "true"]);
+    arguments.extend(strings(&["AllowedCPUs", "ay"]));
+    arguments.push(mask.len().to_string());
+    arguments.extend(mask.iter().map(ToString::to_string));
+    arguments.push("0".to_owned());
+    call("StartTransientUnit", "ssa(sv)a(sa(sv))", &arguments)
 }
 
 /// Starts a transient scope in a slice with one process in it.

@@ -6,10 +6,12 @@
 //! What the two versions call differently is one value here: a [`Weight`] in
 //! units of the default, a [`Cap`] in microseconds.
 
+mod cpuset;
 mod freezer;
 mod group;
 mod mounts;
 
+pub use cpuset::{CpusetTree, confine, find_cpuset};
 pub use freezer::{FreezeTree, Freezer, find_freezer};
 pub use group::{Cap, Group, Weight, remove_dir};
 pub use mounts::{Hierarchies, find};

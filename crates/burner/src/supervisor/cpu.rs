@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::process::Child;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use sandbag_kernel::cgroup::{Cap, Weight};
@@ -18,7 +19,8 @@ use crate::child::{self, BURNER_VERB};
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::layout::{Holder, Layout, Tenant};
-use crate::method::Method;
+use crate::method::{Method, Scope};
+use crate::node_group::NodeGroup;
 use crate::realtime;
 
 /// Burners that one CPU has at most: beyond this, more weight than the tree
@@ -45,6 +47,8 @@ pub struct Common<'a> {
     pub method: &'a dyn Method,
     /// Names our groups.
     pub run: u32,
+    /// The virtual node's group, if the run is one.
+    pub node: Option<Rc<NodeGroup>>,
     /// Burners that wait for each other, where the method has them do so.
     pub parties: u32,
 }
@@ -75,6 +79,8 @@ impl Burner {
 #[derive(Debug)]
 pub struct Cpu {
     number: u32,
+    /// Has no process of its own, whatever the level.
+    none: bool,
     burners: Vec<Burner>,
     /// First slot of this CPU on the board, and how many were used.
     slots: (usize, usize),
@@ -112,6 +118,8 @@ impl Cpu {
     pub fn new(number: u32, first_slot: usize, method: &dyn Method) -> Self {
         Self {
             number,
+            // One acts for the whole node: that of its first CPU.
+            none: method.scope() == Scope::Node && first_slot > 0,
             burners: Vec::new(),
             slots: (first_slot, 0),
             competition: match method.wants_headroom() {
@@ -151,7 +159,7 @@ impl Cpu {
     }
 
     fn wanted_burners(&self, common: &Common<'_>) -> usize {
-        if self.level <= 0.0 {
+        if self.level <= 0.0 || self.none {
             return 0;
         }
         if !common.method.wants_headroom() {
@@ -200,7 +208,7 @@ impl Cpu {
             slot,
             cpu: self.number,
             parties: common.parties,
-            node: None,
+            node: common.node.as_deref().cloned(),
             duty: common.method.duty(),
             attributes: common.method.attributes(),
         };
@@ -483,7 +491,9 @@ impl Cpu {
             // A boundary that was not noted: the burner sleeps without orders
             // or waited for the CPU since, and its clock stands; ask it.
             let end = slot.boundary(to).map(|b| b.cpu_ns).or_else(|| {
-                let live = burner.until.is_none().then(|| burner.child.id());
+                // What throttles takes no CPU time, and notes every boundary.
+                let asks = burner.until.is_none() && common.method.scope() == Scope::Cpu;
+                let live = asks.then(|| burner.child.id());
                 live.and_then(|pid| clock::process_cpu_of(pid).ok())
             });
             let stolen = |number| slot.boundary(number).map(|b| b.stolen_ns);

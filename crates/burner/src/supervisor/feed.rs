@@ -50,6 +50,13 @@ impl Feed {
         Ok(Some(piece))
     }
 
+    /// What is left of the profile is not wanted, nor is an end.
+    pub fn hold_open(&mut self) {
+        self.begun = true;
+        self.next = None;
+        self.end_ns = None;
+    }
+
     fn read(&mut self) -> Result<Option<Piece>> {
         let Some(step) = self.steps.next_step()? else {
             return Ok(None);
@@ -110,5 +117,13 @@ mod tests {
         assert!(feed.next().unwrap().is_some());
         assert_eq!(feed.end_ns(), Some(5_000));
         assert!(feed.next().unwrap().is_none());
+    }
+
+    #[test]
+    fn one_that_is_held_open_has_no_end() {
+        let mut feed = Feed::new(sandbag_profile::constant(&[0], 30.0, 5_000));
+        feed.hold_open();
+        assert!(feed.next().unwrap().is_none());
+        assert_eq!((feed.peek_start(), feed.end_ns()), (None, None));
     }
 }

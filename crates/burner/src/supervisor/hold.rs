@@ -13,6 +13,7 @@ use super::Run;
 use super::cpu::Common;
 use super::feed::Feed;
 use super::meter::WINDOW_NS;
+use super::node::Node;
 use super::outcome::End;
 use super::timeline::Piece;
 use crate::board::Order;
@@ -68,7 +69,8 @@ impl Run<'_> {
             ];
             let wake = wakes.into_iter().flatten().min();
             self.wait_until(wake.unwrap_or(now + 10 * WINDOW_NS));
-            if let Some(end) = self.answer(common)? {
+            let end = self.answer(common)?.or_else(|| self.serve(feed));
+            if let Some(end) = end {
                 return Ok((self.clock.run_ns(clock::monotonic()), end));
             }
         }
@@ -159,10 +161,12 @@ impl Run<'_> {
     /// Sleeps until a monotonic time, a signal or a burner's call.
     pub(super) fn wait_until(&mut self, until_ns: u64) {
         let left = Duration::from_nanos(until_ns.saturating_sub(clock::monotonic()));
-        let mut fds = [
+        let mut fds = vec![
             PollFd::new(self.signals.fd().as_fd(), PollFlags::POLLIN),
             PollFd::new(self.alarm.as_fd(), PollFlags::POLLIN),
         ];
+        let node = self.node.as_ref().and_then(Node::fd);
+        fds.extend(node.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         // An error here is a wake-up: every caller looks at everything.
         let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(left)), None);
         self.cost.wakeups += 1;

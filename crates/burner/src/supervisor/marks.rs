@@ -8,6 +8,7 @@ use super::meter::Mark;
 use super::{Run, suspended_ns};
 use crate::board::BOUNDARY_NS;
 use crate::error::Result;
+use crate::method::Scope;
 
 impl Run<'_> {
     /// Notes the kernel's counters.
@@ -33,10 +34,15 @@ impl Run<'_> {
 
     pub(super) fn assemble(&mut self, common: &Common<'_>, keep: usize) {
         let (cpus, clock) = (&mut self.cpus, &self.clock);
+        let own = self.method.scope() == Scope::Cpu;
         let number = |run_ns: u64| clock.monotonic_ns(run_ns) / BOUNDARY_NS;
         self.meter.finish(
             keep,
-            |cpu, from, to| cpus[cpu].taken(common, number(from), number(to)),
+            |cpu, from, to| {
+                // What acts on a whole node takes the same of each CPU.
+                let who = if own { cpu } else { 0 };
+                cpus[who].taken(common, number(from), number(to))
+            },
             self.observer,
         );
     }

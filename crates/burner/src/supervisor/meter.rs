@@ -55,6 +55,7 @@ pub struct Meter {
     marks: VecDeque<Mark>,
     paused: Vec<u64>,
     steal: Vec<StealEstimate>,
+    latest: Vec<Option<Window>>,
 }
 
 impl Meter {
@@ -63,6 +64,7 @@ impl Meter {
     pub fn new(cpus: Vec<u32>, tick_ns: u64) -> Self {
         Self {
             steal: vec![StealEstimate::default(); cpus.len()],
+            latest: vec![None; cpus.len()],
             cpus,
             tick_ns,
             asked: Asked::default(),
@@ -74,6 +76,17 @@ impl Meter {
     /// Announces what is asked next.
     pub fn ask(&mut self, piece: Piece) {
         self.asked.push(piece);
+    }
+
+    /// What was announced beyond this run time is not asked any more.
+    pub fn cut(&mut self, run_ns: u64) {
+        self.asked.cut(run_ns);
+    }
+
+    /// The last whole window of a CPU (by index), once there is one.
+    #[must_use]
+    pub fn latest(&self, cpu: usize) -> Option<&Window> {
+        self.latest.get(cpu)?.as_ref()
     }
 
     /// The window that contains this run time was interrupted by a pause: it
@@ -158,7 +171,7 @@ impl Meter {
             });
         }
         let command = |mark: &Mark| mark.command_ns.as_ref()?.get(cpu).copied();
-        out.whole(&Window {
+        let whole = Window {
             cpu: self.cpus[cpu],
             start_ns: from.run_ns,
             length_ns,
@@ -170,7 +183,9 @@ impl Meter {
                 .zip(command(from))
                 .map(|(now, before)| now.saturating_sub(before)),
             hole,
-        });
+        };
+        out.whole(&whole);
+        self.latest[cpu] = Some(whole);
     }
 }
 
@@ -240,6 +255,7 @@ mod tests {
         assert_eq!(window.burner_ns, WINDOW_NS / 2);
         assert!((window.asked_pct - 50.0).abs() < 1e-9);
         assert_eq!(kept.0.iter().map(|w| w.steal_ns).sum::<u64>(), 100_000_000);
+        assert_eq!(meter.latest(0), Some(window));
     }
 
     #[test]

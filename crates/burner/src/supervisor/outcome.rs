@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is known when a run is over, apart from its windows.
 
+use sandbag_kernel::root;
+
 use crate::command::Ended;
+use crate::node_group::NodeGroup;
 
 /// Why the run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +58,47 @@ pub enum Migrations {
     FirstThread(u64),
 }
 
+/// What a virtual node's group used, by the kernel's books.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct NodeOutcome {
+    /// Programs that entered it, CMD included.
+    pub entered: usize,
+    /// CPU time, ns.
+    pub used_ns: Option<u64>,
+    /// Times and time that a cap stopped it (`cpu.stat`), ns.
+    pub throttled: Option<(u64, u64)>,
+    /// Time in which some task of it waited for a CPU (`cpu.pressure`), ns.
+    pub waited_ns: Option<u64>,
+}
+
+/// Reads the books of a node's group; what a kernel does not keep is `None`.
+pub(super) fn of_node(group: &NodeGroup, entered: usize) -> NodeOutcome {
+    let stat = root::read(&group.cpu.join("cpu.stat")).unwrap_or_default();
+    let field = |name: &str| -> Option<u64> {
+        let line = stat.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().parse().ok()
+    };
+    let v1_usage = || -> Option<u64> {
+        let text = root::read(&group.accounting.join("cpuacct.usage")).ok()?;
+        text.trim().parse().ok()
+    };
+    let throttled_ns = || {
+        let us = field("throttled_usec ").map(|us| us * 1000);
+        us.or_else(|| field("throttled_time "))
+    };
+    let pressure = root::read(&group.cpu.join("cpu.pressure")).unwrap_or_default();
+    let total = pressure.lines().next().and_then(|some| {
+        let (_, total) = some.split_once("total=")?;
+        total.trim().parse::<u64>().ok()
+    });
+    NodeOutcome {
+        entered,
+        used_ns: field("usage_usec ").map(|us| us * 1000).or_else(v1_usage),
+        throttled: field("nr_throttled ").zip(throttled_ns()),
+        waited_ns: total.map(|us| us * 1000),
+    }
+}
+
 /// What we cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
@@ -88,6 +132,8 @@ pub struct Outcome {
     pub cpus: Vec<CpuOutcome>,
     /// The command, if it was started and ended.
     pub command: Option<CommandOutcome>,
+    /// What was used in the virtual node, if it was one.
+    pub node: Option<NodeOutcome>,
     /// Our cost.
     pub cost: Cost,
 }

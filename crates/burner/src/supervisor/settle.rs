@@ -54,8 +54,9 @@ impl Run<'_> {
             }
             let now = clock::monotonic();
             if self.cpus.iter().all(|cpu| cpu.noted(common, number + 1)) {
-                let close = self.cpus.iter_mut().zip(first_pct).all(|(cpu, pct)| {
-                    let level = self.method.serves(pct / 100.0);
+                let method = self.method;
+                let close = self.workers().iter_mut().zip(first_pct).all(|(cpu, pct)| {
+                    let level = method.serves(pct / 100.0);
                     let taken = cpu.taken(common, number, number + 1).ns;
                     (taken as f64 / BOUNDARY_NS as f64 - level).abs() * 100.0 <= SETTLED_POINTS
                 });

@@ -76,6 +76,14 @@ impl Asked {
         self.pieces.push_back(piece);
     }
 
+    /// From this run time on nothing of what was announced is asked.
+    pub fn cut(&mut self, run_ns: u64) {
+        self.pieces.retain(|piece| piece.start_ns < run_ns);
+        if let Some(last) = self.pieces.back_mut() {
+            last.end_ns = last.end_ns.min(run_ns);
+        }
+    }
+
     /// Forgets pieces that ended before a run time.
     pub fn forget_before(&mut self, run_ns: u64) {
         while self.pieces.front().is_some_and(|p| p.end_ns <= run_ns) {
@@ -135,6 +143,26 @@ mod tests {
         assert!((asked.mean_pct(0, 90, 110) - 30.0).abs() < 1e-12);
         asked.forget_before(30);
         assert!((asked.mean_pct(0, 30, 40) - 60.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_changed_is_asked_until_then_only() {
+        let mut asked = Asked::default();
+        for (start_ns, end_ns, pct) in [(0, 30, 10.0), (30, 100, 60.0), (100, 200, 5.0)] {
+            asked.push(Piece {
+                start_ns,
+                end_ns,
+                asked_pct: vec![pct],
+            });
+        }
+        asked.cut(50);
+        asked.push(Piece {
+            start_ns: 50,
+            end_ns: u64::MAX,
+            asked_pct: vec![20.0],
+        });
+        assert!((asked.mean_pct(0, 40, 60) - 40.0).abs() < 1e-12);
+        assert!((asked.mean_pct(0, 100, 200) - 20.0).abs() < 1e-12);
     }
 
     proptest! {

@@ -140,6 +140,7 @@ pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> 
                 kill: options.kill,
             }),
             pin: options.pin.as_ref().map(|cpus: &Cpus| cpus.on(&topology)),
+            node: None,
             settle: !options.no_settle,
             start_at_ns,
             timeout_ns: options.timeout.map(nanos),

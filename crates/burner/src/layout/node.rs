@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The group of a virtual node: confined to its CPUs, frozen and capped as a
+//! whole, with nobody in it at first.
+//!
+//! v1: a directory in each of the hierarchies cpu, cpuacct, cpuset and
+//! freezer, one level below where we are ourselves. v2: one directory beside
+//! those of the burners. systemd: a slice of its own, with the CPUs as a
+//! property, and a scope in it for everyone who enters; an empty scope would
+//! vanish at once.
+
+use std::path::PathBuf;
+
+use sandbag_kernel::cgroup::{self, Version, find_cpuset, find_freezer};
+use sandbag_kernel::{CpuList, Root, root};
+
+use super::{Kind, Layout, PREFIX, wait_for_group};
+use crate::error::{Error, Result};
+use crate::journal::{Entry, Journal};
+use crate::node_group::NodeGroup;
+use crate::systemd;
+
+impl Layout {
+    /// Makes the group of a node of these CPUs.
+    ///
+    /// # Errors
+    /// [`Error::NotPossible`] where the tree does not allow it.
+    pub fn make_node(
+        &self,
+        root: &Root,
+        journal: &mut Journal,
+        run: u32,
+        cpus: &CpuList,
+    ) -> Result<NodeGroup> {
+        match self.kind {
+            Kind::V1 => self.make_v1_node(root, journal, run, cpus),
+            Kind::V2 | Kind::Delegated => self.make_v2_node(journal, run, cpus),
+            Kind::V2Systemd => self.make_systemd_node(journal, run, cpus),
+        }
+    }
+
+    fn make_v1_node(
+        &self,
+        root: &Root,
+        journal: &mut Journal,
+        run: u32,
+        cpus: &CpuList,
+    ) -> Result<NodeGroup> {
+        let name = node_name(run);
+        let h = &self.hierarchies;
+        let accounting = h
+            .cpuacct
+            .as_ref()
+            .filter(|mount| **mount != h.cpu)
+            .map(|mount| mount.join(&h.own_cpuacct));
+        let cpuset = find_cpuset(root).ok().map(|tree| tree.own_dir());
+        let freezer = find_freezer(root).ok();
+        // The tree of v2 has no freezer for the group of a v1 hierarchy.
+        let freezer = freezer
+            .filter(|tree| tree.version == Version::V1)
+            .map(|tree| tree.own_dir());
+        let cpu = h.own_dir();
+        let node = NodeGroup {
+            accounting: accounting.as_ref().unwrap_or(&cpu).join(&name),
+            cpuset: cpuset.as_ref().map(|dir| dir.join(&name)),
+            freezer: freezer.as_ref().map(|dir| dir.join(&name)),
+            cpu: cpu.join(&name),
+            cpus: cpus.iter().collect(),
+        };
+        let back = node
+            .dirs()
+            .into_iter()
+            .filter_map(|dir| dir.parent().map(PathBuf::from));
+        make(journal, &node, back.collect())?;
+        if let Some(dir) = &node.cpuset {
+            cgroup::confine(Version::V1, dir, cpus)?;
+        }
+        Ok(node)
+    }
+
+    fn make_v2_node(&self, journal: &mut Journal, run: u32, cpus: &CpuList) -> Result<NodeGroup> {
+        let dir = self.base.join(node_name(run));
+        let offered = root::read(&self.base.join("cgroup.controllers"))?;
+        let confined = offered.split_whitespace().any(|c| c == "cpuset");
+        if confined {
+            self.enable(journal, "cpuset")?;
+        }
+        let node = NodeGroup {
+            accounting: dir.clone(),
+            cpuset: confined.then(|| dir.clone()),
+            freezer: Some(dir.clone()),
+            cpu: dir,
+            cpus: cpus.iter().collect(),
+        };
+        make(journal, &node, vec![self.hierarchies.own_dir()])?;
+        if let Some(dir) = &node.cpuset {
+            cgroup::confine(Version::V2, dir, cpus)?;
+        }
+        Ok(node)
+    }
+
+    fn make_systemd_node(
+        &self,
+        journal: &mut Journal,
+        run: u32,
+        cpus: &CpuList,
+    ) -> Result<NodeGroup> {
+        let slice = slice_name(run);
+        journal.note(Entry::Unit {
+            name: slice.clone(),
+            keep: true,
+        })?;
+        systemd::start_node_slice(&slice, cpus).map_err(not_possible)?;
+        let dir = self.hierarchies.cpu.join(&slice);
+        Ok(NodeGroup {
+            accounting: dir.clone(),
+            cpuset: Some(dir.clone()),
+            freezer: Some(dir.clone()),
+            cpu: dir,
+            cpus: cpus.iter().collect(),
+        })
+    }
+
+    /// Takes a process into a node's group. `nth` counts those who entered.
+    ///
+    /// # Errors
+    /// The process is gone, or may not be moved.
+    pub fn enter_node(
+        &self,
+        journal: &mut Journal,
+        run: u32,
+        node: &NodeGroup,
+        pid: u32,
+        nth: usize,
+    ) -> Result<()> {
+        if self.kind != Kind::V2Systemd {
+            for dir in node.dirs() {
+                root::write(&dir.join("cgroup.procs"), pid)?;
+            }
+            return Ok(());
+        }
+        let scope = format!("{PREFIX}{run}node{nth}.scope");
+        journal.note(Entry::Unit {
+            name: scope.clone(),
+            keep: true,
+        })?;
+        systemd::start_scope(&scope, &slice_name(run), pid).map_err(not_possible)?;
+        wait_for_group(&self.hierarchies.cpu, pid, &scope).map_err(not_possible)?;
+        Ok(())
+    }
+}
+
+fn node_name(run: u32) -> String {
+    format!("{PREFIX}-{run}-node")
+}
+
+/// Without a dash: see the burners' slices.
+fn slice_name(run: u32) -> String {
+    format!("{PREFIX}{run}node.slice")
+}
+
+fn not_possible(what: String) -> Error {
+    Error::NotPossible {
+        what,
+        remedy: "see the journal of PID 1 (journalctl -u init.scope), or give a delegated \
+                 group with --cgroup"
+            .into(),
+    }
+}
+
+/// Makes the directories; what is in them at the end goes to `back`, where we
+/// are ourselves.
+fn make(journal: &mut Journal, node: &NodeGroup, back: Vec<PathBuf>) -> Result<()> {
+    let dirs: Vec<PathBuf> = node.dirs().into_iter().map(PathBuf::from).collect();
+    journal.note(Entry::Group {
+        dirs: dirs.clone(),
+        back: Some(back),
+    })?;
+    for dir in &dirs {
+        std::fs::create_dir(dir).map_err(|cause| {
+            Error::from(sandbag_kernel::Error::Make {
+                path: dir.clone(),
+                cause,
+            })
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The part of a run that is a virtual node: a group that programs enter and
+//! leave while the run goes on.
+
+use std::rc::Rc;
+
+use sandbag_kernel::cgroup::Group;
+use sandbag_kernel::{CpuList, sched};
+
+use super::control::{Changing, Control};
+use super::feed::Feed;
+use super::outcome::{End, NodeOutcome};
+use super::{Run, outcome};
+use crate::command::{CommandSpec, Waiting};
+use crate::error::Result;
+use crate::method::Scope;
+use crate::node_group::NodeGroup;
+use crate::throttle;
+
+/// A node to be.
+pub struct NodePlan {
+    /// Who changes it while it runs, if anybody.
+    pub control: Option<Box<dyn Control>>,
+}
+
+/// A node that is.
+pub(super) struct Node {
+    pub(super) group: Rc<NodeGroup>,
+    control: Option<Box<dyn Control>>,
+    /// Programs that were taken in from outside.
+    entered: usize,
+    /// Told to end.
+    stopping: bool,
+}
+
+impl Run<'_> {
+    /// Makes the node's group, and notes what its method may leave behind.
+    pub(super) fn make_node(&mut self, plan: NodePlan) -> Result<()> {
+        let cpus: CpuList = self.cpus.iter().map(super::Cpu::number).collect();
+        let run = std::process::id();
+        let group = self
+            .layout
+            .make_node(self.root, &mut self.journal, run, &cpus)?;
+        if let (Scope::Node, crate::burn::Duty::Throttle(throttling)) =
+            (self.method.scope(), self.method.duty())
+        {
+            throttle::announce(&mut self.journal, throttling, &group)?;
+        }
+        if group.cpuset.is_none() {
+            self.observer.warning(
+                "there is no cpuset here: a program that sets its own affinity can leave the \
+                 node's CPUs"
+                    .to_owned(),
+            );
+        }
+        self.node = Some(Node {
+            group: Rc::new(group),
+            control: plan.control,
+            entered: 0,
+            stopping: false,
+        });
+        Ok(())
+    }
+
+    /// The command's process, in the node's group.
+    pub(super) fn admit_into_node(&mut self, spec: &CommandSpec) -> Result<(Waiting, Group)> {
+        let waiting = Waiting::start(spec)?;
+        self.enter_node(waiting.pid())?;
+        let group = self.node.as_ref().map(|node| node.group.clone());
+        let version = self.layout.version();
+        let group = group.map_or_else(
+            || Group::at(version, Default::default(), None),
+            |node| Group::at(version, node.cpu.clone(), Some(node.accounting.clone())),
+        );
+        Ok((waiting, group))
+    }
+
+    /// Takes a process into the node, where there is one.
+    pub(super) fn enter_node(&mut self, pid: u32) -> Result<()> {
+        let Some(node) = &mut self.node else {
+            return Ok(());
+        };
+        let (run, nth) = (std::process::id(), node.entered);
+        node.entered += 1;
+        self.layout
+            .enter_node(&mut self.journal, run, &node.group, pid, nth)?;
+        self.cost.writes += 1;
+        // As well as the cpuset: for programs that ask before they start
+        // threads, and where there is none.
+        let cpus: CpuList = node.group.cpus.iter().copied().collect();
+        sched::set_affinity(pid, &cpus)?;
+        Ok(())
+    }
+
+    /// Serves who wants something of the node; `Some` if the run ends.
+    pub(super) fn serve(&mut self, feed: &mut Feed) -> Option<End> {
+        let mut control = self.node.as_mut()?.control.take()?;
+        let mut changing = Changing {
+            run: self,
+            feed,
+            stop: false,
+        };
+        control.serve(&mut changing);
+        let stop = changing.stop;
+        let node = self.node.as_mut()?;
+        node.control = Some(control);
+        if !stop || node.stopping {
+            return None;
+        }
+        node.stopping = true;
+        match self.command.as_ref().filter(|c| c.ended.is_none()) {
+            // Its end is the run's.
+            Some(running) => {
+                running.tell_all(nix::sys::signal::Signal::SIGTERM);
+                None
+            }
+            None => Some(End::Stopped),
+        }
+    }
+
+    /// What the node's group used.
+    pub(super) fn node_outcome(&self) -> Option<NodeOutcome> {
+        let node = self.node.as_ref()?;
+        Some(outcome::of_node(&node.group, node.entered))
+    }
+}
+
+impl Node {
+    /// Becomes readable when somebody wants something.
+    pub(super) fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.control.as_ref().map(|control| control.fd())
+    }
+}

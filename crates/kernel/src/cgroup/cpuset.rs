@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Confining a group to CPUs, whatever affinity its tasks set themselves.
+//!
+//! Sources: Documentation/admin-guide/cgroup-v1/cpusets.rst, cgroup-v2.rst
+//! ("cpuset.cpus", "cpuset.mems").
+
+use std::path::{Path, PathBuf};
+
+use super::Version;
+use super::mounts::Mounts;
+use crate::root::{read, write};
+use crate::{CpuList, Error, Result, Root};
+
+const CPUS: &str = "cpuset.cpus";
+const MEMS: &str = "cpuset.mems";
+
+/// The hierarchy in which groups are confined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpusetTree {
+    /// Its interface.
+    pub version: Version,
+    /// Its mount point.
+    pub mount: PathBuf,
+    /// Our own group's path below `mount`, empty for the root of the mount.
+    pub own: PathBuf,
+}
+
+impl CpusetTree {
+    /// Directory of our own group in it.
+    #[must_use]
+    pub fn own_dir(&self) -> PathBuf {
+        self.mount.join(&self.own)
+    }
+}
+
+/// Finds v1's cpuset hierarchy, else the v2 tree if it offers the controller.
+///
+/// # Errors
+/// [`Error::Missing`] where there is neither, [`Error::Read`].
+pub fn find_cpuset(root: &Root) -> Result<CpusetTree> {
+    let mounts = Mounts::read(root)?;
+    if let Some(mount) = mounts.v1("cpuset") {
+        return Ok(CpusetTree {
+            version: Version::V1,
+            mount: mount.point.clone(),
+            own: mounts.own(mount, Some("cpuset")),
+        });
+    }
+    for mount in mounts.v2() {
+        let offered = read(&mount.point.join("cgroup.controllers"))?;
+        if offered.split_whitespace().any(|c| c == "cpuset") {
+            return Ok(CpusetTree {
+                version: Version::V2,
+                mount: mount.point.clone(),
+                own: mounts.own(mount, None),
+            });
+        }
+    }
+    Err(Error::Missing {
+        what: "the cgroup cpuset controller".into(),
+        remedy: "boot without cgroup_disable=cpuset, or mount its hierarchy".into(),
+    })
+}
+
+/// Confines the group at `dir` to `cpus`. On v1 a group takes no task before
+/// it has memory nodes too: those of its parent.
+///
+/// # Errors
+/// [`Error::Write`] where the parent does not have these CPUs.
+pub fn confine(version: Version, dir: &Path, cpus: &CpuList) -> Result<()> {
+    if version == Version::V1 {
+        let parent = dir.parent().unwrap_or(dir);
+        let nodes = read(&parent.join(MEMS))?;
+        write(&dir.join(MEMS), nodes.trim())?;
+    }
+    write(&dir.join(CPUS), cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn fake(mountinfo: &str, controllers: &str) -> (tempfile::TempDir, Root) {
+        let dir = tempfile::tempdir().unwrap();
+        for made in ["proc/self", "sys/fs/cgroup/cpuset/g"] {
+            fs::create_dir_all(dir.path().join(made)).unwrap();
+        }
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        write("proc/self/mountinfo", mountinfo);
+        write("proc/self/cgroup", "3:cpuset:/own\n0::/\n");
+        write("sys/fs/cgroup/cgroup.controllers", controllers);
+        write("sys/fs/cgroup/cpuset/cpuset.mems", "0-1\n");
+        write("sys/fs/cgroup/cpuset/g/cpuset.mems", "");
+        write("sys/fs/cgroup/cpuset/g/cpuset.cpus", "");
+        let root = Root::at(dir.path());
+        (dir, root)
+    }
+
+    #[test]
+    fn a_v1_group_gets_its_parents_memory_first() {
+        let (dir, root) = fake(
+            "34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup none rw,cpuset\n",
+            "",
+        );
+        let tree = find_cpuset(&root).unwrap();
+        assert_eq!(
+            (tree.version, tree.own.to_str()),
+            (Version::V1, Some("own"))
+        );
+        let group = dir.path().join("sys/fs/cgroup/cpuset/g");
+        confine(tree.version, &group, &"0,2-3".parse().unwrap()).unwrap();
+        assert_eq!(fs::read_to_string(group.join(MEMS)).unwrap(), "0-1");
+        assert_eq!(fs::read_to_string(group.join(CPUS)).unwrap(), "0,2-3");
+    }
+
+    #[test]
+    fn a_v2_tree_without_the_controller_is_none() {
+        let v2 = "25 1 0:22 / /sys/fs/cgroup rw - cgroup2 none rw\n";
+        assert!(find_cpuset(&fake(v2, "cpu memory\n").1).is_err());
+        let found = find_cpuset(&fake(v2, "cpuset cpu\n").1).unwrap();
+        assert_eq!(found.version, Version::V2);
+    }
+}
