@@ -111,7 +111,7 @@ mod tests {
         let group = dir.path().join("sys/fs/cgroup/cpuset/g");
         confine(tree.version, &group, &"0,2-3".parse().unwrap()).unwrap();
         assert_eq!(fs::read_to_string(group.join(MEMS)).unwrap(), "0-1");
-        assert_eq!(fs::read_to_string(group.join(CPUS)).unwrap(), "0,2-3");
+        assert_eq!(fs::read_to_string(group.join(CPUS)).unwrap(), "0,2,3");
     }
 
     #[test]
