@@ -9,20 +9,24 @@
 mod cap;
 mod deadline;
 mod hogs;
+mod lim;
 mod pace;
 mod quota;
 mod rt;
 mod shares;
+mod slowing;
 
 use sandbag_kernel::cgroup::{Cap, Weight};
 use sandbag_kernel::sched::Attributes;
 
 use crate::board::BOUNDARY_NS;
 use crate::burn::Duty;
+use crate::throttle::LimVariant;
 
 pub use cap::NodeCap;
 pub use deadline::Deadline;
 pub use hogs::{Hogs, Sync};
+pub use lim::Lim;
 pub use pace::Pace;
 pub use quota::Quota;
 pub use rt::Rt;
@@ -120,7 +124,9 @@ pub trait Method: std::fmt::Debug + Send {
 pub const NAMES: [&str; 6] = ["pace", "quota", "shares", "hogs", "rt", "deadline"];
 
 /// Names of all methods that can slow a virtual node, the default first.
-pub const SLOWING: [&str; 7] = ["hogs", "shares", "pace", "quota", "rt", "deadline", "cap"];
+pub const SLOWING: [&str; 8] = [
+    "hogs", "shares", "pace", "quota", "rt", "deadline", "lim", "cap",
+];
 
 /// Constants of methods that a user may choose; `None` is the method's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -133,6 +139,10 @@ pub struct Options {
     pub priority: Option<u32>,
     /// For a virtual node: all CPUs must be taken at the same time.
     pub in_phase: bool,
+    /// Which of the two published lims.
+    pub lim: Option<LimVariant>,
+    /// Time between two looks of lim, ns.
+    pub interval_ns: Option<u64>,
 }
 
 /// The method of that name with its default constants.
@@ -158,6 +168,7 @@ pub fn with_options(name: &str, options: Options) -> Result<Box<dyn Method>, Str
     if !is_hogs && (options.sync.is_some() || options.priority.is_some()) {
         return Err(format!("{name} has neither phase nor priority: hogs has"));
     }
+    slowing::refuse_what_it_has_not(name, options)?;
     Ok(match name {
         "pace" => Box::new(Pace {
             period_ns: on_grid(Pace::default().period_ns)?,
@@ -195,11 +206,7 @@ pub fn with_options(name: &str, options: Options) -> Result<Box<dyn Method>, Str
         }),
         "shares" if options.period_ns.is_some() => return Err("shares has no period".to_owned()),
         "shares" => Box::new(Shares),
-        // A period that no boundary cuts: what was taken is known at its end.
-        "cap" => Box::new(NodeCap {
-            period_us: on_grid(NodeCap::default().period_us * 1000)? / 1000,
-        }),
-        _ => return Err(format!("there is no method {name}")),
+        _ => return slowing::with_options(name, options, on_grid),
     })
 }
 

@@ -8,6 +8,7 @@
 //!
 //! | [`Throttling`] | file | what it does |
 //! |---|---|---|
+//! | [`Throttling::Lim`] | `lim` | stops and continues its processes |
 //! | [`Throttling::Cap`] | `cap` | a limit on the group's CPU time |
 //!
 //! The process dies with the supervisor, at any moment. What it may leave
@@ -15,19 +16,28 @@
 
 mod cap;
 mod follow;
+mod lim;
 mod taken;
 
 use sandbag_kernel::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::journal::Journal;
+use crate::journal::{Entry, Journal};
 use crate::node_group::NodeGroup;
 
 pub use follow::{Follower, run};
+pub use lim::LimVariant;
 
 /// What is done to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Throttling {
+    /// Its processes are stopped and continued.
+    Lim {
+        /// As whom.
+        variant: LimVariant,
+        /// Time between two looks, ns.
+        interval_ns: u64,
+    },
     /// Its group may use the sum of its speeds per period.
     Cap {
         /// Period, us.
@@ -40,6 +50,7 @@ impl Throttling {
     #[must_use]
     pub fn period_ns(self) -> u64 {
         match self {
+            Self::Lim { interval_ns, .. } => interval_ns,
             Self::Cap { period_us } => period_us * 1000,
         }
     }
@@ -58,12 +69,12 @@ pub trait Throttle {
     /// before the last call of [`Throttle::act`].
     fn taken_ns(&mut self, at: u64) -> u64;
 
-    /// The node runs as if nothing had ever been done to it. May be called
-    /// again.
+    /// From `now` on the node runs as if nothing had ever been done to it.
+    /// May be called again.
     ///
     /// # Errors
     /// The kernel refuses. What can be released is released all the same.
-    fn release(&mut self) -> Result<()>;
+    fn release(&mut self, now: u64) -> Result<()>;
 }
 
 /// The throttle of a node.
@@ -72,6 +83,10 @@ pub trait Throttle {
 /// The kernel lacks something for it.
 pub fn make(throttling: Throttling, node: &NodeGroup) -> Result<Box<dyn Throttle>> {
     Ok(match throttling {
+        Throttling::Lim {
+            variant,
+            interval_ns,
+        } => Box::new(lim::Lim::new(node, variant, interval_ns)),
         Throttling::Cap { period_us } => Box::new(cap::Cap::new(node, period_us)),
     })
 }
@@ -82,11 +97,14 @@ pub fn make(throttling: Throttling, node: &NodeGroup) -> Result<Box<dyn Throttle
 /// # Errors
 /// The journal cannot be written.
 pub fn announce(
-    _journal: &mut Journal,
+    journal: &mut Journal,
     throttling: Throttling,
-    _node: &NodeGroup,
+    node: &NodeGroup,
 ) -> crate::Result<()> {
     match throttling {
+        Throttling::Lim { .. } => journal.note(Entry::StoppedGroup {
+            dir: node.cpu.clone(),
+        }),
         // The limit goes with the group.
         Throttling::Cap { .. } => Ok(()),
     }

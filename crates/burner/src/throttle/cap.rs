@@ -125,7 +125,7 @@ impl Throttle for Cap {
         self.taken_ns
     }
 
-    fn release(&mut self) -> Result<()> {
+    fn release(&mut self, _now: u64) -> Result<()> {
         self.level = 0.0;
         match self.group.set_cap(None) {
             // Its group is gone, and the limit with it.
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(text(), "as it was");
         cap.act(2, 0.999).unwrap();
         assert_eq!(text(), "1000 100000");
-        cap.release().unwrap();
+        cap.release(9).unwrap();
         assert_eq!(text(), "max");
         // The same level again is a change now.
         cap.act(3, 0.999).unwrap();
@@ -204,7 +204,7 @@ mod tests {
         let (dir, node) = node(V2);
         let mut cap = Cap::new(&node, 100_000);
         drop(dir);
-        cap.release().unwrap();
+        cap.release(9).unwrap();
         assert!(cap.act(0, 0.5).is_err());
         assert_eq!(cap.taken_ns(5), 0);
     }

@@ -84,7 +84,7 @@ impl<'w, 'b> Follower<'w, 'b> {
 
     fn release(&mut self) -> Result<(), Error> {
         if !std::mem::replace(&mut self.released, true) {
-            self.throttle.release()?;
+            self.throttle.release(monotonic())?;
         }
         Ok(())
     }
@@ -93,7 +93,7 @@ impl<'w, 'b> Follower<'w, 'b> {
 impl Drop for Follower<'_, '_> {
     fn drop(&mut self) {
         // Whoever reads the journal does it again.
-        let _ = self.throttle.release();
+        let _ = self.throttle.release(monotonic());
     }
 }
 

@@ -17,6 +17,12 @@ impl Taken {
         self.rate = rate;
     }
 
+    /// The part that it lacks now.
+    #[cfg(test)]
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
     /// What was taken until `at`, ns.
     pub fn exact(&self, at: u64) -> f64 {
         self.ns + self.rate * at.saturating_sub(self.since) as f64

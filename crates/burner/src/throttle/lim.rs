@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! CPU-Lim: stops processes that used more than their share of the time since
+//! they began, and continues them when they are below it.
+//!
+//! Two ways of looking. As HPCC's rewrite does it one process looks at all
+//! the node's processes at every interval. As Wrekavoc does it every process
+//! is looked at once a second on its own, so that stops last whole seconds;
+//! there it was a supervisor each, here it is a time each.
+//!
+//! The processes are those of the node's group, not of groups below it. A
+//! process is signalled by a descriptor, so nobody who gets its number later
+//! is.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use nix::time::{ClockId, clock_gettime};
+use sandbag_kernel::clock::process_cpu_of;
+use sandbag_kernel::pidfd::PidFd;
+use sandbag_kernel::process::Process;
+use sandbag_kernel::procstat::tick_ns;
+use sandbag_kernel::{Result, Root, root};
+use serde::{Deserialize, Serialize};
+
+use super::Throttle;
+use super::taken::Taken;
+use crate::node_group::NodeGroup;
+
+/// The two published variants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimVariant {
+    /// HPCC's rewrite: all processes at every interval.
+    #[default]
+    CpuLim,
+    /// Wrekavoc: each process once a second.
+    Wrekavoc,
+}
+
+impl LimVariant {
+    /// Name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CpuLim => "cpu-lim",
+            Self::Wrekavoc => "wrekavoc",
+        }
+    }
+}
+
+/// How long Wrekavoc's supervisors leave a process alone, ns.
+const WHOLE_SECOND_NS: u64 = 1_000_000_000;
+/// A process that is stopped stops within this much CPU time; one that used
+/// more was continued by somebody else, ns.
+const STOPS_WITHIN_NS: u64 = 2_000_000;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Lim {
+    procs: PathBuf,
+    variant: LimVariant,
+    interval_ns: u64,
+    known: BTreeMap<u32, Known>,
+    taken: Taken,
+    /// Level and time of the next look.
+    plan: Option<(f64, u64)>,
+}
+
+/// A process of the node's.
+#[derive(Debug)]
+struct Known {
+    fd: PidFd,
+    /// Beginning on CLOCK_BOOTTIME, ns; exact to a tick.
+    began_ns: u64,
+    /// CPU time at the last look, ns.
+    cpu_ns: u64,
+    /// Not looked at before this (monotonic), ns.
+    due: u64,
+    /// By us.
+    stopped: bool,
+}
+
+impl Known {
+    /// `None` if it ended.
+    fn open(pid: u32, now: u64) -> Result<Option<Self>> {
+        let root = Root::default();
+        let ticks = match Process::new(&root, pid).stat() {
+            Ok(stat) => stat.times.start_ticks,
+            Err(error) if error.is_absent() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let fd = PidFd::of(&root, pid, ticks)?;
+        Ok(fd.map(|fd| Self {
+            fd,
+            began_ns: ticks * tick_ns(),
+            cpu_ns: 0,
+            due: now,
+            stopped: false,
+        }))
+    }
+
+    /// Whether a stop is somebody else's: a shell's, a debugger's.
+    fn stands_already(&self) -> bool {
+        let stat = Process::new(&Root::default(), self.fd.pid()).stat();
+        stat.is_ok_and(|stat| matches!(stat.state, 'T' | 't'))
+    }
+
+    fn look(&mut self, speed: f64, boot_ns: u64) -> Result<()> {
+        let Ok(cpu_ns) = process_cpu_of(self.fd.pid()) else {
+            return Ok(());
+        };
+        let age = boot_ns.saturating_sub(self.began_ns);
+        if exceeds(cpu_ns, age, speed) {
+            let goes_on = cpu_ns > self.cpu_ns + STOPS_WITHIN_NS;
+            if !self.stopped && !self.stands_already() || self.stopped && goes_on {
+                self.stopped = self.signal(libc::SIGSTOP)?;
+            }
+        } else {
+            self.go_on()?;
+        }
+        self.cpu_ns = cpu_ns;
+        Ok(())
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.stopped, false) {
+            self.signal(libc::SIGCONT)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is still there.
+    fn signal(&self, signal: i32) -> Result<bool> {
+        match self.fd.signal(signal) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_absent() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The published rule, with the time since the process began: what it slept
+/// is to its merit, and its threads count together.
+fn exceeds(cpu_ns: u64, age_ns: u64, speed: f64) -> bool {
+    cpu_ns as f64 > speed * age_ns as f64
+}
+
+/// Time since boot, the clock on which processes begin, ns.
+fn boot_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(0, |t| {
+        t.tv_sec().cast_unsigned() * 1_000_000_000 + t.tv_nsec().cast_unsigned()
+    })
+}
+
+impl Lim {
+    /// Looks at nobody yet.
+    pub fn new(node: &NodeGroup, variant: LimVariant, interval_ns: u64) -> Self {
+        Self {
+            procs: node.cpu.join("cgroup.procs"),
+            variant,
+            interval_ns,
+            known: BTreeMap::new(),
+            taken: Taken::default(),
+            plan: None,
+        }
+    }
+
+    /// Brings what is known in line with what is in the group.
+    fn take_stock(&mut self, now: u64) -> Result<()> {
+        let text = match root::read(&self.procs) {
+            Err(error) if error.is_absent() => String::new(),
+            other => other?,
+        };
+        let listed = text.lines().filter_map(|line| line.trim().parse().ok());
+        let listed: std::collections::BTreeSet<u32> = listed.filter(|pid| *pid != 0).collect();
+        let mut outcome = Ok(());
+        self.known.retain(|pid, known| {
+            // Signal 0 asks whether there is still somebody to signal.
+            let stays = listed.contains(pid) && known.signal(0).unwrap_or(true);
+            if !stays {
+                // It may have left the group instead of ending.
+                outcome = std::mem::replace(&mut outcome, Ok(())).and(known.go_on());
+            }
+            stays
+        });
+        outcome?;
+        for pid in listed {
+            if !self.known.contains_key(&pid)
+                && let Some(known) = Known::open(pid, now)?
+            {
+                self.known.insert(pid, known);
+            }
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, now: u64, speed: f64) -> Result<()> {
+        self.take_stock(now)?;
+        let boot_ns = boot_ns();
+        for known in self.known.values_mut() {
+            if self.variant == LimVariant::Wrekavoc {
+                if now < known.due {
+                    continue;
+                }
+                known.due += (now - known.due) / WHOLE_SECOND_NS * WHOLE_SECOND_NS;
+                known.due += WHOLE_SECOND_NS;
+            }
+            known.look(speed, boot_ns)?;
+        }
+        let stopped = self.known.values().filter(|known| known.stopped).count();
+        let all = self.known.len().max(1);
+        self.taken.change(now, stopped as f64 / all as f64);
+        Ok(())
+    }
+}
+
+impl Throttle for Lim {
+    fn act(&mut self, now: u64, level: f64) -> Result<u64> {
+        if let Some((planned, next)) = self.plan
+            && planned == level
+            && now < next
+        {
+            return Ok(next);
+        }
+        self.look(now, 1.0 - level)?;
+        let next = now + self.interval_ns;
+        self.plan = Some((level, next));
+        Ok(next)
+    }
+
+    /// Time that its processes were stopped, mean over those that live.
+    fn taken_ns(&mut self, at: u64) -> u64 {
+        self.taken.until(at)
+    }
+
+    fn release(&mut self, now: u64) -> Result<()> {
+        self.plan = None;
+        self.taken.change(now, 0.0);
+        let outcomes: Vec<_> = self.known.values_mut().map(Known::go_on).collect();
+        outcomes.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

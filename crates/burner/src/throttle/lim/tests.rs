@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! On processes of our own; the group is a file that lists them.
+
+use super::*;
+use sandbag_kernel::clock::{monotonic, sleep_until};
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+/// Processes that spin, killed at the end.
+struct Spinners {
+    dir: tempfile::TempDir,
+    children: Vec<Child>,
+}
+
+impl Spinners {
+    fn new(count: usize) -> Self {
+        let spin = || {
+            let mut command = Command::new("sh");
+            command.args(["-c", "while :; do :; done"]);
+            command.stdin(Stdio::null()).spawn().unwrap()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let children: Vec<Child> = std::iter::repeat_with(spin).take(count).collect();
+        let this = Self { dir, children };
+        this.list(&this.pids());
+        this
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        self.children.iter().map(Child::id).collect()
+    }
+
+    fn list(&self, pids: &[u32]) {
+        let lines: Vec<String> = pids.iter().map(u32::to_string).collect();
+        fs::write(self.dir.path().join("cgroup.procs"), lines.join("\n")).unwrap();
+    }
+
+    fn lim(&self, variant: LimVariant) -> Lim {
+        let node = NodeGroup {
+            cpu: self.dir.path().to_owned(),
+            accounting: self.dir.path().to_owned(),
+            cpuset: None,
+            freezer: None,
+            cpus: vec![0],
+        };
+        Lim::new(&node, variant, 10_000_000)
+    }
+
+    fn state(&self, n: usize) -> char {
+        let process = Process::new(&Root::default(), self.children[n].id());
+        process.stat().unwrap().state
+    }
+
+    fn wait_for(&self, n: usize, stopped: bool) {
+        for _ in 0..2_000 {
+            if (self.state(n) == 'T') == stopped {
+                return;
+            }
+            pause(1);
+        }
+        panic!("process {n} is {} for 2 s", self.state(n));
+    }
+
+    fn signal(&self, n: usize, signal: i32) {
+        // SAFETY: a signal to a child that was not waited for.
+        unsafe { libc::kill(self.children[n].id().cast_signed(), signal) };
+    }
+}
+
+impl Drop for Spinners {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn pause(ms: u64) {
+    sleep_until(monotonic() + ms * 1_000_000);
+}
+
+/// Above and below by any measure.
+const ALWAYS: f64 = 0.9999;
+const NEVER: f64 = 1e-9;
+
+/// Acts until the process has used enough to be above any share.
+fn act(lim: &mut Lim, level: f64) {
+    lim.plan = None;
+    lim.act(monotonic(), level).unwrap();
+}
+
+#[test]
+fn the_rule_is_the_published_one() {
+    assert!(exceeds(51, 100, 0.5));
+    assert!(!exceeds(50, 100, 0.5));
+    // What it slept is to its merit.
+    assert!(!exceeds(500, 1_500, 0.5));
+    // Four threads for a quarter of the time are as one for all of it.
+    assert!(exceeds(4 * 25, 100, 0.5));
+}
+
+#[test]
+fn above_its_share_it_is_stopped_and_below_it_goes_on() {
+    let spinners = Spinners::new(1);
+    let mut lim = spinners.lim(LimVariant::CpuLim);
+    pause(50);
+    act(&mut lim, ALWAYS);
+    spinners.wait_for(0, true);
+    let stopped = monotonic();
+    let before = lim.taken_ns(stopped);
+    assert_eq!(lim.taken_ns(stopped + 500) - before, 500);
+    act(&mut lim, NEVER);
+    spinners.wait_for(0, false);
+    assert_eq!(lim.taken.rate(), 0.0);
+}
+
+#[test]
+fn what_we_stopped_goes_on_when_released_and_when_it_leaves() {
+    let spinners = Spinners::new(2);
+    let mut lim = spinners.lim(LimVariant::CpuLim);
+    pause(50);
+    act(&mut lim, ALWAYS);
+    spinners.wait_for(0, true);
+    spinners.wait_for(1, true);
+    spinners.list(&spinners.pids()[..1]);
+    act(&mut lim, ALWAYS);
+    spinners.wait_for(1, false);
+    spinners.wait_for(0, true);
+    lim.release(monotonic()).unwrap();
+    spinners.wait_for(0, false);
+}
+
+#[test]
+fn what_its_user_stopped_stays_so() {
+    let spinners = Spinners::new(2);
+    let mut lim = spinners.lim(LimVariant::CpuLim);
+    pause(50);
+    spinners.signal(0, libc::SIGSTOP);
+    spinners.wait_for(0, true);
+    act(&mut lim, ALWAYS);
+    spinners.wait_for(1, true);
+    // Half of the processes are stopped by us.
+    assert!((lim.taken.rate() - 0.5).abs() < 1e-12);
+    act(&mut lim, NEVER);
+    spinners.wait_for(1, false);
+    lim.release(monotonic()).unwrap();
+    assert_eq!(spinners.state(0), 'T');
+}
+
+#[test]
+fn who_was_continued_by_somebody_is_stopped_again() {
+    let spinners = Spinners::new(1);
+    let mut lim = spinners.lim(LimVariant::CpuLim);
+    pause(50);
+    act(&mut lim, ALWAYS);
+    spinners.wait_for(0, true);
+    spinners.signal(0, libc::SIGCONT);
+    let begin = monotonic();
+    while process_cpu_of(spinners.pids()[0]).unwrap()
+        < lim.known[&spinners.pids()[0]].cpu_ns + 5_000_000
+    {
+        assert!(monotonic() < begin + 10_000_000_000);
+        pause(1);
+    }
+    act(&mut lim, ALWAYS);
+    spinners.wait_for(0, true);
+}
+
+#[test]
+fn wrekavoc_stops_for_whole_seconds() {
+    let spinners = Spinners::new(1);
+    let mut lim = spinners.lim(LimVariant::Wrekavoc);
+    pause(50);
+    let begin = monotonic();
+    act(&mut lim, ALWAYS);
+    spinners.wait_for(0, true);
+    lim.plan = None;
+    lim.act(begin + 900_000_000, NEVER).unwrap();
+    assert_eq!(spinners.state(0), 'T');
+    lim.plan = None;
+    lim.act(begin + 1_100_000_000, NEVER).unwrap();
+    spinners.wait_for(0, false);
+}
+
+#[test]
+fn who_ended_is_forgotten_and_a_group_that_is_gone_is_empty() {
+    let mut spinners = Spinners::new(1);
+    let mut lim = spinners.lim(LimVariant::CpuLim);
+    act(&mut lim, NEVER);
+    assert_eq!(lim.known.len(), 1);
+    spinners.children[0].kill().unwrap();
+    spinners.children[0].wait().unwrap();
+    act(&mut lim, ALWAYS);
+    assert!(lim.known.is_empty());
+    fs::remove_file(spinners.dir.path().join("cgroup.procs")).unwrap();
+    act(&mut lim, ALWAYS);
+}
