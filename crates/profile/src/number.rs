@@ -72,11 +72,14 @@ pub(crate) fn unquoted(bytes: &[u8]) -> &[u8] {
         .map_or(bytes, <[u8]>::trim_ascii)
 }
 
-/// A CPU number; nothing above the kernel's own limits is believed.
+/// Nothing above the kernel's own limits is believed.
+pub(crate) const MAX_CPU: u32 = 65_535;
+
+/// A CPU number.
 pub(crate) fn cpu_number(bytes: &[u8]) -> Option<u32> {
     whole(bytes)
         .and_then(|n| u32::try_from(n).ok())
-        .filter(|n| *n <= 65_535)
+        .filter(|n| *n <= MAX_CPU)
 }
 
 /// Decimal seconds without a unit, exact to the nanosecond; digits beyond

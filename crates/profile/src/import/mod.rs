@@ -7,6 +7,7 @@
 //! known only at its end, because they come and go, so such a file is read
 //! twice: once for its CPUs, once for its loads ([`Pass`]).
 
+mod cursor;
 mod json;
 pub(crate) mod krash;
 mod percent;
@@ -84,7 +85,7 @@ fn samples(format: Format, lines: Lines, pass: Pass) -> BoxSamples {
         Format::SadfJson => Box::new(sadf_json::SadfJson::new(lines, pass)),
         Format::SadfCsv => Box::new(sadf_csv::SadfCsv::new(lines, pass)),
         Format::SarText => Box::new(sar::Sar::new(lines, pass)),
-        _ => Box::new(procstat::ProcStat::new(lines)),
+        _ => Box::new(procstat::ProcStat::new(lines, pass)),
     }
 }
 

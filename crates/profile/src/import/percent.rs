@@ -4,6 +4,8 @@
 use crate::number::percent;
 use crate::{Cell, Fault};
 
+use super::cursor::Cursor;
+
 /// Three values rounded to a hundredth may add up to this much over 100.
 const ROUNDING_PCT: f64 = 0.1;
 
@@ -48,6 +50,9 @@ pub(super) fn cell(
     }))
 }
 
+/// More columns than any version of sysstat has.
+const MOST_COLUMNS: usize = 16;
+
 /// Where the columns of a table are. Indices count from the first field.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Columns {
@@ -72,6 +77,31 @@ impl Columns {
             steal: find(b"%steal"),
             count: names.len(),
         })
+    }
+
+    /// The load of a row that goes on behind its CPU, up to its line end;
+    /// `None` if it is not of the usual make, or wrong.
+    pub(super) fn quick_row(
+        &self,
+        row: &mut Cursor<'_>,
+        cpu: usize,
+        separator: impl Fn(&mut Cursor<'_>) -> Option<()>,
+    ) -> Option<Option<Cell>> {
+        let mut values = [0; MOST_COLUMNS];
+        for value in values.get_mut(cpu + 1..self.count)? {
+            separator(row)?;
+            *value = row.hundredths()?;
+        }
+        row.line_end()?;
+        let value = |at: usize| values.get(at).map(|v| f64::from(*v) / 100.0);
+        let optional = |at: Option<usize>| at.map_or(Some(0.0), value);
+        let (idle, iowait, steal) = (
+            value(self.idle)?,
+            optional(self.iowait)?,
+            optional(self.steal)?,
+        );
+        let others = || f64::from(values.iter().sum::<u32>());
+        cell(idle, iowait, steal, others).ok()
     }
 
     /// The load of a row.

@@ -12,14 +12,14 @@
 //! strays from it by several percent, and by more on a laptop that slept.
 //! guest is inside user and guest_nice inside nice; they are not added again.
 
-use std::collections::BTreeMap;
-
 use crate::error::shown;
 use crate::lines::Lines;
 use crate::number::{cpu_number, decimal_seconds, whole};
 use crate::{Cell, Error, Fault, Format, Result};
 
-use super::{About, Sample, Samples, stamp};
+use super::cursor::Cursor;
+use super::stamp::Days;
+use super::{About, Pass, Sample, Samples};
 
 /// user nice system idle iowait irq softirq steal.
 const STATES: usize = 8;
@@ -34,17 +34,30 @@ type Counters = [u64; STATES];
 
 pub(super) struct ProcStat {
     lines: Lines,
+    pass: Pass,
     /// Time line of the next snapshot, already read.
     held: Option<Stamp>,
     /// The snapshot before, and when.
-    last: BTreeMap<u32, Counters>,
-    now: BTreeMap<u32, Counters>,
+    last: Snapshot,
+    now: Snapshot,
     last_ns: Option<i64>,
     dated: bool,
     snapshots: u64,
     resets: u64,
     small_falls: u64,
     still: u64,
+}
+
+/// CPUs in ascending order.
+type Snapshot = Vec<(u32, Counters)>;
+
+/// Where a CPU is or belongs. Mostly at `guess`.
+fn find(snapshot: &Snapshot, cpu: u32, guess: usize) -> Result<usize, usize> {
+    match snapshot.get(guess) {
+        Some((there, _)) if *there == cpu => Ok(guess),
+        None if snapshot.last().is_none_or(|(last, _)| *last < cpu) => Err(snapshot.len()),
+        _ => snapshot.binary_search_by_key(&cpu, |(there, _)| *there),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,12 +67,13 @@ struct Stamp {
 }
 
 impl ProcStat {
-    pub(super) fn new(lines: Lines) -> Self {
+    pub(super) fn new(lines: Lines, pass: Pass) -> Self {
         Self {
             lines,
+            pass,
             held: None,
-            last: BTreeMap::new(),
-            now: BTreeMap::new(),
+            last: Vec::new(),
+            now: Vec::new(),
             last_ns: None,
             dated: true,
             snapshots: 0,
@@ -74,6 +88,13 @@ impl ProcStat {
         self.now.clear();
         let mut stamp = self.held.take();
         loop {
+            if stamp.is_some()
+                && let Some((cpu, counters, bytes)) = quick(self.lines.ahead(), self.pass)
+            {
+                self.lines.pass(bytes);
+                self.add(cpu, counters)?;
+                continue;
+            }
             let Some(line) = self.lines.next_line()? else {
                 return Ok(stamp.filter(|_| !self.now.is_empty()));
             };
@@ -91,9 +112,7 @@ impl ProcStat {
                             .into(),
                     }));
                 }
-                if self.now.insert(cpu, counters).is_some() {
-                    return Err(self.lines.here(Fault::Duplicate(format!("cpu{cpu}"))));
-                }
+                self.add(cpu, counters)?;
             } else if let Some(found) = time_line(line) {
                 if self.now.is_empty() {
                     stamp = Some(found);
@@ -101,6 +120,16 @@ impl ProcStat {
                     self.held = Some(found);
                     return Ok(stamp);
                 }
+            }
+        }
+    }
+
+    fn add(&mut self, cpu: u32, counters: Counters) -> Result<()> {
+        match find(&self.now, cpu, self.now.len()) {
+            Ok(_) => Err(self.lines.here(Fault::Duplicate(format!("cpu{cpu}")))),
+            Err(at) => {
+                self.now.insert(at, (cpu, counters));
+                Ok(())
             }
         }
     }
@@ -137,6 +166,27 @@ impl ProcStat {
             steal_pct: (steal / total * 100.0).clamp(0.0, 100.0),
         })
     }
+}
+
+/// The line of a CPU as every kernel since 2.6.11 writes it, and its length.
+/// Which CPU it is is enough for the first pass.
+fn quick(text: &[u8], pass: Pass) -> Option<(u32, Counters, usize)> {
+    let mut at = Cursor::new(text);
+    at.text(b"cpu")?;
+    let cpu = at.cpu()?;
+    let mut counters = [0; STATES];
+    if pass == Pass::Loads {
+        for counter in &mut counters {
+            at.byte(b' ')?;
+            *counter = at.whole()?;
+        }
+    }
+    // Guest columns may follow.
+    if at.rest().first() != Some(&b' ') {
+        return None;
+    }
+    at.rest_of_line()?;
+    Some((cpu, counters, at.passed()))
 }
 
 /// `0 30761 7988 ...`, after `cpu`.
@@ -193,7 +243,8 @@ fn time_line(line: &[u8]) -> Option<Stamp> {
         crate::Begin::Utc(t) => i64::try_from(t.as_nanosecond()).ok()?,
         crate::Begin::Local(t) => {
             let (date, time) = (t.date().to_string(), t.time().to_string());
-            stamp::civil(date.as_bytes(), time.get(..8)?.as_bytes(), b"")?
+            Days::default()
+                .civil(date.as_bytes(), time.get(..8)?.as_bytes(), b"")?
                 .ns
                 .checked_add(i64::from(t.subsec_nanosecond()))?
         }
@@ -220,17 +271,20 @@ impl Samples for ProcStat {
             self.snapshots += 1;
             self.dated &= stamp.dated;
             let begin_ns = self.last_ns.replace(stamp.ns);
-            let before = std::mem::replace(&mut self.last, std::mem::take(&mut self.now));
+            std::mem::swap(&mut self.last, &mut self.now);
             let Some(begin_ns) = begin_ns else { continue };
             sample.start_ns = Some(begin_ns);
             sample.end_ns = stamp.ns;
             sample.slack_ns = 0;
-            let after = std::mem::take(&mut self.last);
-            for (cpu, counters) in &after {
-                let cell = before.get(cpu).and_then(|b| self.cell(b, counters));
-                sample.cells.push((*cpu, cell));
+            for i in 0..self.last.len() {
+                let (cpu, after) = self.last[i];
+                let before = match self.pass {
+                    Pass::Cpus => None,
+                    Pass::Loads => find(&self.now, cpu, i).ok().map(|at| self.now[at].1),
+                };
+                let cell = before.and_then(|before| self.cell(&before, &after));
+                sample.cells.push((cpu, cell));
             }
-            self.last = after;
             return Ok(true);
         }
     }

@@ -14,8 +14,9 @@ use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
 use crate::{Cell, Error, Fault, Format, Result};
 
+use super::cursor::Cursor;
 use super::percent::Columns;
-use super::stamp::{self, Stamp};
+use super::stamp;
 use super::{About, Pass, Sample, Samples};
 
 pub(super) const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -d FILE -- -P ALL`";
@@ -26,11 +27,7 @@ pub(super) struct SadfCsv {
     /// Set while the rows are those of CPU load.
     columns: Option<Columns>,
     headers: u64,
-    host: Vec<u8>,
-    /// The bytes of the last stamp and what they mean: most rows have the
-    /// stamp of the row before.
-    stamp_text: Vec<u8>,
-    stamp: Stamp,
+    beginning: Beginning,
     /// A row of the next sample, already read.
     held: Option<Row>,
     all_rows: u64,
@@ -38,6 +35,20 @@ pub(super) struct SadfCsv {
     duplicates: u64,
     restarts: u64,
     done: bool,
+}
+
+/// What stands before the CPU.
+#[derive(Default)]
+struct Beginning {
+    host: Vec<u8>,
+    /// Whether the last stamp was local time.
+    local: bool,
+    days: stamp::Days,
+    /// The last one and its interval, for most rows begin like the one
+    /// before; empty if it has no interval.
+    text: Vec<u8>,
+    start_ns: i64,
+    end_ns: i64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,12 +66,7 @@ impl SadfCsv {
             pass,
             columns: None,
             headers: 0,
-            host: Vec::new(),
-            stamp_text: Vec::new(),
-            stamp: Stamp {
-                ns: 0,
-                local: false,
-            },
+            beginning: Beginning::default(),
             held: None,
             all_rows: 0,
             cpu_rows: 0,
@@ -73,6 +79,10 @@ impl SadfCsv {
     /// The next row of a single CPU.
     fn next_row(&mut self) -> Result<Option<Row>> {
         loop {
+            if let Some(row) = self.quick_row() {
+                self.cpu_rows += 1;
+                return Ok(Some(row));
+            }
             let Some(line) = self.lines.next_line()? else {
                 return Ok(None);
             };
@@ -92,14 +102,7 @@ impl SadfCsv {
             if line.is_empty() || (self.columns.is_none() && self.headers > 0) {
                 continue;
             }
-            let row = parse(
-                line,
-                self.pass,
-                self.columns,
-                &mut self.host,
-                &mut self.stamp_text,
-                &mut self.stamp,
-            );
+            let row = parse(line, self.pass, self.columns, &mut self.beginning);
             match row.map_err(|fault| self.lines.here(fault))? {
                 Parsed::Row(row) => {
                     self.cpu_rows += 1;
@@ -111,6 +114,24 @@ impl SadfCsv {
             }
         }
     }
+
+    /// A row that begins like the one before and is of the usual make.
+    fn quick_row(&mut self) -> Option<Row> {
+        let columns = self.columns.filter(|_| !self.beginning.text.is_empty())?;
+        let mut at = Cursor::new(self.lines.ahead());
+        at.text(&self.beginning.text)?;
+        let cpu = at.cpu()?;
+        let cell = match self.pass {
+            Pass::Cpus => {
+                at.byte(b';')?;
+                at.rest_of_line()?;
+                None
+            }
+            Pass::Loads => columns.quick_row(&mut at, CPU, |at| at.byte(b';'))?,
+        };
+        self.lines.pass(at.passed());
+        Some(self.beginning.row(cpu, cell))
+    }
 }
 
 enum Parsed {
@@ -120,13 +141,26 @@ enum Parsed {
     Comment,
 }
 
+impl Beginning {
+    /// The last beginning, with its CPU and load.
+    fn row(&self, cpu: u32, cell: Option<Cell>) -> Row {
+        Row {
+            end_ns: self.end_ns,
+            start_ns: self.start_ns,
+            cpu,
+            cell,
+        }
+    }
+}
+
+/// Which field is the CPU; the sadf formats all have it there.
+const CPU: usize = 3;
+
 fn parse(
     line: &[u8],
     pass: Pass,
     columns: Option<Columns>,
-    host: &mut Vec<u8>,
-    stamp_text: &mut Vec<u8>,
-    stamp: &mut Stamp,
+    beginning: &mut Beginning,
 ) -> Result<Parsed, Fault> {
     let mut fields = Fields(Some(line));
     let all = fields.clone();
@@ -145,45 +179,49 @@ fn parse(
             why: "its first line is not a header `# hostname;interval;timestamp;CPU;...`".into(),
         });
     };
-    if host.is_empty() {
-        host.extend_from_slice(name);
-    } else if host != name {
+    if beginning.host.is_empty() {
+        beginning.host.extend_from_slice(name);
+    } else if beginning.host != name {
         return Err(Fault::OtherHost {
-            expected: String::from_utf8_lossy(host).into_owned(),
+            expected: String::from_utf8_lossy(&beginning.host).into_owned(),
             found: String::from_utf8_lossy(name).into_owned(),
         });
     }
-    if time != &stamp_text[..] {
-        *stamp = stamp::sadf(time).ok_or_else(|| Fault::Syntax {
-            expected: "a stamp such as `2026-11-21 01:10:53 UTC` or epoch seconds".into(),
-            found: shown(time),
-        })?;
-        stamp_text.clear();
-        stamp_text.extend_from_slice(time);
+    let stamp = beginning.days.sadf(time).ok_or_else(|| Fault::Syntax {
+        expected: "a stamp such as `2026-11-21 01:10:53 UTC` or epoch seconds".into(),
+        found: shown(time),
+    })?;
+    beginning.local = stamp.local;
+    beginning.end_ns = stamp.ns;
+    beginning.text.clear();
+    let interval_ns = whole(interval)
+        .and_then(|s| i64::try_from(s).ok())
+        .and_then(|s| s.checked_mul(NS_PER_S as i64));
+    if let Some(interval_ns) = interval_ns {
+        beginning.start_ns = stamp.ns.saturating_sub(interval_ns.max(NS_PER_S as i64));
+        let length = name.len() + interval.len() + time.len() + CPU;
+        beginning
+            .text
+            .extend_from_slice(line.get(..length).unwrap_or_default());
     }
     if fourth == b"-1" || fourth == b"all" {
         return Ok(Parsed::AllCpus);
     }
-    let interval = whole(interval)
-        .and_then(|s| i64::try_from(s).ok())
-        .and_then(|s| s.checked_mul(NS_PER_S as i64))
-        .ok_or_else(|| Fault::Syntax {
+    if interval_ns.is_none() {
+        return Err(Fault::Syntax {
             expected: "an interval in seconds".into(),
             found: shown(interval),
-        })?;
+        });
+    }
     let cpu = cpu_number(fourth).ok_or_else(|| Fault::Syntax {
         expected: "the number of a CPU".into(),
         found: shown(fourth),
     })?;
-    Ok(Parsed::Row(Row {
-        end_ns: stamp.ns,
-        start_ns: stamp.ns.saturating_sub(interval.max(NS_PER_S as i64)),
-        cpu,
-        cell: match pass {
-            Pass::Cpus => None,
-            Pass::Loads => columns.row(all)?,
-        },
-    }))
+    let cell = match pass {
+        Pass::Cpus => None,
+        Pass::Loads => columns.row(all)?,
+    };
+    Ok(Parsed::Row(beginning.row(cpu, cell)))
 }
 
 /// Fields between semicolons. They are a few bytes long, too short for a
@@ -240,8 +278,9 @@ impl Samples for SadfCsv {
 
     fn about(&self) -> About {
         About {
-            host: (!self.host.is_empty()).then(|| String::from_utf8_lossy(&self.host).into_owned()),
-            local: self.stamp.local,
+            host: (!self.beginning.host.is_empty())
+                .then(|| String::from_utf8_lossy(&self.beginning.host).into_owned()),
+            local: self.beginning.local,
             undated: false,
             warnings: duplicate_and_restart_warnings(self.duplicates, self.restarts),
         }

@@ -119,6 +119,7 @@ pub(super) struct SadfJson {
     elements: Elements,
     pass: Pass,
     text: Vec<u8>,
+    days: stamp::Days,
     local: bool,
     all_rows: u64,
     cpu_rows: u64,
@@ -132,6 +133,7 @@ impl SadfJson {
             elements: Elements::new(lines.into_parts()),
             pass,
             text: Vec::new(),
+            days: stamp::Days::default(),
             local: false,
             all_rows: 0,
             cpu_rows: 0,
@@ -152,19 +154,20 @@ impl SadfJson {
             self.elements
                 .in_element(Fault::Json(message.to_owned()), e.line() as u64)
         })?;
-        let here = |fault| self.elements.in_element(fault, 1);
         let t = s.timestamp;
         let zone = match (&t.tz, t.utc) {
             (Some(tz), _) => tz.as_bytes(),
             (None, Some(0)) => b"",
             (None, _) => b"UTC",
         };
-        let stamp = stamp::civil(t.date.as_bytes(), t.time.as_bytes(), zone).ok_or_else(|| {
-            Fault::Syntax {
+        let stamp = self
+            .days
+            .civil(t.date.as_bytes(), t.time.as_bytes(), zone)
+            .ok_or_else(|| Fault::Syntax {
                 expected: "a date and a time such as 2026-11-21, 01:10:53".into(),
                 found: format!("{}, {}", t.date, t.time),
-            }
-        })?;
+            })?;
+        let here = |fault| self.elements.in_element(fault, 1);
         self.local = stamp.local;
         let interval_ns = t.interval.max(1).saturating_mul(NS_PER_S as i64);
         sample.end_ns = stamp.ns;

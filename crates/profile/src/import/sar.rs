@@ -14,8 +14,9 @@
 use crate::error::shown;
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number};
-use crate::{Error, Fault, Format, Result};
+use crate::{Cell, Error, Fault, Format, Result};
 
+use super::cursor::Cursor;
 use super::percent::Columns;
 use super::sadf_csv::{duplicate_and_restart_warnings, slack};
 use super::stamp;
@@ -23,6 +24,17 @@ use super::{About, Pass, Sample, Samples};
 
 const NEED_P_ALL: &str = "run `LC_ALL=C sar -P ALL -f FILE`";
 const DAY_S: i64 = 86_400;
+
+/// Stamp, CPU and load.
+type Row = (i64, u32, Option<Cell>);
+
+/// How the last row began, up to its CPU: most rows begin like the one
+/// before.
+#[derive(Default)]
+struct Beginning {
+    text: Vec<u8>,
+    time_s: i64,
+}
 
 pub(super) struct Sar {
     lines: Lines,
@@ -37,8 +49,9 @@ pub(super) struct Sar {
     last_s: Option<i64>,
     /// End of the last sample or stamp of a header after it.
     begin_ns: Option<i64>,
+    beginning: Beginning,
     /// The row that was read ahead.
-    held: Option<(i64, u32, Option<crate::Cell>)>,
+    held: Option<Row>,
     all_rows: u64,
     cpu_rows: u64,
     duplicates: u64,
@@ -57,6 +70,7 @@ impl Sar {
             day: 0,
             last_s: None,
             begin_ns: None,
+            beginning: Beginning::default(),
             held: None,
             all_rows: 0,
             cpu_rows: 0,
@@ -68,12 +82,16 @@ impl Sar {
 
     /// Reads up to the next row of a single CPU, or up to a header of a CPU
     /// table, whose stamp it keeps.
-    fn next_row(&mut self) -> Result<Option<(i64, u32, Option<crate::Cell>)>> {
+    fn next_row(&mut self) -> Result<Option<Row>> {
         loop {
+            if let Some((cpu, cell)) = self.quick_row() {
+                self.cpu_rows += 1;
+                return Ok(Some((self.stamp(self.beginning.time_s)?, cpu, cell)));
+            }
             let Some(line) = self.lines.next_line()? else {
                 return Ok(None);
             };
-            let parsed = parse(line, self.columns, self.pass);
+            let parsed = parse(line, self.columns, self.pass, &mut self.beginning);
             match parsed.map_err(|fault| self.lines.here(fault))? {
                 Line::Nothing => {}
                 Line::Blank => self.columns = None,
@@ -96,6 +114,25 @@ impl Sar {
                 }
             }
         }
+    }
+
+    /// A row that begins like the one before and is of the usual make.
+    fn quick_row(&mut self) -> Option<(u32, Option<Cell>)> {
+        let columns = self.columns.filter(|_| !self.beginning.text.is_empty())?;
+        let mut at = Cursor::new(self.lines.ahead());
+        at.text(&self.beginning.text)?;
+        at.blanks()?;
+        let cpu = at.cpu()?;
+        let cell = match self.pass {
+            Pass::Cpus => {
+                at.blanks()?;
+                at.rest_of_line()?;
+                None
+            }
+            Pass::Loads => columns.quick_row(&mut at, columns.cpu, |at| at.blanks())?,
+        };
+        self.lines.pass(at.passed());
+        Some((cpu, cell))
     }
 
     fn machine(&mut self, host: Option<String>, midnight_ns: Option<i64>) -> Result<()> {
@@ -151,10 +188,16 @@ enum Line {
     /// Columns if the table is that of CPU load.
     Header(Option<Columns>, i64),
     AllCpus,
-    Row(i64, u32, Option<crate::Cell>),
+    Row(i64, u32, Option<Cell>),
 }
 
-fn parse(line: &[u8], columns: Option<Columns>, pass: Pass) -> Result<Line, Fault> {
+fn parse(
+    line: &[u8],
+    columns: Option<Columns>,
+    pass: Pass,
+    beginning: &mut Beginning,
+) -> Result<Line, Fault> {
+    beginning.text.clear();
     let mut fields = line
         .split(u8::is_ascii_whitespace)
         .filter(|f| !f.is_empty());
@@ -174,11 +217,17 @@ fn parse(line: &[u8], columns: Option<Columns>, pass: Pass) -> Result<Line, Faul
             Ok(Line::Nothing)
         };
     };
+    let mut upto = line.starts_with(first).then_some(first.len());
     // 12:05:00 AM is five past midnight.
     let half = fields.clone().next().unwrap_or_default();
     if half == b"AM" || half == b"PM" {
         fields.next();
         time_s = time_s % (DAY_S / 2) + if half == b"PM" { DAY_S / 2 } else { 0 };
+        upto = upto.and_then(|_| Some(memchr::memmem::find(line, half)? + half.len()));
+    }
+    if let Some(upto) = upto {
+        beginning.text.extend_from_slice(&line[..upto]);
+        beginning.time_s = time_s;
     }
     let rest = fields.clone();
     let name = fields.next().unwrap_or_default();
