@@ -28,6 +28,8 @@ pub struct CommandSpec {
     pub user: Option<User>,
     /// Die with the supervisor.
     pub kill: bool,
+    /// Variables to set, beyond what it inherits.
+    pub environment: Vec<(String, String)>,
 }
 
 /// The user who called sudo.
@@ -116,7 +118,8 @@ impl Waiting {
             .arg0("sandbag")
             .arg(EXEC_VERB)
             .args(inherit.map(|fd| fd.to_string()))
-            .args(&spec.arguments);
+            .args(&spec.arguments)
+            .envs(spec.environment.iter().map(|(k, v)| (k, v)));
         let (user, kill) = (spec.user.clone(), spec.kill);
         if let Some(user) = &user {
             command.env("USER", &user.name).env("LOGNAME", &user.name);

@@ -170,6 +170,7 @@ fn beside(
         arguments: args.command.clone(),
         user,
         kill: false,
+        environment: Vec::new(),
     };
     let wrapped = Wrapped::admit(&layout, &Registry::open()?, &spec, "recording")?;
     let wrapped = RefCell::new(wrapped);

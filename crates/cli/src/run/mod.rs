@@ -16,9 +16,9 @@ use std::path::Path;
 use anyhow::Result;
 use sandbag_burner::command::{CommandSpec, User};
 use sandbag_burner::layout::{Kind, Layout};
-use sandbag_burner::method;
+use sandbag_burner::method::{self, Method};
 use sandbag_burner::registry::Registry;
-use sandbag_burner::supervisor::{self, End, Plan};
+use sandbag_burner::supervisor::{self, Control, End, NodePlan, Plan};
 use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{CpuList, Root};
 use sandbag_profile::BoxSteps;
@@ -48,9 +48,18 @@ pub struct Load {
     pub warnings: Vec<String>,
 }
 
+/// What makes a run a virtual node.
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Who changes it while it runs.
+    pub control: Box<dyn Control>,
+    /// Variables for its programs.
+    pub environment: Vec<(String, String)>,
+}
+
 /// Makes the run and everything it leaves; returns the exit code.
 pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> {
-    let root = Root::default();
     let method = method::with_options(
         &options.method,
         method::Options {
@@ -59,6 +68,18 @@ pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> 
         },
     )
     .map_err(|reason| exit::BadInput(format!("--method: {reason}")))?;
+    run_by(load, method, None, options, messages)
+}
+
+/// The same by this method; with `node` as a virtual node.
+pub fn run_by(
+    load: Load,
+    method: Box<dyn Method>,
+    node: Option<Node>,
+    options: &RunOptions,
+    messages: &Messages,
+) -> Result<u8> {
+    let root = Root::default();
     let topology = Topology::read(&root)?;
     let mut warnings = load.warnings;
     let served_pct = method.serves(load.highest_pct / 100.0) * 100.0;
@@ -138,9 +159,14 @@ pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> 
                 arguments: options.command.clone(),
                 user: user.clone(),
                 kill: options.kill,
+                environment: node
+                    .as_ref()
+                    .map_or_else(Vec::new, |node| node.environment.clone()),
             }),
             pin: options.pin.as_ref().map(|cpus: &Cpus| cpus.on(&topology)),
-            node: None,
+            node: node.map(|node| NodePlan {
+                control: Some(node.control),
+            }),
             settle: !options.no_settle,
             start_at_ns,
             timeout_ns: options.timeout.map(nanos),
@@ -233,7 +259,7 @@ fn dry_run(
     name: &str,
     length_ns: Option<u64>,
     cpus: &CpuList,
-    method: &dyn method::Method,
+    method: &dyn Method,
     layout: &Layout,
     options: &RunOptions,
 ) -> Result<u8> {
