@@ -4,12 +4,16 @@
 //!
 //! Source: Documentation/admin-guide/pm/cpufreq.rst, intel_pstate.rst.
 
+mod policy;
+
 use std::path::Path;
 use std::str::FromStr;
 
 use crate::root::read;
 use crate::topology::optional;
 use crate::{CpuList, Error, Result, Root};
+
+pub use policy::{Knob, Policy, USERSPACE};
 
 /// What cpufreq says of one CPU. Frequencies in kHz, as the kernel has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
