@@ -15,6 +15,7 @@ use sandbag_kernel::{Root, root};
 
 use crate::error::Result;
 use crate::journal::{self, Entry, Journal, Setting, SettingOf};
+use crate::lock::Lock;
 use crate::named::Named;
 
 /// Name of the real-time budget of a v1 group.
@@ -29,7 +30,7 @@ pub fn set_sysctl(
     sysctl: &Sysctl,
     value: impl std::fmt::Display,
 ) -> Result<()> {
-    note(journal, SettingOf::Sysctl, sysctl.path())?;
+    let _lock = note(journal, SettingOf::Sysctl, sysctl.path())?;
     Ok(sysctl.set(value)?)
 }
 
@@ -41,13 +42,13 @@ pub fn set_sysctl(
 /// kernel.sched_rt_runtime_us has to give); the journal cannot be written.
 pub fn set_rt_runtime(journal: &mut Journal, dir: &Path, runtime_us: i64) -> Result<()> {
     let path = dir.join(RT_RUNTIME);
-    note(journal, SettingOf::RtRuntime, &path)?;
+    let _lock = note(journal, SettingOf::RtRuntime, &path)?;
     Ok(root::write(&path, runtime_us)?)
 }
 
 /// Writes a file of a cpufreq policy, such as `scaling_governor`. Only the
-/// first change of a file in a run is noted: frequencies may be alternated.
-/// A driver may round what it is given, so the file is not read back.
+/// first change of a file in a run is noted. Whoever alternates frequencies
+/// sets the first of them so and writes the others himself. A driver may round what it is given, so the file is not read back.
 ///
 /// # Errors
 /// The driver refuses; the journal cannot be written.
@@ -56,7 +57,7 @@ pub fn set_cpufreq(
     path: &Path,
     value: impl std::fmt::Display,
 ) -> Result<()> {
-    note(journal, SettingOf::Cpufreq, path)?;
+    let _lock = note(journal, SettingOf::Cpufreq, path)?;
     Ok(root::write(path, value)?)
 }
 
@@ -95,16 +96,19 @@ pub fn freeze(journal: &mut Journal, freezer: &Freezer, patience: Duration) -> R
 }
 
 /// Notes a setting with the value it had before the first run changed it.
-fn note(journal: &mut Journal, of: SettingOf, path: &Path) -> Result<()> {
+/// The lock is to be held until it is changed; `None` if this run has noted
+/// it before, and nobody else puts it back.
+fn note(journal: &mut Journal, of: SettingOf, path: &Path) -> Result<Option<Lock>> {
     let is_it = |entry: &Entry| matches!(entry, Entry::Setting(setting) if setting.path == path);
     if journal.entries()?.iter().any(is_it) {
-        return Ok(());
+        return Ok(None);
     }
+    let lock = Lock::of(journal.dir())?;
     let now = words(&root::read(path)?);
     // `<unsupported>` cannot be put back: the speed of a governor that is not
     // in force.
     if now.starts_with('<') {
-        return Ok(());
+        return Ok(None);
     }
     let old = journal::of_others(journal)
         .into_iter()
@@ -117,7 +121,8 @@ fn note(journal: &mut Journal, of: SettingOf, path: &Path) -> Result<()> {
         of,
         path: path.to_owned(),
         old,
-    }))
+    }))?;
+    Ok(Some(lock))
 }
 
 /// The words of a file, separated by single blanks.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::child;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
-use crate::undo::undo;
+use crate::undo::{Leftovers, undo};
 
 /// How long a journal may be held by somebody else after the supervisor's
 /// end: by the supervisor itself, whose descriptors close one after another,
@@ -60,9 +60,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
             std::thread::sleep(Duration::from_millis(2));
             continue;
         };
-        if undo(&journal.entries()?).is_empty() {
-            journal.close()?;
-        }
+        // What is left stays in the journal, for `restore`.
+        let _ = undo(journal, Leftovers::AsNoted);
         break;
     }
     Ok(())

@@ -7,7 +7,7 @@
 //! waits for that, or another sandbag.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::{Path, PathBuf};
 
@@ -182,6 +182,12 @@ impl Journal {
         &self.path
     }
 
+    /// The directory of all journals.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
     /// Writes an entry. Must return before the change is made.
     pub fn note(&mut self, entry: Entry) -> Result<()> {
         let mut line = serde_json::to_vec(&entry).map_err(|e| self.failed(e.into()))?;
@@ -189,9 +195,20 @@ impl Journal {
         self.file.write_all(&line).map_err(|c| self.failed(c))
     }
 
-    /// All entries so far.
+    /// What is in it so far.
+    ///
+    /// # Errors
+    /// [`Error::File`] if it cannot be read at all.
+    pub fn read(&self) -> Result<Contents> {
+        read(&self.path)
+    }
+
+    /// All entries so far that can be read.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
     pub fn entries(&self) -> Result<Vec<Entry>> {
-        entries(&self.path)
+        Ok(self.read()?.entries)
     }
 
     /// Removes the file: everything is undone.
@@ -203,35 +220,75 @@ impl Journal {
     }
 }
 
-/// The entries of a journal file. A last line that was not written whole is
-/// left out: what it announces was not done.
-pub fn entries(path: &Path) -> Result<Vec<Entry>> {
-    let failed = |cause| Error::File {
-        path: path.to_owned(),
-        cause,
-    };
-    let file = File::open(path).map_err(failed)?;
-    let mut entries = Vec::new();
-    for line in BufReader::new(file).lines() {
-        match serde_json::from_str(&line.map_err(failed)?) {
-            Ok(entry) => entries.push(entry),
-            Err(_) => break,
-        }
-    }
-    Ok(entries)
+/// What a journal says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Its entries, in the order in which they were noted.
+    pub entries: Vec<Entry>,
+    /// Lines that cannot be read, each with its place and the remedy: what
+    /// they announced may have been done and is not known.
+    pub problems: Vec<String>,
 }
 
-/// The entries of the other runs' journals, of live and dead ones.
-#[must_use]
-pub fn of_others(own: &Journal) -> Vec<Entry> {
-    let dir = own.path().parent().and_then(|dir| fs::read_dir(dir).ok());
-    dir.into_iter()
-        .flatten()
+/// Reads a journal file.
+///
+/// A last line without an end was being written when its run was killed:
+/// what it announces was not done. Any other line that makes no sense is a
+/// problem, of a disk or of a newer sandbag, and the others still count.
+///
+/// # Errors
+/// [`Error::File`] if it cannot be read at all.
+pub fn read(path: &Path) -> Result<Contents> {
+    let text = fs::read(path).map_err(|cause| Error::File {
+        path: path.to_owned(),
+        cause,
+    })?;
+    let mut contents = Contents::default();
+    let mut lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+    // Empty if the text ends with a line's end.
+    let torn = lines.pop().unwrap_or_default();
+    for (n, line) in lines.into_iter().enumerate() {
+        match serde_json::from_slice(line) {
+            Ok(entry) => contents.entries.push(entry),
+            Err(error) => contents.problems.push(format!(
+                "{}:{}: not understood ({error}): see whether what it says is still so, then \
+                 remove the file",
+                path.display(),
+                n + 1
+            )),
+        }
+    }
+    contents.entries.extend(serde_json::from_slice(torn).ok());
+    Ok(contents)
+}
+
+/// The journal files in a directory.
+///
+/// # Errors
+/// [`Error::File`] if the directory cannot be read.
+pub fn all(dir: &Path) -> Result<Vec<PathBuf>> {
+    let listing = fs::read_dir(dir).map_err(|cause| Error::File {
+        path: dir.to_owned(),
+        cause,
+    })?;
+    let mut journals: Vec<PathBuf> = listing
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "journal") && path != own.path())
-        .filter_map(|path| entries(&path).ok())
-        .flatten()
+        .filter(|path| path.extension().is_some_and(|e| e == "journal"))
+        .collect();
+    journals.sort();
+    Ok(journals)
+}
+
+/// The entries of the other runs' journals, of live and dead ones. One that
+/// cannot be read has none: whoever undoes it says so.
+#[must_use]
+pub fn of_others(own: &Journal) -> Vec<Entry> {
+    let others = all(own.dir()).unwrap_or_default().into_iter();
+    others
+        .filter(|path| path != own.path())
+        .filter_map(|path| read(&path).ok())
+        .flat_map(|contents| contents.entries)
         .collect()
 }
 
@@ -273,6 +330,31 @@ mod tests {
         journal.note(unit.clone()).unwrap();
         journal.file.write_all(b"{\"entry\":\"gro").unwrap();
         assert_eq!(journal.entries().unwrap(), [Entry::Run(info(7)), unit]);
+    }
+
+    #[test]
+    fn a_bad_line_in_the_middle_is_said_and_the_others_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(dir.path(), info(7)).unwrap();
+        let unit = |name: &str| Entry::Unit {
+            name: name.into(),
+            keep: false,
+        };
+        journal.note(unit("a")).unwrap();
+        journal
+            .file
+            .write_all(b"{\"entry\":\"of a newer sandbag\"}\n\xff\0\n")
+            .unwrap();
+        journal.note(unit("b")).unwrap();
+        let contents = journal.read().unwrap();
+        assert_eq!(
+            contents.entries,
+            [Entry::Run(info(7)), unit("a"), unit("b")]
+        );
+        let problems = contents.problems;
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[0].contains("7.journal:3: "), "{problems:?}");
+        assert!(problems[1].contains("remove the file"), "{problems:?}");
     }
 
     #[test]

@@ -18,7 +18,8 @@ use sandbag_kernel::cgroup::{self, Cap, Group, Hierarchies, Version, Weight};
 use sandbag_kernel::{Root, container, root};
 
 use crate::error::{Error, Result};
-use crate::journal::{Entry, Journal};
+use crate::journal::{self, Entry, Journal};
+use crate::lock::Lock;
 use crate::systemd;
 
 /// Every group and unit of ours begins with this.
@@ -199,17 +200,21 @@ impl Layout {
     /// Enables a controller for the groups below the base of a v2 tree.
     fn enable(&self, journal: &mut Journal, controller: &str) -> Result<()> {
         let path = self.base.join("cgroup.subtree_control");
+        let entry = Entry::Controller {
+            path: path.clone(),
+            name: controller.into(),
+        };
+        // A run that ends now must see our note before it disables it, or we
+        // must see that it is disabled.
+        let _lock = Lock::of(journal.dir())?;
         let enabled = root::read(&path)?;
         let is_enabled = enabled.split_whitespace().any(|c| c == controller);
         // Enabled by another run: whoever ends last undoes it. Enabled by
         // somebody else: it is not ours to undo.
-        if is_enabled && !enabled_by_another_run(journal, &path, controller) {
+        if is_enabled && !journal::of_others(journal).contains(&entry) {
             return Ok(());
         }
-        journal.note(Entry::Controller {
-            path: path.clone(),
-            name: controller.into(),
-        })?;
+        journal.note(entry)?;
         if is_enabled {
             return Ok(());
         }
@@ -352,23 +357,6 @@ impl Layout {
     }
 }
 
-/// Whether the journal of another run says that it enabled the controller.
-fn enabled_by_another_run(journal: &Journal, control: &Path, controller: &str) -> bool {
-    let others = journal
-        .path()
-        .parent()
-        .and_then(|dir| fs::read_dir(dir).ok());
-    others
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "journal"))
-        .filter_map(|path| crate::journal::entries(&path).ok())
-        .flatten()
-        .any(|entry| matches!(entry, Entry::Controller { path, name } if path == control && name == controller))
-}
-
 /// StartTransientUnit answers before the job is done; the scope is there when
 /// the process is in it.
 fn wait_for_group(mount: &Path, pid: u32, scope: &str) -> std::result::Result<PathBuf, String> {
@@ -496,8 +484,19 @@ mod tests {
     fn the_controller_is_noted_before_it_is_enabled() {
         let (dir, root) = fake_v2("cpu\n");
         let layout = Layout::find(&root, None).unwrap();
+        let mut journal = journal(dir.path(), 1);
+        layout.prepare(&mut journal).unwrap();
+        assert!(matches!(
+            journal.entries().unwrap().last(),
+            Some(Entry::Controller { .. })
+        ));
+        let control = root.path("/sys/fs/cgroup/cgroup.subtree_control");
+        assert_eq!(fs::read_to_string(control).unwrap(), "+cpu");
+    }
+
+    fn journal(dir: &Path, pid: u32) -> Journal {
         let info = crate::journal::RunInfo {
-            pid: 1,
+            pid,
             cpus: "0".into(),
             method: "pace".into(),
             load: String::new(),
@@ -506,13 +505,45 @@ mod tests {
             board_fd: 0,
             kill: false,
         };
-        let mut journal = Journal::create(dir.path(), info).unwrap();
-        layout.prepare(&mut journal).unwrap();
-        assert!(matches!(
-            journal.entries().unwrap().last(),
-            Some(Entry::Controller { .. })
-        ));
+        Journal::create(dir, info).unwrap()
+    }
+
+    #[test]
+    fn the_controller_outlives_the_run_that_enabled_it_while_another_needs_it() {
+        use crate::undo::{Leftovers, undo};
+        let (dir, root) = fake_v2("cpu\n");
+        let layout = Layout::find(&root, None).unwrap();
         let control = root.path("/sys/fs/cgroup/cgroup.subtree_control");
-        assert_eq!(fs::read_to_string(control).unwrap(), "+cpu");
+        let mut first = journal(dir.path(), 1);
+        layout.prepare(&mut first).unwrap();
+        // What a kernel says of it.
+        fs::write(&control, "cpu\n").unwrap();
+        // The first is ending while the second starts: one waits for the
+        // other, and the controller is there for the second.
+        let lock = Lock::of(dir.path()).unwrap();
+        let mut second = journal(dir.path(), 2);
+        std::thread::scope(|scope| {
+            let starting = scope.spawn(|| layout.prepare(&mut second));
+            std::thread::sleep(Duration::from_millis(50));
+            let noted = crate::journal::read(&dir.path().join("2.journal")).unwrap();
+            assert_eq!(noted.entries.len(), 1, "noted without the lock");
+            drop(lock);
+            starting.join().unwrap().unwrap();
+        });
+        assert_eq!(undo(first, Leftovers::GoBack), Vec::<String>::new());
+        assert_eq!(fs::read_to_string(&control).unwrap(), "cpu\n");
+        assert_eq!(undo(second, Leftovers::GoBack), Vec::<String>::new());
+        assert_eq!(fs::read_to_string(&control).unwrap(), "-cpu");
+    }
+
+    #[test]
+    fn a_controller_that_somebody_else_enabled_is_not_noted() {
+        let (dir, root) = fake_v2("cpu\n");
+        let layout = Layout::find(&root, None).unwrap();
+        let control = root.path("/sys/fs/cgroup/cgroup.subtree_control");
+        fs::write(control, "cpu\n").unwrap();
+        let mut journal = journal(dir.path(), 1);
+        layout.prepare(&mut journal).unwrap();
+        assert_eq!(journal.entries().unwrap().len(), 1);
     }
 }

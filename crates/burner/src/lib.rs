@@ -20,6 +20,7 @@ pub mod error;
 pub mod guardian;
 pub mod journal;
 pub mod layout;
+mod lock;
 pub mod method;
 pub mod named;
 pub mod node_group;

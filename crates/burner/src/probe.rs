@@ -26,7 +26,7 @@ use crate::guardian;
 use crate::journal::{Journal, RunInfo};
 use crate::layout::{Holder, Layout, Tenant};
 use crate::registry::Registry;
-use crate::undo::undo;
+use crate::undo::{Leftovers, undo};
 
 /// Time over which a probe measures, ns. A whole number of ticks and many
 /// slices.
@@ -157,15 +157,8 @@ impl<'a> Bench<'a> {
             let _ = spinner.child.kill();
             let _ = spinner.child.wait();
         }
-        let left = match journal.entries() {
-            Ok(entries) => undo(&entries),
-            Err(error) => vec![error.to_string()],
-        };
-        match left.is_empty() {
-            true => journal.close()?,
-            // For the guardian to try again.
-            false => drop(journal),
-        }
+        // What is left is for the guardian to try again.
+        let left = undo(journal, Leftovers::GoBack);
         drop(guardian.stdin.take());
         let _ = guardian.wait();
         outcome.map(|spun| Spun { left, ..spun })

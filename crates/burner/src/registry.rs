@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The runs of this machine: who holds which CPUs, and what dead ones left.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,8 @@ use sandbag_kernel::CpuList;
 
 use crate::error::{Error, Result};
 use crate::journal::{self, Entry, Journal, RunInfo};
-use crate::undo::undo;
+use crate::lock::Lock;
+use crate::undo::{Leftovers, undo};
 
 /// The directory of the journals.
 #[derive(Debug, Clone)]
@@ -24,6 +24,15 @@ const GUARDIAN_PATIENCE: Duration = Duration::from_secs(3);
 /// How long it waits for one that lives: a process that was just killed may
 /// have to finish a write to the group tree before it can die.
 const DEATH_PATIENCE: Duration = Duration::from_millis(300);
+
+/// What the journals say of the runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// Those that live, by process id.
+    pub alive: Vec<RunInfo>,
+    /// Journals that cannot be read, in words.
+    pub problems: Vec<String>,
+}
 
 /// What was found and undone of a run whose processes are all gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,73 +83,67 @@ impl Registry {
         &self.dir
     }
 
-    /// Only one process at a time looks for others, restores or registers: a
-    /// journal is there a moment before it is locked, and must not be taken
-    /// for a dead run's then.
-    fn lock(&self) -> Result<File> {
-        let failed = |cause| Error::File {
-            path: self.dir.clone(),
-            cause,
-        };
-        let dir = File::open(&self.dir).map_err(failed)?;
-        // SAFETY: an open descriptor of ours.
-        match unsafe { libc::flock(dir.as_raw_fd(), libc::LOCK_EX) } {
-            0 => Ok(dir),
-            _ => Err(failed(io::Error::last_os_error())),
-        }
-    }
-
-    fn journals(&self) -> Result<Vec<PathBuf>> {
-        let listing = fs::read_dir(&self.dir).map_err(|cause| Error::File {
-            path: self.dir.clone(),
-            cause,
-        })?;
-        Ok(listing
-            .flatten()
-            .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|e| e == "journal"))
-            .collect())
-    }
-
     /// The runs that are alive.
+    ///
+    /// # Errors
+    /// The directory cannot be read. A journal that cannot is passed over;
+    /// [`look`](Self::look) names it.
     pub fn runs(&self) -> Result<Vec<RunInfo>> {
-        let _lock = self.lock()?;
-        self.runs_under_lock()
+        Ok(self.look()?.alive)
     }
 
-    fn runs_under_lock(&self) -> Result<Vec<RunInfo>> {
-        let mut runs = Vec::new();
-        for path in self.journals()? {
-            if Journal::take_over(&path)?.is_none()
-                && let Ok(entries) = journal::entries(&path)
-                && let Some(Entry::Run(info)) = entries.into_iter().next()
-            {
-                runs.push(info);
+    /// The runs that are alive, and the journals that do not say.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn look(&self) -> Result<Runs> {
+        let _lock = Lock::of(&self.dir)?;
+        self.look_under_lock()
+    }
+
+    fn look_under_lock(&self) -> Result<Runs> {
+        let mut runs = Runs::default();
+        for path in journal::all(&self.dir)? {
+            match first_if_alive(&path) {
+                Ok(None) => {}
+                Ok(Some(info)) => runs.alive.push(info),
+                Err(problem) => runs.problems.push(problem),
             }
         }
-        runs.sort_by_key(|run| run.pid);
+        runs.alive.sort_by_key(|run| run.pid);
         Ok(runs)
     }
 
-    /// Undoes what dead runs left. Runs that live are not touched.
+    /// Undoes what dead runs left. Runs that live are not touched, and a
+    /// journal that cannot be read does not keep the others from being
+    /// undone: it is among what is returned, with its problem.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
     pub fn restore(&self) -> Result<Vec<Restored>> {
-        let _lock = self.lock()?;
-        let mut restored = Vec::new();
-        for path in self.journals()? {
-            let Some(journal) = Journal::take_over(&path)? else {
-                continue;
-            };
-            let left = undo(&journal.entries()?);
+        let lock = Lock::of(&self.dir)?;
+        let mut found = Vec::new();
+        for path in journal::all(&self.dir)? {
             let pid = path
                 .file_stem()
                 .and_then(|name| name.to_str()?.parse().ok())
                 .unwrap_or(0);
-            if left.is_empty() {
-                journal.close()?;
+            match Journal::take_over(&path) {
+                Ok(None) => {}
+                Ok(Some(journal)) => found.push((pid, Ok(journal))),
+                Err(error) => found.push((pid, Err(error))),
             }
-            restored.push(Restored { pid, left });
         }
-        Ok(restored)
+        // Ours now; undoing takes the lock itself, where it needs it.
+        drop(lock);
+        let restored = found.into_iter().map(|(pid, journal)| Restored {
+            pid,
+            left: match journal {
+                Ok(journal) => undo(journal, Leftovers::AsNoted),
+                Err(error) => vec![error.to_string()],
+            },
+        });
+        Ok(restored.collect())
     }
 
     /// Where the journal of this process will be, once it is registered.
@@ -157,7 +160,7 @@ impl Registry {
     pub fn register(&self, info: RunInfo, cpus: &CpuList) -> Result<Journal> {
         let begin = Instant::now();
         loop {
-            let lock = self.lock()?;
+            let lock = Lock::of(&self.dir)?;
             let Some((pid, both)) = self.holder_of(cpus)? else {
                 return Journal::create(&self.dir, info);
             };
@@ -175,12 +178,29 @@ impl Registry {
 
     /// A run on one of these CPUs, and the CPUs that both want.
     fn holder_of(&self, cpus: &CpuList) -> Result<Option<(u32, CpuList)>> {
-        let runs = self.runs_under_lock()?;
+        let runs = self.look_under_lock()?.alive;
         Ok(runs.into_iter().find_map(|run| {
             let theirs: CpuList = run.cpus.parse().unwrap_or_default();
             let both = theirs.intersection(cpus);
             (!both.is_empty()).then_some((run.pid, both))
         }))
+    }
+}
+
+/// Whose journal this is, if he lives.
+fn first_if_alive(path: &Path) -> std::result::Result<Option<RunInfo>, String> {
+    let taken = Journal::take_over(path).map_err(|error| error.to_string())?;
+    // Between the two it may have been undone and removed.
+    if taken.is_some() || !path.exists() {
+        return Ok(None);
+    }
+    match journal::read(path) {
+        Err(_) if !path.exists() => Ok(None),
+        Err(error) => Err(error.to_string()),
+        Ok(contents) => match contents.entries.into_iter().next() {
+            Some(Entry::Run(info)) => Ok(Some(info)),
+            _ => Err(format!("{}: does not say whose run it is", path.display())),
+        },
     }
 }
 
@@ -240,6 +260,41 @@ mod tests {
             });
             registry.register(info(11, "0"), &cpus).unwrap();
         });
+    }
+
+    #[test]
+    fn a_journal_that_cannot_be_read_stops_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::at(dir.path().join("r")).unwrap();
+        let cpus: CpuList = "0".parse().unwrap();
+        let held = registry.register(info(12, "0"), &cpus).unwrap();
+        let dead = |pid: u32| Journal::path_of(registry.dir(), pid);
+        // Not a file; a live one without its first line; a dead one with a
+        // line of another sandbag; a dead one in order.
+        fs::create_dir(dead(9)).unwrap();
+        let mute = registry
+            .register(info(13, ""), &CpuList::default())
+            .unwrap();
+        fs::write(mute.path(), "nonsense\n").unwrap();
+        let group = dir.path().join("sandbag-10-cpu0");
+        fs::create_dir(&group).unwrap();
+        let noted = serde_json::to_string(&Entry::Group {
+            dirs: vec![group.clone()],
+            back: None,
+        });
+        fs::write(dead(10), format!("nonsense\n{}\n", noted.unwrap())).unwrap();
+        fs::write(dead(11), "").unwrap();
+        let runs = registry.look().unwrap();
+        assert_eq!(runs.alive.len(), 1, "{runs:?}");
+        assert_eq!(runs.problems.len(), 2, "{runs:?}");
+        let restored = registry.restore().unwrap();
+        let pids: Vec<u32> = restored.iter().map(|r| r.pid).collect();
+        assert_eq!(pids, [10, 11, 9], "{restored:?}");
+        assert_eq!(restored[0].left.len(), 1, "{restored:?}");
+        assert!(restored[0].left[0].contains("10.journal:1"));
+        assert!(!group.exists() && dead(10).exists() && !dead(11).exists());
+        assert_eq!(restored[2].left.len(), 1, "{restored:?}");
+        drop(held);
     }
 
     #[test]

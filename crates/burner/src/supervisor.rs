@@ -49,7 +49,7 @@ use crate::layout::{Layout, Tenant};
 use crate::method::{Method, Scope};
 use crate::realtime;
 use crate::registry::Registry;
-use crate::undo::undo;
+use crate::undo::{Leftovers, undo};
 
 use cpu::{Common, Cpu, SLOTS_PER_CPU};
 use feed::Feed;
@@ -403,6 +403,7 @@ impl<'a> Run<'a> {
             journal,
             mut guardian,
             observer,
+            command,
             ..
         } = self;
         for cpu in &mut cpus {
@@ -410,23 +411,23 @@ impl<'a> Run<'a> {
         }
         // A command that was never let go ends when its gate closes; one
         // that lives goes back to its group.
-        let left = match journal.entries() {
-            Ok(entries) => undo(&entries),
-            Err(error) => vec![error.to_string()],
-        };
+        let over = command.is_none_or(|running| running.ended.is_some());
+        let left = undo(
+            journal,
+            match over {
+                true => Leftovers::GoBack,
+                false => Leftovers::AsNoted,
+            },
+        );
         if left.is_empty() {
-            if let Err(error) = journal.close() {
-                observer.warning(error.to_string());
-            }
             // Nothing is left for it to do, and it may be stopped.
             let _ = guardian.kill();
         } else {
+            // The guardian tries once more.
             observer.warning(format!(
                 "could not undo: {}; sandbag restore tries again",
                 left.join("; ")
             ));
-            // The guardian tries once more; it needs the lock for that.
-            drop(journal);
         }
         guardian::dismiss(guardian);
     }

@@ -5,64 +5,112 @@
 //! The order is: whatever burns is killed, whatever stands still goes on
 //! (v1 does not even let a frozen process die), settings are put back (real
 //! time has no room to be given back while somebody uses it), groups and
-//! units are removed. Within each of these, the last change is undone first.
+//! units are removed, controllers disabled. Within each of these, the last
+//! change is undone first.
+//!
+//! Settings and controllers are the machine's: what another run's journal
+//! names as well stays, and is undone with that.
 
 mod groups;
 mod settings;
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use sandbag_kernel::cgroup::Freezer;
 use sandbag_kernel::root;
 
-use crate::journal::Entry;
+use crate::journal::{self, Entry, Journal, Setting};
+use crate::lock::Lock;
 use crate::systemd;
 
 /// How long a group is tried to be removed after its processes were killed,
 /// and a setting to be put back.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// Undoes `entries`. Returns what could not be undone, in words; everything
-/// else is undone all the same.
+/// What becomes of processes that are in the command's group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leftovers {
+    /// They go back to where the command came from: it ended by itself.
+    GoBack,
+    /// They go back, or are killed if the journal says so (`--kill`): sandbag
+    /// ended before the command.
+    AsNoted,
+}
+
+/// Undoes a journal and removes it. Returns what could not be undone, in
+/// words; everything else is undone all the same, and the journal stays for
+/// the next who finds it.
+///
+/// Takes the [lock](Lock) of its directory.
 #[must_use]
-pub fn undo(entries: &[Entry]) -> Vec<String> {
-    let kill = entries
-        .iter()
-        .any(|entry| matches!(entry, Entry::Run(info) if info.kill));
+pub fn undo(journal: Journal, leftovers: Leftovers) -> Vec<String> {
+    let journal::Contents {
+        entries,
+        problems: mut left,
+    } = match journal.read() {
+        Ok(contents) => contents,
+        Err(error) => return vec![error.to_string()],
+    };
+    let kill = leftovers == Leftovers::AsNoted
+        && entries
+            .iter()
+            .any(|entry| matches!(entry, Entry::Run(info) if info.kill));
     for entry in entries.iter().rev() {
         if let Entry::Group { dirs, back: None } = entry {
             dirs.iter().for_each(|dir| groups::kill_all(dir));
         }
     }
-    let mut left: Vec<String> = entries.iter().rev().flat_map(go_on).collect();
-    left.extend(settings::put_back(entries.iter().rev().filter_map(
-        |entry| match entry {
-            Entry::Setting(setting) => Some(setting),
-            _ => None,
-        },
-    )));
+    left.extend(entries.iter().rev().flat_map(go_on));
+    if entries.iter().any(|e| matches!(e, Entry::Setting(_))) {
+        // Early, for groups may take their time. What is refused now, or
+        // needed by a run that ends meanwhile, has another chance below.
+        let _lock = Lock::of(journal.dir());
+        let _ = put_settings_back(&entries, &journal::of_others(&journal));
+    }
     for entry in entries.iter().rev() {
-        let result = match entry {
-            Entry::Run(_)
-            | Entry::Setting(_)
-            | Entry::Stopped { .. }
-            | Entry::StoppedGroup { .. }
-            | Entry::Frozen { .. } => Ok(()),
-            Entry::Group { dirs, back } => match back {
-                Some(back) if !kill => groups::remove_groups(dirs, Some(back)),
-                _ => groups::remove_groups(dirs, None),
-            },
-            Entry::Controller { path, name } => disable(path, name),
-            Entry::Unit { name, keep } => match *keep && !kill {
-                true => Ok(()),
-                false => systemd::stop(name),
-            },
-        };
-        left.extend(result.err());
+        match entry {
+            Entry::Group { dirs, back } => {
+                left.extend(groups::remove_groups(dirs, back.as_ref().filter(|_| !kill)))
+            }
+            Entry::Unit { name, keep } if !*keep || kill => {
+                left.extend(systemd::stop(name).err());
+            }
+            _ => {}
+        }
+    }
+    // One step with the removal of the journal: another run either still sees
+    // that we need what is shared, and puts it back itself, or we see that it
+    // does not need it any more.
+    let lock = Lock::of(journal.dir());
+    let others = journal::of_others(&journal);
+    left.extend(put_settings_back(&entries, &others));
+    left.extend(entries.iter().rev().filter_map(|entry| match entry {
+        Entry::Controller { path, name } if !others.contains(entry) => disable(path, name).err(),
+        _ => None,
+    }));
+    left.extend(lock.as_ref().err().map(ToString::to_string));
+    if left.is_empty() {
+        left.extend(journal.close().err().map(|error| error.to_string()));
     }
     left
+}
+
+/// All but those that another run still needs changed.
+fn put_settings_back(entries: &[Entry], others: &[Entry]) -> Vec<String> {
+    let settings = |entries: &'_ [Entry]| -> Vec<Setting> {
+        let settings = entries.iter().rev().filter_map(|entry| match entry {
+            Entry::Setting(setting) => Some(setting.clone()),
+            _ => None,
+        });
+        settings.collect()
+    };
+    let needed = settings(others);
+    let ours = settings(entries);
+    settings::put_back(
+        ours.iter()
+            .filter(|ours| needed.iter().all(|theirs| theirs.path != ours.path)),
+    )
 }
 
 /// Lets everything go on that the entry says may stand still; what failed.
@@ -86,22 +134,12 @@ fn go_on(entry: &Entry) -> Vec<String> {
         .collect()
 }
 
-/// Disables a controller that we enabled, unless another run's groups still
-/// stand there and need it; they note the same entry and do it themselves.
+/// Disables a controller that we enabled; the tree may be gone.
 fn disable(path: &Path, name: &str) -> Result<(), String> {
-    let dir = path.parent().unwrap_or(path);
-    let in_use = fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .any(|entry| {
-            let name = entry.file_name();
-            name.to_string_lossy().starts_with(crate::layout::PREFIX)
-        });
-    if in_use || !path.exists() {
-        return Ok(());
+    match path.exists() {
+        true => root::write(path, format!("-{name}")).map_err(|error| error.to_string()),
+        false => Ok(()),
     }
-    root::write(path, format!("-{name}")).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::journal::{Journal, RunInfo};
 use crate::layout::{Holder, Layout, Tenant};
 use crate::registry::Registry;
 use crate::supervisor::signals;
-use crate::undo::undo;
+use crate::undo::{Leftovers, undo};
 
 /// Signals that end a command; the second one ends us at once.
 const ENDING: [Signal; 4] = [
@@ -258,7 +258,11 @@ impl Wrapped {
         // A command that was never let go ends when its gate closes.
         self.waiting = None;
         if let Some(journal) = self.journal.take() {
-            self.warnings.extend(undo_all(journal).err());
+            let leftovers = match self.over {
+                Some(Over::Ended(_)) => Leftovers::GoBack,
+                Some(Over::Interrupted) | None => Leftovers::AsNoted,
+            };
+            self.warnings.extend(undo_all(journal, leftovers).err());
         }
         drop(self.guardian.stdin.take());
         let _ = self.guardian.wait();
@@ -309,7 +313,7 @@ fn settled(layout: &Layout, mut journal: Journal, spec: &CommandSpec) -> Result<
         Err(error) => {
             // What stays is in the journal, for `restore`; the error that
             // led here is what the user is to hear.
-            let _ = undo_all(journal);
+            let _ = undo_all(journal, Leftovers::AsNoted);
             drop(guardian.stdin.take());
             let _ = guardian.wait();
             Err(error)
@@ -317,13 +321,10 @@ fn settled(layout: &Layout, mut journal: Journal, spec: &CommandSpec) -> Result<
     }
 }
 
-fn undo_all(journal: Journal) -> std::result::Result<(), String> {
-    let left = match journal.entries() {
-        Ok(entries) => undo(&entries),
-        Err(error) => vec![error.to_string()],
-    };
+fn undo_all(journal: Journal, leftovers: Leftovers) -> std::result::Result<(), String> {
+    let left = undo(journal, leftovers);
     match left.is_empty() {
-        true => journal.close().map_err(|error| error.to_string()),
+        true => Ok(()),
         false => Err(format!(
             "could not undo: {}; sandbag restore tries again",
             left.join("; ")

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::journal::RunInfo;
-use crate::undo::undo;
+use crate::undo::{Leftovers, undo};
 
 /// A machine, and the directory of its journals.
 struct Fake {
@@ -50,6 +50,16 @@ impl Fake {
     }
 }
 
+/// Undoes entries as the guardian would, from a journal of their own.
+fn undo_all(entries: &[Entry]) -> Vec<String> {
+    let fake = Fake::new(&[]);
+    let mut journal = fake.journal(1);
+    for entry in entries {
+        journal.note(entry.clone()).unwrap();
+    }
+    undo(journal, Leftovers::AsNoted)
+}
+
 const RT: &str = "proc/sys/kernel/sched_rt_runtime_us";
 const BUDGET: &str = "cpu/node/cpu.rt_runtime_us";
 const POLICY: &str = "sys/devices/system/cpu/cpufreq/policy0";
@@ -70,7 +80,7 @@ fn a_sysctl_is_noted_before_it_is_set_and_put_back() {
         })
     );
     for _ in 0..2 {
-        assert_eq!(undo(&entries), Vec::<String>::new());
+        assert_eq!(undo_all(&entries), Vec::<String>::new());
         assert_eq!(fake.text(RT), "950000");
     }
 }
@@ -80,7 +90,7 @@ fn what_was_announced_but_not_written_is_left_as_it_is() {
     let fake = Fake::new(&[(RT, "950000\n")]);
     let mut journal = fake.journal(1);
     note(&mut journal, SettingOf::Sysctl, &fake.path(RT)).unwrap();
-    assert_eq!(undo(&journal.entries().unwrap()), Vec::<String>::new());
+    assert_eq!(undo_all(&journal.entries().unwrap()), Vec::<String>::new());
     // Not even written: the newline is still there.
     assert_eq!(fake.text(RT), "950000\n");
 }
@@ -100,10 +110,10 @@ fn the_budget_of_a_group_that_is_gone_needs_no_undoing() {
     set_rt_runtime(&mut journal, &fake.path("cpu/node"), 900_000).unwrap();
     assert_eq!(fake.text(BUDGET), "900000");
     let entries = journal.entries().unwrap();
-    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(undo_all(&entries), Vec::<String>::new());
     assert_eq!(fake.text(BUDGET), "0");
     fs::remove_dir_all(fake.path("cpu/node")).unwrap();
-    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(undo_all(&entries), Vec::<String>::new());
 }
 
 #[test]
@@ -122,12 +132,12 @@ fn alternating_frequencies_are_noted_once() {
     }
     let entries = journal.entries().unwrap();
     assert_eq!(entries.len(), 3, "{entries:?}");
-    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(undo_all(&entries), Vec::<String>::new());
     assert_eq!(fake.text(&governor), "schedutil");
     assert_eq!(fake.text(&speed), "2930000");
     // The governor is back, the speed has no value again.
     fs::write(fake.path(&speed), "<unsupported>\n").unwrap();
-    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(undo_all(&entries), Vec::<String>::new());
     assert_eq!(fake.text(&speed), "<unsupported>\n");
 }
 
@@ -140,6 +150,28 @@ fn a_second_run_notes_what_the_first_one_found() {
     set_sysctl(&mut second, &fake.sysctl(), -1).unwrap();
     let entries = second.entries().unwrap();
     assert!(matches!(&entries[1], Entry::Setting(s) if s.old == "950000"));
+    // Whoever ends first leaves it to the other.
+    assert_eq!(undo(first, Leftovers::GoBack), Vec::<String>::new());
+    assert_eq!(fake.text(RT), "-1");
+    assert_eq!(undo(second, Leftovers::GoBack), Vec::<String>::new());
+    assert_eq!(fake.text(RT), "950000");
+}
+
+#[test]
+fn looking_noting_and_setting_are_one_step() {
+    let fake = Fake::new(&[(RT, "950000\n")]);
+    let mut journal = fake.journal(1);
+    let lock = Lock::of(journal.dir()).unwrap();
+    std::thread::scope(|scope| {
+        let path = journal.path().to_owned();
+        let set = scope.spawn(|| set_sysctl(&mut journal, &fake.sysctl(), -1));
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(journal::read(&path).unwrap().entries.len(), 1);
+        assert_eq!(fake.text(RT), "950000\n");
+        drop(lock);
+        set.join().unwrap().unwrap();
+    });
+    assert_eq!(fake.text(RT), "-1");
 }
 
 #[test]
@@ -153,11 +185,11 @@ fn a_frozen_group_is_thawed_and_one_that_is_gone_is_no_problem() {
         let frozen = fake.text(&format!("node/{file}"));
         assert!(["FROZEN", "1"].contains(&&*frozen), "{frozen}");
         let entries = journal.entries().unwrap();
-        assert_eq!(undo(&entries), Vec::<String>::new());
+        assert_eq!(undo_all(&entries), Vec::<String>::new());
         let thawed = fake.text(&format!("node/{file}"));
         assert!(["THAWED", "0"].contains(&&*thawed), "{thawed}");
         fs::remove_dir_all(fake.path("node")).unwrap();
-        assert_eq!(undo(&entries), Vec::<String>::new());
+        assert_eq!(undo_all(&entries), Vec::<String>::new());
     }
 }
 
@@ -181,12 +213,12 @@ fn a_stopped_process_goes_on() {
         std::thread::yield_now();
     }
     let entries = journal.entries().unwrap();
-    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(undo_all(&entries), Vec::<String>::new());
     while state() == 'T' {
         std::thread::yield_now();
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(undo_all(&entries), Vec::<String>::new());
     assert_eq!(will_stop(&mut journal, &root, child.id()).unwrap(), None);
 }

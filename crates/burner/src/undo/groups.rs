@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sandbag_kernel::cgroup::remove_dir;
 use sandbag_kernel::{Root, root};
@@ -44,48 +44,79 @@ fn processes(dir: &Path) -> Vec<u32> {
 }
 
 /// Removes the directories of a group; what is in them is moved to `back`,
-/// which is parallel to `dirs`, or killed.
-pub fn remove_groups(dirs: &[PathBuf], back: Option<&Vec<PathBuf>>) -> Result<(), String> {
+/// which is parallel to `dirs`, or killed. Returns what failed, in words;
+/// everything else is done.
+pub fn remove_groups(dirs: &[PathBuf], back: Option<&Vec<PathBuf>>) -> Vec<String> {
     let mut problems = Vec::new();
     for (n, dir) in dirs.iter().enumerate() {
         let home = back.and_then(|back| back.get(n));
-        if let Err(problem) = remove_group(dir, home.map(PathBuf::as_path)) {
-            problems.push(problem);
+        remove_group(dir, home.map(PathBuf::as_path), &mut problems);
+    }
+    problems
+}
+
+/// Empties and removes one directory, groups below it first.
+fn remove_group(dir: &Path, home: Option<&Path>, problems: &mut Vec<String>) {
+    let before = problems.len();
+    for below in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if below.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_group(&below.path(), home, problems);
         }
     }
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(problems.join("; ")),
+    problems.extend(empty(dir, home).err());
+    // With something left in it or below it cannot go.
+    if problems.len() == before {
+        problems.extend(remove_dir(dir, PATIENCE).err().map(|e| e.to_string()));
     }
 }
 
-/// Empties and removes one directory, groups below it first. Processes may
-/// fork while they are moved or killed, so this goes on until none is left.
-fn remove_group(dir: &Path, home: Option<&Path>) -> Result<(), String> {
+/// Processes may fork while they are moved or killed, so this goes on until
+/// none is left.
+fn empty(dir: &Path, home: Option<&Path>) -> Result<(), String> {
     let give_up = Instant::now() + PATIENCE;
-    for below in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if below.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_group(&below.path(), home)?;
-        }
-    }
     loop {
         let pids = processes(dir);
         if pids.is_empty() {
-            break;
+            return Ok(());
         }
+        let mut refused = None;
         match home {
             None => kill_all(dir),
             Some(home) => {
                 for pid in pids {
                     // It may have ended meanwhile; the next round tells.
-                    let _ = root::write(&home.join("cgroup.procs"), pid);
+                    refused = root::write(&home.join("cgroup.procs"), pid).err();
                 }
             }
         }
         if Instant::now() > give_up {
-            return Err(format!("{}: processes do not leave", dir.display()));
+            let why = refused.map_or_else(String::new, |error| format!(" ({error})"));
+            return Err(format!("{}: processes do not leave{why}", dir.display()));
         }
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
     }
-    remove_dir(dir, PATIENCE).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_cannot_go_does_not_keep_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        for name in ["a/1", "a/2/deep", "b", "home"] {
+            fs::create_dir_all(path(name)).unwrap();
+        }
+        // No kernel takes it back: it stays in the list.
+        fs::write(path("a/1/cgroup.procs"), "1\n").unwrap();
+        fs::write(path("home/cgroup.procs"), "").unwrap();
+        let problems = remove_groups(
+            &[path("a"), path("b")],
+            Some(&vec![path("home"), path("home")]),
+        );
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains("a/1: processes do not leave"));
+        assert!(path("a/1").exists() && !path("a/2").exists() && !path("b").exists());
+    }
 }

@@ -1,6 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
+use std::fs;
+
 use super::*;
-use crate::journal::{Setting, SettingOf};
+use crate::journal::{RunInfo, SettingOf};
+
+/// A journal in a directory of its own below `dir`.
+fn journal(dir: &Path, pid: u32, kill: bool, entries: &[Entry]) -> Journal {
+    let dir = dir.join("journals");
+    fs::create_dir_all(&dir).unwrap();
+    let info = RunInfo {
+        pid,
+        cpus: "0".into(),
+        method: "pace".into(),
+        load: String::new(),
+        command: vec![],
+        started_s: 0,
+        board_fd: 0,
+        kill,
+    };
+    let mut journal = Journal::create(&dir, info).unwrap();
+    for entry in entries {
+        journal.note(entry.clone()).unwrap();
+    }
+    journal
+}
+
+/// Undoes entries as the guardian would.
+fn undo_all(entries: &[Entry]) -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
+    undo(journal(dir.path(), 1, false, entries), Leftovers::AsNoted)
+}
 
 #[test]
 fn what_was_announced_but_not_done_is_no_problem() {
@@ -9,7 +38,7 @@ fn what_was_announced_but_not_done_is_no_problem() {
         dirs: vec![dir.path().join("never-made")],
         back: None,
     }];
-    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(undo_all(&entries), Vec::<String>::new());
 }
 
 #[test]
@@ -21,7 +50,7 @@ fn a_group_with_children_goes_children_first() {
         dirs: vec![group.clone()],
         back: Some(vec![dir.path().to_owned()]),
     }];
-    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(undo_all(&entries), Vec::<String>::new());
     assert!(!group.exists());
 }
 
@@ -30,16 +59,110 @@ fn a_controller_that_another_run_needs_stays() {
     let dir = tempfile::tempdir().unwrap();
     let control = dir.path().join("cgroup.subtree_control");
     fs::write(&control, "cpu").unwrap();
-    fs::create_dir(dir.path().join("sandbag-9-cpu0")).unwrap();
     let entries = [Entry::Controller {
         path: control.clone(),
         name: "cpu".into(),
     }];
-    assert_eq!(undo(&entries), Vec::<String>::new());
+    let first = journal(dir.path(), 1, false, &entries);
+    let second = journal(dir.path(), 2, false, &entries);
+    assert_eq!(undo(first, Leftovers::GoBack), Vec::<String>::new());
     assert_eq!(fs::read_to_string(&control).unwrap(), "cpu");
-    fs::remove_dir(dir.path().join("sandbag-9-cpu0")).unwrap();
-    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(undo(second, Leftovers::GoBack), Vec::<String>::new());
     assert_eq!(fs::read_to_string(&control).unwrap(), "-cpu");
+    assert!(
+        journal::all(&dir.path().join("journals"))
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[test]
+fn a_setting_that_another_run_needs_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let sysctl = dir.path().join("sched_rt_runtime_us");
+    fs::write(&sysctl, "-1").unwrap();
+    let entries = [Entry::Setting(Setting {
+        of: SettingOf::Sysctl,
+        path: sysctl.clone(),
+        old: "950000".into(),
+    })];
+    let first = journal(dir.path(), 1, false, &entries);
+    let second = journal(dir.path(), 2, false, &entries);
+    assert_eq!(undo(first, Leftovers::GoBack), Vec::<String>::new());
+    assert_eq!(fs::read_to_string(&sysctl).unwrap(), "-1");
+    assert_eq!(undo(second, Leftovers::GoBack), Vec::<String>::new());
+    assert_eq!(fs::read_to_string(&sysctl).unwrap(), "950000");
+}
+
+#[test]
+fn what_is_shared_is_put_back_and_the_journal_removed_under_the_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let control = dir.path().join("cgroup.subtree_control");
+    fs::write(&control, "cpu").unwrap();
+    let entry = Entry::Controller {
+        path: control.clone(),
+        name: "cpu".into(),
+    };
+    let ending = journal(dir.path(), 1, false, &[entry]);
+    let journals = ending.dir().to_owned();
+    // Another run that is between looking and noting.
+    let lock = Lock::of(&journals).unwrap();
+    std::thread::scope(|scope| {
+        let end = scope.spawn(|| undo(ending, Leftovers::GoBack));
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(fs::read_to_string(&control).unwrap(), "cpu");
+        assert_eq!(journal::all(&journals).unwrap().len(), 1);
+        drop(lock);
+        assert_eq!(end.join().unwrap(), Vec::<String>::new());
+    });
+    assert_eq!(fs::read_to_string(&control).unwrap(), "-cpu");
+}
+
+#[test]
+fn a_bad_line_is_said_the_rest_undone_and_the_journal_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let group = dir.path().join("sandbag-1-cpu0");
+    fs::create_dir(&group).unwrap();
+    let entry = Entry::Group {
+        dirs: vec![group.clone()],
+        back: None,
+    };
+    let journal = journal(dir.path(), 1, false, &[entry]);
+    let path = journal.path().to_owned();
+    let good = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("nonsense\n{good}")).unwrap();
+    let left = undo(journal, Leftovers::GoBack);
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(left[0].contains("1.journal:1"), "{left:?}");
+    assert!(!group.exists() && path.exists());
+}
+
+/// `--kill` is for sandbag's death.
+#[test]
+fn what_a_command_left_goes_back_even_with_kill_unless_sandbag_died() {
+    for (leftovers, lives) in [(Leftovers::GoBack, true), (Leftovers::AsNoted, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (group, home) = (dir.path().join("sandbag-1-cmd"), dir.path().join("home"));
+        fs::create_dir(&group).unwrap();
+        fs::create_dir(&home).unwrap();
+        let mut sleep = std::process::Command::new("sleep");
+        let mut child = sleep.arg("1000").spawn().unwrap();
+        let pid = child.id().to_string();
+        fs::write(group.join("cgroup.procs"), &pid).unwrap();
+        fs::write(home.join("cgroup.procs"), "").unwrap();
+        let entry = Entry::Group {
+            dirs: vec![group.clone()],
+            back: Some(vec![home.clone()]),
+        };
+        // It stays in the list of the fake group: that is said.
+        let left = undo(journal(dir.path(), 1, true, &[entry]), leftovers);
+        assert_eq!(left.len(), 1, "{left:?}");
+        let moved = fs::read_to_string(home.join("cgroup.procs")).unwrap();
+        assert_eq!(moved == pid, lives, "{leftovers:?}");
+        assert_eq!(child.try_wait().unwrap().is_none(), lives, "{leftovers:?}");
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
 }
 
 /// Everything at once: nothing runs before it may, and nothing is given back
@@ -70,7 +193,7 @@ fn what_stands_still_goes_on_and_settings_are_back_before_groups_go() {
     ];
     // The group is the last change and yet the last to go: on a plain
     // directory with files in it that fails, and by then all else is done.
-    let left = undo(&entries);
+    let left = undo_all(&entries);
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(
         fs::read_to_string(group.join("freezer.state")).unwrap(),
@@ -92,7 +215,7 @@ fn a_setting_that_is_refused_is_tried_again_after_the_others_and_then_said() {
         })
     };
     // A directory cannot be read as a file.
-    let left = undo(&[setting(&good), setting(dir.path())]);
+    let left = undo_all(&[setting(&good), setting(dir.path())]);
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(fs::read_to_string(good).unwrap(), "5");
 }
@@ -123,7 +246,7 @@ fn whoever_stands_still_in_a_group_goes_on() {
             dir: dir.path().join("gone"),
         },
     ];
-    assert_eq!(undo(&entries), Vec::<String>::new());
+    assert_eq!(undo_all(&entries), Vec::<String>::new());
     state(false);
     child.kill().unwrap();
     child.wait().unwrap();

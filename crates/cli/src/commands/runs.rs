@@ -44,7 +44,11 @@ pub struct RestoreArgs {}
 /// `sandbag status`.
 pub fn status(args: &StatusArgs) -> Result<u8> {
     let mut out = std::io::stdout();
-    for run in Registry::open()?.runs()? {
+    let runs = Registry::open()?.look()?;
+    for problem in &runs.problems {
+        Messages::error(problem);
+    }
+    for run in runs.alive {
         let loads = current_loads(&run).unwrap_or_default();
         if args.json {
             let cpus: Vec<_> = loads
