@@ -218,6 +218,7 @@ fn simulate(
         },
         command: None,
         seed: None,
+        node: None,
     };
     if let Some(stats) = stats {
         run.reason = format!(

@@ -57,6 +57,33 @@ pub struct Run {
     pub command: Option<CommandResult>,
     /// Seed of every random choice, where one was made.
     pub seed: Option<u64>,
+    /// Of a virtual node, what its programs did. The loads of such a run are
+    /// what slows the CPUs: a load of 40 % leaves a speed of 60 %.
+    #[serde(default)]
+    pub node: Option<NodeUse>,
+}
+
+/// A virtual node and what its programs did in it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeUse {
+    /// The node's name.
+    pub name: String,
+    /// Programs that were put into the node, the command included; not those
+    /// that they started themselves.
+    pub entered: u64,
+    /// CPU time that they used, seconds.
+    pub used_s: Option<f64>,
+    /// Periods in which the group was throttled (`nr_throttled` of
+    /// `cpu.stat`).
+    pub throttled_times: Option<u64>,
+    /// Time that the group was throttled (`throttled_usec`), seconds.
+    pub throttled_s: Option<f64>,
+    /// Time in which at least one of them waited for a CPU (PSI, `some` of
+    /// `cpu.pressure`), seconds.
+    pub waited_s: Option<f64>,
+    /// Times a new speed was set while the node ran, by hand; the steps of a
+    /// profile are not counted.
+    pub speed_changes: u64,
 }
 
 /// The machine a run was made on.

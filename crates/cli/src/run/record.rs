@@ -159,6 +159,7 @@ pub fn record(
         }),
         cpus,
         seed: None,
+        node: None,
     }
 }
 
