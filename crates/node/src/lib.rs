@@ -11,13 +11,18 @@
 pub mod choose;
 pub mod environment;
 pub mod machine;
+pub mod place;
+pub mod plan;
+pub mod protocol;
 pub mod ratios;
+pub mod socket;
 pub mod spec;
 pub mod speed;
 pub mod toml;
 
 pub use choose::{Choice, Domains, NoChoice, choose};
 pub use machine::Machine;
+pub use place::{Held, Placed, PlacedCourse, place};
 pub use ratios::Ratios;
 pub use spec::{Course, Cpus, NodeName, NodeSpec, Origin, SpecError};
 pub use speed::{BadSpeed, Speed, Speeds};

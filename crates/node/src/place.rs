@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From what nodes are asked for to what they get on a machine: CPUs that are
+//! online and nobody else's, and a speed for each.
+
+use std::path::PathBuf;
+
+use sandbag_kernel::CpuList;
+
+use crate::choose::{Domains, choose};
+use crate::machine::Machine;
+use crate::ratios::Ratios;
+use crate::spec::{Course, Cpus, NodeSpec, SpecError};
+
+/// CPUs that somebody has already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Who, as a user would call it: `node small (process 12)`.
+    pub by: String,
+    /// Which.
+    pub cpus: CpuList,
+}
+
+/// How fast a placed node is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlacedCourse {
+    /// These speeds until they are changed.
+    Constant(Ratios),
+    /// As this file says.
+    Profile(PathBuf),
+}
+
+/// A node with its place on the machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placed {
+    /// What was asked for.
+    pub spec: NodeSpec,
+    /// Its CPUs.
+    pub cpus: CpuList,
+    /// Its speeds.
+    pub course: PlacedCourse,
+    /// Why these CPUs, a sentence, where sandbag chose them.
+    pub why: Option<String>,
+}
+
+/// Places nodes on a machine: first those that name their CPUs, then the
+/// others in their order. `domains` says whether the method of a node can
+/// live with a split frequency domain.
+///
+/// # Errors
+/// Where it was written, with what could be had: CPUs that are not there,
+/// offline or held; not enough cores; speeds that cannot be had; a domain
+/// that would be split.
+pub fn place(
+    nodes: Vec<NodeSpec>,
+    machine: &Machine,
+    held: &[Held],
+    domains: impl Fn(&NodeSpec) -> Domains,
+) -> Result<Vec<Placed>, SpecError> {
+    let mut taken: CpuList = held.iter().flat_map(|held| held.cpus.iter()).collect();
+    for node in &nodes {
+        if let Cpus::List(cpus) = &node.cpus {
+            check(node, cpus, machine, held, domains(node))?;
+            taken = taken.iter().chain(cpus.iter()).collect();
+        }
+    }
+    let mut placed = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let (cpus, why) = match &node.cpus {
+            Cpus::List(cpus) => (cpus.clone(), None),
+            Cpus::Cores(wanted) => {
+                if let Course::Constant(speeds @ crate::Speeds::PerCpu(_)) = &node.course {
+                    return Err(node.origin.fault(
+                        "speed",
+                        format!("`{speeds}` names CPUs, but the node lets sandbag choose them"),
+                        "write cpus in place of cores, or one speed for all",
+                    ));
+                }
+                let choice = choose(machine, *wanted, &taken, domains(&node)).map_err(|no| {
+                    let text = no.to_string();
+                    let (what, remedy) = text.rsplit_once(": ").unwrap_or((&text, "ask for less"));
+                    node.origin.fault("cores", what, remedy)
+                })?;
+                taken = taken.iter().chain(choice.cpus.iter()).collect();
+                (choice.cpus, Some(choice.why))
+            }
+        };
+        let course = match &node.course {
+            Course::Profile(path) => PlacedCourse::Profile(path.clone()),
+            Course::Constant(speeds) => {
+                let ratios = speeds.resolve(&cpus, |cpu| machine.max_khz(cpu));
+                PlacedCourse::Constant(ratios.map_err(|bad| node.origin.bad_speed(bad))?)
+            }
+        };
+        placed.push(Placed {
+            spec: node,
+            cpus,
+            course,
+            why,
+        });
+    }
+    Ok(placed)
+}
+
+fn check(
+    node: &NodeSpec,
+    cpus: &CpuList,
+    machine: &Machine,
+    held: &[Held],
+    domains: Domains,
+) -> Result<(), SpecError> {
+    let topology = &machine.topology;
+    let remedy = || format!("online here are {}", topology.online);
+    if let Some(cpu) = cpus.without(&topology.online).iter().next() {
+        let (state, remedy) = match topology.present.contains(cpu) {
+            true => (
+                "is offline",
+                format!(
+                    "{}; echo 1 > /sys/devices/system/cpu/cpu{cpu}/online",
+                    remedy()
+                ),
+            ),
+            false => ("is not there", remedy()),
+        };
+        return Err(node
+            .origin
+            .fault("cpus", format!("CPU {cpu} {state}"), remedy));
+    }
+    for held in held {
+        let both = cpus.intersection(&held.cpus);
+        if !both.is_empty() {
+            return Err(node.origin.fault(
+                "cpus",
+                format!("CPUs {both} are held by {}", held.by),
+                "wait for it, end it, or name other CPUs",
+            ));
+        }
+    }
+    if domains == Domains::Whole
+        && let Some(split) = machine.split_by(cpus).first()
+    {
+        return Err(node.origin.fault(
+            "cpus",
+            format!("CPUs {split} change their frequency together, and the node has only a part"),
+            "give it all of them, or use a method that does not work by frequency",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::machine::tests::machine;
+    use crate::toml::{NodesFile, Vocabulary};
+
+    fn placed(text: &str, held: &[Held], domains: Domains) -> Result<Vec<Placed>, String> {
+        let words = Vocabulary {
+            methods: &["hogs"],
+            options: &[],
+        };
+        let file = NodesFile::parse(text, "n.toml", Path::new(""), &words).unwrap();
+        let mut machine = machine(1, 8, 1, 2);
+        machine.topology.online = (0..7).collect();
+        machine.topology.cpus.pop();
+        place(file.nodes, &machine, held, |_| domains).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn named_cpus_first_then_the_chosen_ones() {
+        let nodes = placed(
+            "[[node]]\nname='a'\ncores=2\nspeed='1200MHz'\n\
+             [[node]]\nname='b'\ncpus='2-3'\nspeed={2=1,3=0.5}\n\
+             [[node]]\nname='c'\ncores=1\nprofile='p'",
+            &[],
+            Domains::MaySplit,
+        )
+        .unwrap();
+        assert_eq!(nodes[0].cpus.to_string(), "4,5");
+        assert!(
+            nodes[0]
+                .why
+                .as_ref()
+                .unwrap()
+                .starts_with("chose CPUs 4,5: 2 cores")
+        );
+        let half = Ratios::same(&nodes[0].cpus, 0.5);
+        assert_eq!(nodes[0].course, PlacedCourse::Constant(half));
+        assert_eq!(
+            (nodes[1].cpus.to_string().as_str(), &nodes[1].why),
+            ("2,3", &None)
+        );
+        assert_eq!(nodes[2].cpus.to_string(), "6");
+        assert_eq!(nodes[2].course, PlacedCourse::Profile("p".into()));
+    }
+
+    #[test]
+    fn what_cannot_be_had_names_its_line() {
+        let held = [Held {
+            by: "node x (process 12)".into(),
+            cpus: (0..2).collect(),
+        }];
+        for (line, domains, error) in [
+            (
+                "cpus=8\nspeed=1",
+                Domains::MaySplit,
+                "n.toml:3: cpus: CPU 8 is not there; online",
+            ),
+            (
+                "cpus=7\nspeed=1",
+                Domains::MaySplit,
+                "n.toml:3: cpus: CPU 7 is offline; online",
+            ),
+            (
+                "cpus='1-2'\nspeed=1",
+                Domains::MaySplit,
+                "n.toml:3: cpus: CPUs 1 are held by node x",
+            ),
+            (
+                "cpus=2\nspeed=1",
+                Domains::Whole,
+                "n.toml:3: cpus: CPUs 2,3 change their freq",
+            ),
+            (
+                "cores=6\nspeed=1",
+                Domains::MaySplit,
+                "n.toml:3: cores: 6 cores wanted, 5 of 7",
+            ),
+            (
+                "cores=3\nspeed={2=1}",
+                Domains::MaySplit,
+                "n.toml:4: speed: `2=1` names CPUs",
+            ),
+            (
+                "cpus=2\nspeed={3=1}",
+                Domains::MaySplit,
+                "n.toml:4: speed: `3=1`: CPU 3 is not one",
+            ),
+            (
+                "cpus=2\nspeed='3GHz'",
+                Domains::MaySplit,
+                "n.toml:4: speed: `3000MHz`: CPU 2 reaches",
+            ),
+        ] {
+            let text = format!("[[node]]\nname='a'\n{line}");
+            let found = placed(&text, &held, domains).unwrap_err();
+            assert!(found.starts_with(error), "{line}\n{found}");
+        }
+    }
+}

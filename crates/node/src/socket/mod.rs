@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The control socket of a running node.
+//!
+//! `/run/sandbag/nodes/NAME.sock` for root, `$XDG_RUNTIME_DIR/sandbag/nodes/`
+//! for others. Nobody else may command a node, and three things see to it,
+//! each enough on its own: the directory has mode 0700 and is its owner's, the
+//! socket has mode 0600, and the kernel tells the server who connected
+//! (SO_PEERCRED, unix(7)): only the owner's user id and root are heard.
+//!
+//! The server lives in the supervisor, which must never wait: everything is
+//! non-blocking, every buffer has a bound, and one [`turn`](Server::turn) does
+//! a bounded amount of work whatever clients do.
+
+mod client;
+mod directory;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use client::{Listed, ask, list, names};
+pub use directory::Directory;
+pub use server::{Peer, Server};
+
+use crate::protocol::NotUnderstood;
+
+/// What can go wrong at a socket.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// The directory is not one that only its owner can write to.
+    #[error("{path}: {why}: a node's socket is only made where nobody else can write; {remedy}")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A node of this name runs.
+    #[error(
+        "node `{name}` runs already, in process {pid}: take another name, or end it \
+         (sandbag slow stop {name})"
+    )]
+    Running {
+        /// Its name.
+        name: String,
+        /// Its supervisor.
+        pid: String,
+    },
+    /// No node of this name runs.
+    #[error("no node `{name}` runs here; {}", running(.others))]
+    NotRunning {
+        /// The name that was asked for.
+        name: String,
+        /// Those that run.
+        others: Vec<String>,
+    },
+    /// It did not answer in time.
+    #[error(
+        "node `{name}` did not answer within {limit:?}: its supervisor is busy or stopped; try again"
+    )]
+    Silent {
+        /// Its name.
+        name: String,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// It hung up before it answered: it just ended, or too many asked.
+    #[error("node `{name}` hung up without an answer: it may have ended (sandbag slow list)")]
+    HungUp {
+        /// Its name.
+        name: String,
+    },
+    /// It said something that is no reply.
+    #[error("node `{name}` answered what is no reply: {cause}")]
+    Garbled {
+        /// Its name.
+        name: String,
+        /// What was wrong.
+        cause: NotUnderstood,
+    },
+    /// The socket belongs to somebody else's process.
+    #[error("{path} is served by user {uid}, not by us or root; remove it")]
+    Foreign {
+        /// The socket.
+        path: PathBuf,
+        /// Who serves it.
+        uid: u32,
+    },
+    /// The system refused.
+    #[error("{path}: {call}: {cause}")]
+    Call {
+        /// The socket or directory.
+        path: PathBuf,
+        /// What was tried.
+        call: &'static str,
+        /// What the system said.
+        cause: io::Error,
+    },
+}
+
+fn running(others: &[String]) -> String {
+    match others {
+        [] => "there is none (sandbag slow list)".to_owned(),
+        others => format!("running are {}", others.join(", ")),
+    }
+}

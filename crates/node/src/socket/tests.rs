@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Real sockets in temporary directories.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::*;
+use crate::protocol::{LONGEST_REQUEST, Reply, Request, Status};
+use crate::spec::NodeName;
+
+/// Far above what any step here takes.
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn name(text: &str) -> NodeName {
+    text.parse().unwrap()
+}
+
+/// A directory as the registry's is: only its owner can write to it.
+fn registry() -> (tempfile::TempDir, Directory) {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let directory = Directory::in_registry(dir.path());
+    (dir, directory)
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+fn echo(peer: Peer, request: &Request) -> Reply {
+    assert_eq!(peer.uid, nix::unistd::geteuid().as_raw());
+    assert_eq!(peer.pid.cast_unsigned(), std::process::id());
+    match request {
+        Request::Status => Reply::Status(Status {
+            name: "a".into(),
+            pid: 7,
+            cpus: "0".into(),
+            speeds: Vec::new(),
+            method: "hogs".into(),
+            members: vec![1; 50_000],
+        }),
+        Request::Set { speeds } => Reply::Set {
+            speeds: speeds.clone(),
+        },
+        Request::Admit { pid } => Reply::Admitted {
+            environment: BTreeMap::from([("PID".to_owned(), pid.to_string())]),
+        },
+        Request::Stop => Reply::Stopping,
+    }
+}
+
+/// Waits as a supervisor does; true if there is something to do.
+fn ready(server: &Server, for_ms: u16) -> bool {
+    let mut fds = [PollFd::new(server.as_fd(), PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::from(for_ms)) == Ok(1)
+}
+
+/// Serves until `body` is done, from its one descriptor alone.
+fn serving<T>(server: &mut Server, body: impl FnOnce() -> T) -> T {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                if ready(server, 5) {
+                    server.turn(&mut echo);
+                }
+            }
+        });
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        done.store(true, Ordering::Release);
+        outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+#[test]
+fn every_request_is_answered() {
+    let (_dir, directory) = registry();
+    let mut server = Server::bind(&directory, &name("a")).unwrap();
+    serving(&mut server, || {
+        for (request, expected) in [
+            (Request::Stop, Reply::Stopping),
+            (
+                Request::Set {
+                    speeds: "0.3".into(),
+                },
+                Reply::Set {
+                    speeds: "0.3".into(),
+                },
+            ),
+            (
+                Request::Admit { pid: 12 },
+                Reply::Admitted {
+                    environment: BTreeMap::from([("PID".to_owned(), "12".to_owned())]),
+                },
+            ),
+        ] {
+            let reply = ask(&directory, &name("a"), &request, LIMIT).unwrap();
+            assert_eq!(reply, expected);
+        }
+        // Longer than a socket's buffer.
+        let listed = list(&directory, LIMIT).unwrap();
+        assert_eq!(listed.len(), 1);
+        assert_eq!(listed[0].status.as_ref().unwrap().members.len(), 50_000);
+    });
+}
+
+#[test]
+fn only_the_owner_can_reach_it_and_it_is_removed() {
+    let (_dir, directory) = registry();
+    let server = Server::bind(&directory, &name("a")).unwrap();
+    assert_eq!(mode(directory.path()), 0o700);
+    assert_eq!(mode(server.path()), 0o600);
+    assert_eq!(server.path(), directory.path().join("a.sock"));
+    assert_eq!(names(&directory).unwrap(), [name("a")]);
+    drop(server);
+    assert!(!directory.socket(&name("a")).exists());
+    assert!(names(&directory).unwrap().is_empty());
+}
+
+#[test]
+fn a_live_node_keeps_its_name_and_a_dead_ones_is_had() {
+    let (_dir, directory) = registry();
+    let server = Server::bind(&directory, &name("a")).unwrap();
+    let error = Server::bind(&directory, &name("a"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains(&format!("process {}:", std::process::id())),
+        "{error}"
+    );
+    let _other = Server::bind(&directory, &name("b")).unwrap();
+    // As after SIGKILL: the socket stays, nobody serves it.
+    let path = server.path().to_owned();
+    drop(server);
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    assert_eq!(names(&directory).unwrap(), [name("b")]);
+    let error = ask(&directory, &name("a"), &Request::Status, LIMIT).unwrap_err();
+    assert!(error.to_string().ends_with("running are b"), "{error}");
+    let server = Server::bind(&directory, &name("a")).unwrap();
+    assert_eq!(names(&directory).unwrap(), [name("a"), name("b")]);
+    // Another socket at its place is not its own to remove.
+    fs::remove_file(&path).unwrap();
+    let _another = UnixListener::bind(&path).unwrap();
+    drop(server);
+    assert!(path.exists());
+}
+
+#[test]
+fn what_is_no_socket_is_not_removed() {
+    let (_dir, directory) = registry();
+    drop(Server::bind(&directory, &name("b")).unwrap());
+    let path = directory.socket(&name("a"));
+    fs::write(&path, "mine").unwrap();
+    let error = Server::bind(&directory, &name("a"))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("no socket"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"mine");
+}
+
+#[test]
+fn a_directory_that_others_can_write_to_is_refused() {
+    let (dir, directory) = registry();
+    let refused = || {
+        Server::bind(&directory, &name("a"))
+            .unwrap_err()
+            .to_string()
+    };
+    for others in [0o775, 0o757] {
+        fs::set_permissions(dir.path(), Permissions::from_mode(others)).unwrap();
+        assert!(refused().contains("chmod go-w"), "{}", refused());
+    }
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink(dir.path(), directory.path()).unwrap();
+    assert!(refused().contains("no directory"), "{}", refused());
+    fs::remove_file(directory.path()).unwrap();
+    // One of ours that is too open is closed.
+    fs::create_dir(directory.path()).unwrap();
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
+    let _server = Server::bind(&directory, &name("a")).unwrap();
+    assert_eq!(mode(directory.path()), 0o700);
+}
+
+fn raw(directory: &Directory) -> UnixStream {
+    let stream = UnixStream::connect(directory.socket(&name("a"))).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream
+}
+
+fn said(stream: &mut UnixStream) -> String {
+    let mut text = String::new();
+    // A server that hangs up on unread bytes resets the connection, after
+    // what it said.
+    let mut byte = [0];
+    while let Ok(1) = stream.read(&mut byte) {
+        text.push(char::from(byte[0]));
+    }
+    text
+}
+
+#[test]
+fn what_is_not_understood_is_answered_with_an_error() {
+    let (_dir, directory) = registry();
+    let mut server = Server::bind(&directory, &name("a")).unwrap();
+    serving(&mut server, || {
+        for (sent, part) in [
+            (
+                &b"{\"version\":1,\"request\":\"reboot\"}\n"[..],
+                "unknown request",
+            ),
+            (b"{\"version\":9,\"request\":\"stop\"}\n", "version 9"),
+            (b"\n", "JSON object"),
+            (b"\xff\xfe\n", "JSON object"),
+            (&[b'x'; 10 * LONGEST_REQUEST], "at most 4096 bytes"),
+        ] {
+            let mut stream = raw(&directory);
+            // It may hang up before it has all.
+            let _ = stream.write_all(sent);
+            let reply = said(&mut stream);
+            assert!(
+                reply.starts_with("{\"version\":1,\"reply\":\"error\""),
+                "{reply}"
+            );
+            assert!(reply.contains(part), "{reply}");
+        }
+    });
+}
+
+#[test]
+fn clients_that_hang_or_flood_stop_nobody() {
+    let (_dir, directory) = registry();
+    let mut server = Server::bind(&directory, &name("a")).unwrap();
+    // They say nothing, half of a request, or ask and never read.
+    let mut silent: Vec<UnixStream> = (0..40).map(|_| raw(&directory)).collect();
+    for (n, stream) in silent.iter_mut().enumerate() {
+        match n % 3 {
+            0 => {}
+            1 => stream.write_all(b"{\"version\":1,").unwrap(),
+            _ => stream
+                .write_all(b"{\"version\":1,\"request\":\"status\"}\n")
+                .unwrap(),
+        }
+    }
+    let begin = Instant::now();
+    for _ in 0..20 {
+        server.turn(&mut echo);
+        assert!(server.clients() <= 16);
+    }
+    assert!(begin.elapsed() < LIMIT / 2, "{:?}", begin.elapsed());
+    let stop = AtomicBool::new(false);
+    let flood = || {
+        while !stop.load(Ordering::Acquire) {
+            let Ok(mut stream) = UnixStream::connect(directory.socket(&name("a"))) else {
+                continue;
+            };
+            while stream.write_all(&[b'x'; 8192]).is_ok() && !stop.load(Ordering::Acquire) {}
+        }
+    };
+    serving(&mut server, || {
+        thread::scope(|scope| {
+            scope.spawn(flood);
+            let reply = ask(&directory, &name("a"), &Request::Stop, LIMIT);
+            stop.store(true, Ordering::Release);
+            assert_eq!(reply.unwrap(), Reply::Stopping);
+        });
+    });
+}
+
+#[test]
+fn a_quiet_server_has_nothing_to_do() {
+    let (_dir, directory) = registry();
+    let mut server = Server::bind(&directory, &name("a")).unwrap();
+    let stream = raw(&directory);
+    assert!(ready(&server, 1000));
+    server.turn(&mut echo);
+    // A client that waits costs no wake-ups.
+    assert!(!ready(&server, 20));
+    drop(stream);
+    assert!(ready(&server, 1000));
+    server.turn(&mut echo);
+    assert_eq!(server.clients(), 0);
+    assert!(!ready(&server, 20));
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_given_up() {
+    let (_dir, directory) = registry();
+    let server = Server::bind(&directory, &name("a")).unwrap();
+    let short = Duration::from_millis(50);
+    let error = ask(&directory, &name("a"), &Request::Status, short).unwrap_err();
+    assert!(matches!(error, SocketError::Silent { .. }), "{error}");
+    let listed = list(&directory, short).unwrap();
+    assert!(listed[0].status.is_err());
+    // A full queue is no dead node either.
+    let mut waiting = Vec::new();
+    while let Ok(stream) = client::dial(server.path()) {
+        waiting.push(stream);
+    }
+    let error = ask(&directory, &name("a"), &Request::Status, short).unwrap_err();
+    assert!(matches!(error, SocketError::Silent { .. }), "{error}");
+    let error = Server::bind(&directory, &name("a")).unwrap_err();
+    assert!(matches!(error, SocketError::Running { .. }), "{error}");
+}
+
+#[test]
+fn a_node_that_ends_while_it_is_asked_hung_up() {
+    let (_dir, directory) = registry();
+    let server = Server::bind(&directory, &name("a")).unwrap();
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| ask(&directory, &name("a"), &Request::Status, LIMIT));
+        assert!(ready(&server, 10_000));
+        drop(server);
+        let error = asked.join().unwrap().unwrap_err();
+        assert!(matches!(error, SocketError::HungUp { .. }), "{error}");
+    });
+}
+
+/// Root could open the way for others by mistake; the server still refuses.
+#[test]
+fn other_users_are_refused() {
+    const NOBODY: u32 = 65_534;
+    if !nix::unistd::geteuid().is_root() {
+        // Nobody else can be impersonated; the modes are tested above.
+        return;
+    }
+    let (dir, directory) = registry();
+    let mut server = Server::bind(&directory, &name("a")).unwrap();
+    for path in [dir.path(), directory.path()] {
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    }
+    fs::set_permissions(server.path(), Permissions::from_mode(0o666)).unwrap();
+    let reply = serving(&mut server, || {
+        thread::scope(|scope| {
+            let other = scope.spawn(|| {
+                // SAFETY: three numbers. The bare system call changes this
+                // thread alone, which ends below.
+                let set = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+                assert_eq!(set, 0);
+                let mut stream = raw(&directory);
+                let _ = stream.write_all(b"{\"version\":1,\"request\":\"stop\"}\n");
+                said(&mut stream)
+            });
+            other.join().unwrap()
+        })
+    });
+    assert!(reply.contains("user 65534 may not command"), "{reply}");
+}
