@@ -81,6 +81,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Blanks and line ends, if there are any.
+    pub(super) fn space(&mut self) {
+        self.rest = self.rest.trim_ascii_start();
+    }
+
     /// One blank or more.
     pub(super) fn blanks(&mut self) -> Option<()> {
         let mut all = 0;

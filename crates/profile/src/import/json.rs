@@ -25,6 +25,16 @@ const PATH: [Option<&[u8]>; 5] = [
     None,
 ];
 
+/// What [`Elements::next_element`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// An element that was understood on the quick way.
+    Understood,
+    /// The text of one that was not.
+    Text,
+    End,
+}
+
 pub(super) struct Elements {
     from: Box<dyn Read + Send>,
     file: Arc<str>,
@@ -38,6 +48,8 @@ pub(super) struct Elements {
     done: bool,
     /// Line in which the element last returned begins.
     element_line: u64,
+    /// The length of the longest one.
+    longest: usize,
     /// The `nodename` of the host whose samples follow.
     pub(super) host: Option<String>,
     /// How many `boot` entries were passed over.
@@ -57,13 +69,20 @@ impl Elements {
             depth: 0,
             done: false,
             element_line: 0,
+            longest: 0,
             host: None,
             restarts: 0,
         }
     }
 
-    /// The text of the next sample in `into`; false after the last.
-    pub(super) fn next_element(&mut self, into: &mut Vec<u8>) -> Result<bool> {
+    /// The next sample. `quick` is given what is buffered from its beginning
+    /// on and says how long it is, if it understands it; otherwise its text
+    /// is put into `into`.
+    pub(super) fn next_element(
+        &mut self,
+        into: &mut Vec<u8>,
+        mut quick: impl FnMut(&[u8]) -> Option<usize>,
+    ) -> Result<Next> {
         if self.depth == 0 && !self.done {
             self.skip_mark()?;
             self.expect(b'{')?;
@@ -81,9 +100,18 @@ impl Elements {
                 (_, Some(_)) => return Err(self.syntax("a key")),
                 (_, None) if self.depth == PATH.len() => {
                     into.clear();
-                    self.element_line = self.line();
+                    self.count_lines();
+                    self.element_line = self.lines + 1;
+                    self.buffer_whole()?;
+                    let length = quick(&self.buffer[self.at..self.filled]);
+                    if let Some(length) = length {
+                        self.at += length;
+                        self.longest = self.longest.max(length);
+                        return Ok(Next::Understood);
+                    }
                     self.value(Some(into))?;
-                    return Ok(true);
+                    self.longest = self.longest.max(into.len());
+                    return Ok(Next::Text);
                 }
                 (b'{', None) => {
                     self.at += 1;
@@ -93,7 +121,17 @@ impl Elements {
             }
         }
         self.done = true;
-        Ok(false)
+        Ok(Next::End)
+    }
+
+    /// Sees to it that an element as long as any before is in the buffer.
+    fn buffer_whole(&mut self) -> Result<()> {
+        let wanted = self.longest + self.longest / 4;
+        if self.buffer.len() < 4 * wanted {
+            self.buffer.resize(4 * wanted, 0);
+        }
+        while self.filled - self.at < wanted && self.read()? {}
+        Ok(())
     }
 
     /// A key and its value; enters the value if it is on the path.
@@ -229,8 +267,18 @@ impl Elements {
         }
     }
 
-    /// Reads more, dropping what was passed.
+    /// Reads more, of which there must be some.
     fn fill(&mut self) -> Result<()> {
+        match self.read()? {
+            true => Ok(()),
+            false => Err(self.here(Fault::Json(
+                "the document ends in the middle; the file was cut short".into(),
+            ))),
+        }
+    }
+
+    /// Reads more, dropping what was passed; false at the end.
+    fn read(&mut self) -> Result<bool> {
         self.count_lines();
         self.buffer.copy_within(self.at..self.filled, 0);
         self.filled -= self.at;
@@ -238,16 +286,13 @@ impl Elements {
         self.counted = 0;
         loop {
             match self.from.read(&mut self.buffer[self.filled..]) {
-                Ok(0) => {
-                    return Err(self.here(Fault::Json(
-                        "the document ends in the middle; the file was cut short".into(),
-                    )));
+                Ok(n) => {
+                    self.filled += n;
+                    return Ok(n > 0);
                 }
-                Ok(n) => self.filled += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(self.here(Fault::Io(e))),
             }
-            return Ok(());
         }
     }
 

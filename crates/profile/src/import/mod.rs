@@ -9,6 +9,7 @@
 
 mod cursor;
 mod json;
+mod json_quick;
 pub(crate) mod krash;
 mod percent;
 mod procstat;

@@ -13,7 +13,8 @@ use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number};
 use crate::{Cell, Error, Fault, Format, Result};
 
-use super::json::Elements;
+use super::json::{Elements, Next};
+use super::json_quick::Quick;
 use super::sadf_csv::{duplicate_and_restart_warnings, slack};
 use super::{About, Pass, Sample, Samples, percent, stamp};
 
@@ -36,15 +37,40 @@ struct CpuName<'a> {
 }
 
 #[derive(Deserialize)]
-struct Timestamp<'a> {
+pub(super) struct Timestamp<'a> {
     #[serde(borrow)]
     date: Cow<'a, str>,
     #[serde(borrow)]
-    time: Cow<'a, str>,
+    pub(super) time: Cow<'a, str>,
     utc: Option<u8>,
     #[serde(borrow)]
     tz: Option<Cow<'a, str>>,
     interval: i64,
+}
+
+/// What a time stamp says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Stamped {
+    pub(super) end_ns: i64,
+    interval_ns: i64,
+    local: bool,
+}
+
+impl Timestamp<'_> {
+    /// `None` if date or time are none.
+    pub(super) fn stamped(&self, days: &mut stamp::Days) -> Option<Stamped> {
+        let zone = match (&self.tz, self.utc) {
+            (Some(tz), _) => tz.as_bytes(),
+            (None, Some(0)) => b"",
+            (None, _) => b"UTC",
+        };
+        let stamp = days.civil(self.date.as_bytes(), self.time.as_bytes(), zone)?;
+        Some(Stamped {
+            end_ns: stamp.ns,
+            interval_ns: self.interval.max(1).saturating_mul(NS_PER_S as i64),
+            local: stamp.local,
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -119,6 +145,7 @@ pub(super) struct SadfJson {
     elements: Elements,
     pass: Pass,
     text: Vec<u8>,
+    quick: Quick,
     days: stamp::Days,
     local: bool,
     all_rows: u64,
@@ -133,6 +160,7 @@ impl SadfJson {
             elements: Elements::new(lines.into_parts()),
             pass,
             text: Vec::new(),
+            quick: Quick::default(),
             days: stamp::Days::default(),
             local: false,
             all_rows: 0,
@@ -140,6 +168,13 @@ impl SadfJson {
             duplicates: 0,
             done: false,
         }
+    }
+
+    fn stamp(&mut self, stamped: Stamped, sample: &mut Sample) {
+        self.local = stamped.local;
+        sample.end_ns = stamped.end_ns;
+        sample.start_ns = Some(stamped.end_ns.saturating_sub(stamped.interval_ns));
+        sample.slack_ns = slack(stamped.interval_ns);
     }
 
     fn read_element<'a, R: Row + Deserialize<'a>>(
@@ -155,24 +190,12 @@ impl SadfJson {
                 .in_element(Fault::Json(message.to_owned()), e.line() as u64)
         })?;
         let t = s.timestamp;
-        let zone = match (&t.tz, t.utc) {
-            (Some(tz), _) => tz.as_bytes(),
-            (None, Some(0)) => b"",
-            (None, _) => b"UTC",
-        };
-        let stamp = self
-            .days
-            .civil(t.date.as_bytes(), t.time.as_bytes(), zone)
-            .ok_or_else(|| Fault::Syntax {
-                expected: "a date and a time such as 2026-11-21, 01:10:53".into(),
-                found: format!("{}, {}", t.date, t.time),
-            })?;
+        let stamped = t.stamped(&mut self.days).ok_or_else(|| Fault::Syntax {
+            expected: "a date and a time such as 2026-11-21, 01:10:53".into(),
+            found: format!("{}, {}", t.date, t.time),
+        })?;
+        self.stamp(stamped, sample);
         let here = |fault| self.elements.in_element(fault, 1);
-        self.local = stamp.local;
-        let interval_ns = t.interval.max(1).saturating_mul(NS_PER_S as i64);
-        sample.end_ns = stamp.ns;
-        sample.start_ns = Some(stamp.ns.saturating_sub(interval_ns));
-        sample.slack_ns = slack(interval_ns);
         for row in &s.cpu_load {
             if matches!(row.cpu(), "all" | "-1") {
                 self.all_rows += 1;
@@ -200,7 +223,17 @@ impl Samples for SadfJson {
     fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
         sample.cells.clear();
         while !self.done {
-            if !self.elements.next_element(&mut self.text)? {
+            let mut understood = None;
+            let next = self.elements.next_element(&mut self.text, |text| {
+                let found = self.quick.element(text, self.pass, &mut self.days, sample);
+                if found.is_none() {
+                    sample.cells.clear();
+                }
+                let (length, stamped, counts) = found?;
+                understood = Some((stamped, counts));
+                Some(length)
+            })?;
+            if next == Next::End {
                 self.done = true;
                 if self.cpu_rows == 0 {
                     let fault = if self.all_rows > 0 {
@@ -214,6 +247,16 @@ impl Samples for SadfJson {
                     return Err(self.elements.nowhere(fault));
                 }
                 break;
+            }
+            if let Some((stamped, counts)) = understood {
+                self.stamp(stamped, sample);
+                self.all_rows += counts.all_rows;
+                self.cpu_rows += counts.cpu_rows;
+                self.duplicates += counts.duplicates;
+                if !sample.cells.is_empty() {
+                    return Ok(true);
+                }
+                continue;
             }
             // Lent out for the call: the rows borrow from it.
             let text = std::mem::take(&mut self.text);
