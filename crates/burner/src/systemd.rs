@@ -8,9 +8,15 @@
 //! D-Bus library would be the largest dependency of this program for four
 //! calls that are made once per run.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use sandbag_kernel::CpuList;
+
+/// How long PID 1 may take to start a unit.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 const SERVICE: [&str; 3] = [
     "org.freedesktop.systemd1",
@@ -41,14 +47,23 @@ fn strings(arguments: &[&str]) -> Vec<String> {
     arguments.iter().map(ToString::to_string).collect()
 }
 
+/// Name, what to do if there is one, properties, no further units.
+fn start(arguments: &[String]) -> Result<(), String> {
+    call("StartTransientUnit", "ssa(sv)a(sa(sv))", arguments)
+}
+
 /// Starts a transient slice with a CPU weight in v2's units.
 pub fn start_slice(name: &str, weight: u64) -> Result<(), String> {
     let weight = weight.to_string();
-    call(
-        "StartTransientUnit",
-        "ssa(sv)a(sa(sv))",
-        &strings(&[name, "fail", "1", "CPUWeight", "t", &weight, "0"]),
-    )
+    start(&strings(&[
+        name,
+        "fail",
+        "1",
+        "CPUWeight",
+        "t",
+        &weight,
+        "0",
+    ]))
 }
 
 /// Starts a transient slice that confines what is in it to some CPUs.
@@ -63,7 +78,7 @@ pub fn start_node_slice(name: &str, cpus: &CpuList) -> Result<(), String> {
     arguments.push(mask.len().to_string());
     arguments.extend(mask.iter().map(ToString::to_string));
     arguments.push("0".to_owned());
-    call("StartTransientUnit", "ssa(sv)a(sa(sv))", &arguments)
+    start(&arguments)
 }
 
 /// Starts a transient scope in a slice with one process in it.
@@ -78,11 +93,24 @@ pub fn start_scope(name: &str, slice: &str, pid: u32) -> Result<(), String> {
         "CPUAccounting", "b", "true",
         "0",
     ];
-    call(
-        "StartTransientUnit",
-        "ssa(sv)a(sa(sv))",
-        &strings(&arguments),
-    )
+    start(&strings(&arguments))
+}
+
+/// The group of a scope in the tree at `mount`, once `pid` is in it:
+/// StartTransientUnit answers before the job is done.
+pub fn wait_for_scope(mount: &Path, pid: u32, scope: &str) -> Result<PathBuf, String> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let path = own.lines().find_map(|line| line.strip_prefix("0::/"));
+        match path {
+            Some(path) if path.ends_with(scope) => return Ok(mount.join(path)),
+            _ if Instant::now() > give_up => {
+                return Err(format!("systemd did not start {scope} within {PATIENCE:?}"));
+            }
+            _ => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
 }
 
 /// Changes the weight of a unit, until the next boot.

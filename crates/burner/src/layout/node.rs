@@ -13,7 +13,8 @@ use std::path::PathBuf;
 use sandbag_kernel::cgroup::{self, Version, find_cpuset, find_freezer};
 use sandbag_kernel::{CpuList, Root, root};
 
-use super::{Kind, Layout, PREFIX, wait_for_group};
+use super::by_systemd::not_possible;
+use super::{Kind, Layout, PREFIX};
 use crate::error::{Error, Result};
 use crate::journal::{Entry, Journal};
 use crate::node_group::NodeGroup;
@@ -144,7 +145,7 @@ impl Layout {
             keep: true,
         })?;
         systemd::start_scope(&scope, &slice_name(run), pid).map_err(not_possible)?;
-        wait_for_group(&self.hierarchies.cpu, pid, &scope).map_err(not_possible)?;
+        systemd::wait_for_scope(&self.hierarchies.cpu, pid, &scope).map_err(not_possible)?;
         Ok(())
     }
 }
@@ -156,15 +157,6 @@ fn node_name(run: u32) -> String {
 /// Without a dash: see the burners' slices.
 fn slice_name(run: u32) -> String {
     format!("{PREFIX}{run}node.slice")
-}
-
-fn not_possible(what: String) -> Error {
-    Error::NotPossible {
-        what,
-        remedy: "see the journal of PID 1 (journalctl -u init.scope), or give a delegated \
-                 group with --cgroup"
-            .into(),
-    }
 }
 
 /// Makes the directories; what is in them at the end goes to `back`, where we

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Units that PID 1 makes for us.
+
+use std::path::Path;
+
+use sandbag_kernel::cgroup::{Group, Version};
+
+use super::{Holder, Layout, PREFIX, Tenant};
+use crate::error::{Error, Result};
+use crate::journal::{Entry, Journal};
+use crate::systemd;
+
+impl Layout {
+    pub(super) fn settle_by_systemd(
+        &self,
+        journal: &mut Journal,
+        run: u32,
+        tenant: Tenant,
+        pid: u32,
+    ) -> Result<Holder> {
+        // No dash in a slice's name: sandbag-0.slice would lie inside
+        // sandbag.slice, whose weight would be divided over all our CPUs.
+        let (slice, made) = match tenant {
+            Tenant::Burner { cpu, nth } => (format!("{PREFIX}{run}c{cpu}n{nth}.slice"), true),
+            Tenant::Command => (slice_of(&self.hierarchies.own), false),
+        };
+        let scope = match tenant {
+            Tenant::Burner { cpu, nth } => format!("{PREFIX}{run}c{cpu}n{nth}.scope"),
+            Tenant::Command => format!("{PREFIX}{run}cmd.scope"),
+        };
+        if made {
+            journal.note(Entry::Unit {
+                name: slice.clone(),
+                keep: false,
+            })?;
+            systemd::start_slice(&slice, 100).map_err(not_possible)?;
+        }
+        journal.note(Entry::Unit {
+            name: scope.clone(),
+            keep: !made,
+        })?;
+        systemd::start_scope(&scope, &slice, pid).map_err(not_possible)?;
+        let dir =
+            systemd::wait_for_scope(&self.hierarchies.cpu, pid, &scope).map_err(not_possible)?;
+        // The burner's weight is that of its slice: the scope is alone in it.
+        let dir = match made {
+            true => dir.parent().map_or(dir.clone(), Path::to_owned),
+            false => dir,
+        };
+        Ok(Holder {
+            group: Group::at(Version::V2, dir, None),
+            slice: made.then_some(slice),
+            scope: Some(scope),
+        })
+    }
+}
+
+/// The slice that a process at `own` (its path in the tree) lies in: the
+/// command stays there. Below a service or scope nothing is PID 1's: a user's
+/// own systemd is a service and has slices that PID 1 knows nothing of, and a
+/// container has a whole tree.
+fn slice_of(own: &Path) -> String {
+    let units = own.iter().filter_map(|part| part.to_str());
+    units
+        .take_while(|part| !part.ends_with(".service") && !part.ends_with(".scope"))
+        .filter(|part| part.ends_with(".slice"))
+        .last()
+        .unwrap_or("system.slice")
+        .to_owned()
+}
+
+/// PID 1 refused.
+pub(super) fn not_possible(what: String) -> Error {
+    Error::NotPossible {
+        what,
+        remedy: "see the journal of PID 1 (journalctl -u init.scope), or give a delegated \
+                 group with --cgroup"
+            .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Paths as they were seen on machines, by how sandbag was started.
+    #[test]
+    fn the_command_stays_in_the_slice_that_pid_1_knows() {
+        for (own, slice) in [
+            // ssh, a console
+            (
+                "user.slice/user-1000.slice/session-3.scope",
+                "user-1000.slice",
+            ),
+            // sudo in a terminal of a desktop
+            (
+                "user.slice/user-1000.slice/user@1000.service/app.slice/\
+                 app-org.gnome.Terminal.slice/vte-spawn-5f3c0d0e.scope",
+                "user-1000.slice",
+            ),
+            // the same in a unit of the user's own
+            (
+                "user.slice/user-1000.slice/user@1000.service/app.slice/x.service",
+                "user-1000.slice",
+            ),
+            (
+                "user.slice/user-0.slice/user@0.service/init.scope",
+                "user-0.slice",
+            ),
+            // a service, an instance of one
+            ("system.slice/cron.service", "system.slice"),
+            (
+                "system.slice/system-getty.slice/getty@tty1.service",
+                "system-getty.slice",
+            ),
+            // a container that shows its own slices
+            (
+                "machine.slice/machine-deb.scope/payload/system.slice/cron.service",
+                "machine.slice",
+            ),
+            ("system.slice/docker-0f1e.scope", "system.slice"),
+            ("init.scope", "system.slice"),
+            ("", "system.slice"),
+        ] {
+            assert_eq!(slice_of(Path::new(own)), slice, "{own}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A group that somebody of ours is in, and who is asked to change it.
+
+use sandbag_kernel::cgroup::{Cap, Group, Weight};
+
+use crate::error::{Error, Result};
+use crate::systemd;
+
+/// A group with what made it: a directory of ours, or systemd.
+#[derive(Debug)]
+pub struct Holder {
+    pub(super) group: Group,
+    pub(super) slice: Option<String>,
+    pub(super) scope: Option<String>,
+}
+
+impl Holder {
+    /// The group, for reading.
+    #[must_use]
+    pub fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// The systemd scope, where there is one.
+    #[must_use]
+    pub fn scope(&self) -> Option<&str> {
+        self.scope.as_deref()
+    }
+
+    /// Sets the weight.
+    pub fn set_weight(&self, weight: Weight) -> Result<()> {
+        match &self.slice {
+            None => Ok(self.group.set_weight(weight)?),
+            Some(slice) => {
+                let units = (weight.0 * 100.0).round().clamp(1.0, 10_000.0) as u64;
+                systemd::set_weight(slice, units).map_err(|what| Error::NotPossible {
+                    what,
+                    remedy: "the weight of a slice of ours was refused".into(),
+                })
+            }
+        }
+    }
+
+    /// Sets or removes the cap.
+    pub fn set_cap(&self, cap: Option<Cap>) -> Result<()> {
+        if self.slice.is_some() && cap.is_some() {
+            return Err(Error::NotPossible {
+                what: "systemd cannot set the burst that a cap needs to be exact".into(),
+                remedy: "use --method pace, or give a delegated group with --cgroup".into(),
+            });
+        }
+        match self.slice {
+            Some(_) => Ok(()),
+            None => Ok(self.group.set_cap(cap)?),
+        }
+    }
+}

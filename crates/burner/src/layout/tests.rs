@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use std::fs;
+use std::time::Duration;
+
+use super::*;
+
+fn fake_v2(controllers: &str) -> (tempfile::TempDir, Root) {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = dir.path().join("sys/fs/cgroup");
+    fs::create_dir_all(&tree).unwrap();
+    fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+    fs::write(tree.join("cgroup.controllers"), controllers).unwrap();
+    fs::write(tree.join("cgroup.subtree_control"), "").unwrap();
+    fs::write(
+        dir.path().join("proc/self/cgroup"),
+        "0::/user.slice/u.scope\n",
+    )
+    .unwrap();
+    fs::write(
+        dir.path().join("proc/self/mountinfo"),
+        "25 1 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+    )
+    .unwrap();
+    let root = Root::at(dir.path());
+    (dir, root)
+}
+
+#[test]
+fn without_the_controller_the_remedy_is_said() {
+    let (_dir, root) = fake_v2("memory pids\n");
+    let error = Layout::find(&root, None).unwrap_err();
+    assert!(matches!(error, Error::NotPossible { .. }), "{error}");
+}
+
+#[test]
+fn a_delegated_group_without_cpu_is_refused() {
+    let (_dir, root) = fake_v2("cpu\n");
+    let own = root.path("/sys/fs/cgroup/mine");
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("cgroup.controllers"), "memory\n").unwrap();
+    let error = Layout::find(&root, Some(&own)).unwrap_err().to_string();
+    assert!(error.contains("not delegated"), "{error}");
+}
+
+#[test]
+fn systemd_is_recognised() {
+    let (dir, root) = fake_v2("cpu\n");
+    assert_eq!(Layout::find(&root, None).unwrap().kind(), Kind::V2);
+    fs::create_dir_all(dir.path().join("run/systemd/system")).unwrap();
+    // Only root is let through by PID 1.
+    // SAFETY: no arguments, cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        let layout = Layout::find(&root, None).unwrap();
+        assert_eq!(layout.kind(), Kind::V2Systemd);
+    }
+}
+
+#[test]
+fn the_controller_is_noted_before_it_is_enabled() {
+    let (dir, root) = fake_v2("cpu\n");
+    let layout = Layout::find(&root, None).unwrap();
+    let mut journal = journal(dir.path(), 1);
+    layout.prepare(&mut journal).unwrap();
+    assert!(matches!(
+        journal.entries().unwrap().last(),
+        Some(Entry::Controller { .. })
+    ));
+    let control = root.path("/sys/fs/cgroup/cgroup.subtree_control");
+    assert_eq!(fs::read_to_string(control).unwrap(), "+cpu");
+}
+
+fn journal(dir: &Path, pid: u32) -> Journal {
+    let info = crate::journal::RunInfo {
+        pid,
+        cpus: "0".into(),
+        method: "pace".into(),
+        load: String::new(),
+        command: vec![],
+        started_s: 0,
+        board_fd: 0,
+        kill: false,
+    };
+    Journal::create(dir, info).unwrap()
+}
+
+#[test]
+fn the_controller_outlives_the_run_that_enabled_it_while_another_needs_it() {
+    use crate::undo::{Leftovers, undo};
+    let (dir, root) = fake_v2("cpu\n");
+    let layout = Layout::find(&root, None).unwrap();
+    let control = root.path("/sys/fs/cgroup/cgroup.subtree_control");
+    let mut first = journal(dir.path(), 1);
+    layout.prepare(&mut first).unwrap();
+    // What a kernel says of it.
+    fs::write(&control, "cpu\n").unwrap();
+    // The first is ending while the second starts: one waits for the
+    // other, and the controller is there for the second.
+    let lock = Lock::of(dir.path()).unwrap();
+    let mut second = journal(dir.path(), 2);
+    std::thread::scope(|scope| {
+        let starting = scope.spawn(|| layout.prepare(&mut second));
+        std::thread::sleep(Duration::from_millis(50));
+        let noted = crate::journal::read(&dir.path().join("2.journal")).unwrap();
+        assert_eq!(noted.entries.len(), 1, "noted without the lock");
+        drop(lock);
+        starting.join().unwrap().unwrap();
+    });
+    assert_eq!(undo(first, Leftovers::GoBack), Vec::<String>::new());
+    assert_eq!(fs::read_to_string(&control).unwrap(), "cpu\n");
+    assert_eq!(undo(second, Leftovers::GoBack), Vec::<String>::new());
+    assert_eq!(fs::read_to_string(&control).unwrap(), "-cpu");
+}
+
+#[test]
+fn a_controller_that_somebody_else_enabled_is_not_noted() {
+    let (dir, root) = fake_v2("cpu\n");
+    let layout = Layout::find(&root, None).unwrap();
+    let control = root.path("/sys/fs/cgroup/cgroup.subtree_control");
+    fs::write(control, "cpu\n").unwrap();
+    let mut journal = journal(dir.path(), 1);
+    layout.prepare(&mut journal).unwrap();
+    assert_eq!(journal.entries().unwrap().len(), 1);
+}
