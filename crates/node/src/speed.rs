@@ -102,7 +102,8 @@ impl Speed {
             ));
         };
         match mhz <= max_mhz {
-            true => Ok(mhz / max_mhz),
+            // The least numbers come out as 0, which is no speed.
+            true => Self::checked(mhz / max_mhz, self, false).map(|_| mhz / max_mhz),
             false => Err(BadSpeed::new(
                 self,
                 format!("CPU {cpu} reaches {max_mhz} MHz"),
@@ -370,6 +371,8 @@ mod tests {
         assert!(unknown.contains("cpu3/cpufreq"), "{unknown}");
         assert!(unknown.contains("write a ratio"), "{unknown}");
         assert_eq!(Speed::Ratio(0.3).resolve(3, None), Ok(0.3));
+        let least = Speed::Mhz(f64::from_bits(1)).resolve(3, Some(2_400_000));
+        assert!(least.unwrap_err().to_string().contains("never finish"));
     }
 
     #[test]
