@@ -5,8 +5,9 @@
 //! `cells` says what is measured, `runner` runs one cell, `clocks`, `tasks`
 //! and `closing` verify it, `windows` and `tables` turn it into figures,
 //! `compete` is the competition, `place` and `churn` the groups around it,
-//! `hierarchy` the switch from cgroup v1 to v2 and back. `results` and `report`
-//! keep and show what was found.
+//! `tools` the comparison with others' tools, `hierarchy` the switch from
+//! cgroup v1 to v2 and back. `results` and `report` keep and show what was
+//! found.
 
 mod cells;
 mod child;
@@ -32,6 +33,7 @@ mod session;
 mod stats;
 mod tables;
 mod tasks;
+mod tools;
 mod windows;
 
 use std::process::ExitCode;
@@ -62,6 +64,9 @@ enum Verb {
     /// SANDBAG_DISPOSABLE=1); afterwards all is as it was. Exit code 5 where
     /// they cannot be moved
     OnV2(on_v2::OnV2Args),
+    /// Hold other load generators (stress-ng) against sandbag beside the same
+    /// spinners; needs root
+    Others(tools::OthersArgs),
     /// Compete for the CPUs, and print the CPU time taken as JSON
     #[command(hide = true)]
     Compete(compete::CompeteArgs),
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
         }
         None => session::run(&arguments.session),
         Some(Verb::Clean) => clean(),
+        Some(Verb::Others(args)) => tools::others(args),
         Some(Verb::Compete(args)) => compete::compete(args),
         Some(Verb::Latency(args)) => latency::latency(args),
         Some(Verb::HierarchyGuard) => hierarchy::guard(),
