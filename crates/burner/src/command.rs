@@ -30,7 +30,12 @@ pub struct CommandSpec {
     pub kill: bool,
     /// Variables to set, beyond what it inherits.
     pub environment: Vec<(String, String)>,
+    /// The number of a descriptor on which it is to say when the load begins.
+    pub word_on: Option<i32>,
 }
+
+/// Names the supervisor's process id to the command, for signals to it.
+pub const PID_VARIABLE: &str = "SANDBAG_PID";
 
 /// The user who called sudo.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,6 +106,7 @@ pub struct Waiting {
     program: OsString,
     gate: File,
     status: File,
+    word: Option<File>,
 }
 
 impl Waiting {
@@ -112,13 +118,28 @@ impl Waiting {
         };
         let (gate_end, gate) = pipe().map_err(failed)?;
         let (status, status_end) = pipe().map_err(failed)?;
-        let inherit = [gate_end.as_raw_fd(), status_end.as_raw_fd()];
+        let word = spec.word_on.map(|number| Ok((number, pipe()?)));
+        let word = word.transpose().map_err(failed)?;
+        let (word, word_end) = match word {
+            None => (None, None),
+            Some((number, (word, end))) => (Some(File::from(word)), Some((number, end))),
+        };
+        let mut inherit = vec![gate_end.as_raw_fd(), status_end.as_raw_fd()];
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0("sandbag")
             .arg(EXEC_VERB)
-            .args(inherit.map(|fd| fd.to_string()))
+            .args(inherit.iter().map(|fd| fd.to_string()));
+        match &word_end {
+            None => command.arg(NO_WORD),
+            Some((number, end)) => {
+                inherit.push(end.as_raw_fd());
+                command.arg(format!("{}:{number}", end.as_raw_fd()))
+            }
+        };
+        command
             .args(&spec.arguments)
+            .env(PID_VARIABLE, std::process::id().to_string())
             .envs(spec.environment.iter().map(|(k, v)| (k, v)));
         let (user, kill) = (spec.user.clone(), spec.kill);
         if let Some(user) = &user {
@@ -150,7 +171,13 @@ impl Waiting {
             program: spec.arguments[0].clone(),
             gate: gate.into(),
             status: status.into(),
+            word,
         })
+    }
+
+    /// Our end of the pipe on which it says when the load begins, once.
+    pub fn take_word(&mut self) -> Option<File> {
+        self.word.take()
     }
 
     /// Its process id, which stays the same when it becomes the command.
@@ -245,11 +272,24 @@ pub fn exec(arguments: &[OsString]) -> u8 {
         libc::fcntl(gate.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC);
         libc::fcntl(status.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC);
     }
+    let word = match arguments.get(2).and_then(|word| word.to_str()) {
+        None => return 125,
+        Some(word) => word
+            .split_once(':')
+            .and_then(|(fd, number)| Some((fd.parse::<i32>().ok()?, number.parse::<i32>().ok()?))),
+    };
     // The supervisor died before the load was held: do not run at all.
     if !matches!(gate.read(&mut [0]), Ok(1)) {
         return 125;
     }
-    let strings: Vec<CString> = arguments[2..]
+    drop(gate);
+    if let Some((fd, number)) = word {
+        match give_as(fd, number, status) {
+            Ok(moved) => status = moved,
+            Err(_) => return 125,
+        }
+    }
+    let strings: Vec<CString> = arguments[3..]
         .iter()
         .filter_map(|a| CString::new(OsStr::as_bytes(a)).ok())
         .collect();
@@ -267,6 +307,34 @@ pub fn exec(arguments: &[OsString]) -> u8 {
         io::ErrorKind::NotFound => 127,
         _ => 126,
     }
+}
+
+/// In place of a descriptor where the command is given none.
+const NO_WORD: &str = "-";
+
+/// Gives the command a descriptor under another number. `status` moves out of
+/// the way, if it has that number. What our caller had there is replaced.
+fn give_as(fd: i32, number: i32, status: File) -> io::Result<File> {
+    let status = match status.as_raw_fd() == number {
+        true => {
+            // A copy gets the lowest number that is free, and this one is not.
+            let moved = status.try_clone()?;
+            drop(status);
+            moved
+        }
+        false => status,
+    };
+    if fd != number {
+        // SAFETY: numbers of descriptors; `fd` is ours alone, and what was at
+        // `number` belongs to nobody in this process any more.
+        unsafe {
+            if libc::dup2(fd, number) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            libc::close(fd);
+        }
+    }
+    Ok(status)
 }
 
 /// How a command ended and what it used, it and the children it waited for.

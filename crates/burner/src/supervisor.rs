@@ -2,8 +2,9 @@
 //! The supervisor: starts burners and command, gives orders, sleeps, reads
 //! what was taken, and leaves the machine as it was.
 //!
-//! `settle`, `hold`, `answer` and `marks` are the phases of a run; `cpu` is one
-//! loaded CPU; `feed`, `timeline`, `meter` and `steal` are pure.
+//! `settle` or `start_on`, `hold`, `answer` and `marks` are the phases of a
+//! run; `cpu` is one loaded CPU, `running` the command; `feed`, `timeline`,
+//! `limit`, `meter` and `steal` are pure.
 //!
 //! It wakes when the profile changes, once a second to note the kernel's
 //! counters, when a burner has no room, and on signals. It corrects nothing:
@@ -23,8 +24,10 @@ mod outcome;
 mod running;
 mod settle;
 pub(crate) mod signals;
+mod start_on;
 mod steal;
 mod timeline;
+mod trigger;
 
 use std::collections::VecDeque;
 use std::process::Child;
@@ -59,11 +62,15 @@ use node::Node;
 use running::Running;
 use signals::{Repeats, Signals};
 use timeline::{Piece, RunClock};
+use trigger::Trigger;
 
 pub use control::{Control, Controlled, Level};
 pub use meter::Windows;
 pub use node::NodePlan;
-pub use outcome::{CommandOutcome, Cost, CpuOutcome, End, Migrations, NodeOutcome, Outcome};
+pub use outcome::{
+    CommandOutcome, Cost, CpuOutcome, End, LoadStart, Migrations, NodeOutcome, Outcome,
+};
+pub use trigger::StartOn;
 
 /// What to do.
 pub struct Plan {
@@ -89,6 +96,9 @@ pub struct Plan {
     pub node: Option<NodePlan>,
     /// Wait until the first level is held before the command starts.
     pub settle: bool,
+    /// The command starts at once and says by this when the profile begins;
+    /// not together with `start_at_ns`, and without settling.
+    pub start_on: Option<StartOn>,
     /// Monotonic time at which the profile begins.
     pub start_at_ns: Option<u64>,
     /// End the command, all that is in its care, and the run after this long.
@@ -122,7 +132,7 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
             }
         ));
     }
-    let signals = Signals::take().map_err(|e| Error::call("signalfd", e))?;
+    let signals = Signals::take(plan.start_on).map_err(|e| Error::call("signalfd", e))?;
     let board = Board::create(plan.cpus.len() * SLOTS_PER_CPU)
         .map_err(|e| Error::call("memfd_create", e))?;
     let alarm = cpu::alarm()?;
@@ -183,6 +193,8 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
         guardian_restarts: 0,
         suspended_before_ns: suspended_ns(),
         paused_ns: 0,
+        trigger: plan.start_on.map(Trigger::new),
+        load_start: LoadStart::WithCommand,
         limit: TimeLimit::new(plan.timeout_ns),
         load_ended_ns: None,
     };
@@ -246,6 +258,9 @@ struct Run<'a> {
     suspended_before_ns: u64,
     paused_ns: u64,
     limit: TimeLimit,
+    /// By what the command begins the load, if it is to.
+    trigger: Option<Trigger>,
+    load_start: LoadStart,
     load_ended_ns: Option<u64>,
 }
 
@@ -295,17 +310,32 @@ impl<'a> Run<'a> {
         let first = feed
             .peek()?
             .map_or_else(Vec::new, |piece| piece.asked_pct.clone());
-        let Some(zero_ns) = self.settle(&common, &first, limits)? else {
-            return Ok(self.outcome(0, End::Interrupted));
+        let mut waiting = waiting;
+        let zero_ns = if self.trigger.is_some() {
+            self.begin(waiting.take())?;
+            if let Some(end) = self.await_word(&common)? {
+                self.never_began();
+                return Ok(self.outcome(0, end));
+            }
+            Self::soon()
+        } else {
+            match self.settle(&common, &first, limits)? {
+                Some(zero_ns) => zero_ns,
+                None => return Ok(self.outcome(0, End::Interrupted)),
+            }
         };
         self.clock = RunClock::starting_at(zero_ns);
         self.publish(&common, &mut feed, zero_ns)?;
         clock::sleep_until(zero_ns);
-        self.limit.begin(clock::monotonic());
         self.cost.start_cpu_ns = self.cpu_ns();
-        if let Some((waiting, group)) = waiting {
-            self.start_command(waiting, &group)?;
-            self.pass_on_early();
+        match self.trigger.is_some() {
+            false => self.begin(waiting)?,
+            true => {
+                if let Some(end) = self.begin_load(&common)? {
+                    self.never_began();
+                    return Ok(self.outcome(0, end));
+                }
+            }
         }
         self.observer.started();
         self.mark(0)?;
@@ -345,7 +375,20 @@ impl<'a> Run<'a> {
         &mut self.cpus[..count]
     }
 
-    fn start_command(&mut self, waiting: Waiting, group: &Group) -> Result<()> {
+    /// The run begins, for the user's time limit and for the command.
+    fn begin(&mut self, command: Option<(Waiting, Group)>) -> Result<()> {
+        self.limit.begin(clock::monotonic());
+        if let Some((waiting, group)) = command {
+            self.start_command(waiting, &group)?;
+            self.pass_on_early();
+        }
+        Ok(())
+    }
+
+    fn start_command(&mut self, mut waiting: Waiting, group: &Group) -> Result<()> {
+        if let Some(trigger) = &mut self.trigger {
+            trigger.listen(waiting.take_word());
+        }
         let numbers: CpuList = self.cpus.iter().map(Cpu::number).collect();
         let observer = &mut *self.observer;
         self.command = Some(Running::start(
@@ -388,6 +431,7 @@ impl<'a> Run<'a> {
             run_ns,
             paused_ns: self.paused_ns,
             end,
+            load_start: self.load_start,
             cpus,
             command,
             node: self.node_outcome(),

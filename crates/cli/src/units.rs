@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+use sandbag_burner::supervisor::StartOn;
 use sandbag_kernel::CpuList;
 use sandbag_kernel::topology::Topology;
 
@@ -42,6 +44,20 @@ pub fn positive_duration(text: &str) -> Result<Duration, String> {
 #[must_use]
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// `3`, a descriptor of CMD; `USR1`, `SIGUSR2`.
+pub fn start_on(text: &str) -> Result<StartOn, String> {
+    let name = text.to_ascii_uppercase();
+    match name.strip_prefix("SIG").unwrap_or(&name) {
+        "USR1" => Ok(StartOn::Signal(Signal::SIGUSR1)),
+        "USR2" => Ok(StartOn::Signal(Signal::SIGUSR2)),
+        number => match number.parse() {
+            Ok(number @ 3..=255) => Ok(StartOn::Descriptor(number)),
+            Ok(0..=2) => Err("0 to 2 are CMD's input and output: take 3 to 255".to_owned()),
+            _ => Err("expected a descriptor of CMD, 3 to 255, or USR1 or USR2".to_owned()),
+        },
+    }
 }
 
 /// CPUs by number or by name; what a name means depends on the machine.
@@ -142,6 +158,17 @@ mod tests {
         assert_eq!(cpus("even"), Ok(Cpus::Even));
         assert!(matches!(cpus("0,2-3"), Ok(Cpus::List(list)) if list.len() == 3));
         assert!(cpus("").is_err() && cpus("some").is_err());
+    }
+
+    #[test]
+    fn descriptors_and_signals_begin_a_load() {
+        assert_eq!(start_on("3"), Ok(StartOn::Descriptor(3)));
+        assert_eq!(start_on("sigusr2"), Ok(StartOn::Signal(Signal::SIGUSR2)));
+        assert_eq!(start_on("USR1"), Ok(StartOn::Signal(Signal::SIGUSR1)));
+        assert!(start_on("1").unwrap_err().contains("input and output"));
+        for text in ["256", "-1", "TERM", "", "KILL"] {
+            assert!(start_on(text).unwrap_err().contains("3 to 255"), "{text}");
+        }
     }
 
     #[test]

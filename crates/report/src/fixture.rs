@@ -197,6 +197,7 @@ fn simulate(
         },
         profile: "day.csv".to_owned(),
         length_s: seconds as f64,
+        load_began_s: None,
         paused_s: 0.0,
         cpus: cpus.iter().map(|c| cpu_result(*c, &windows)).collect(),
         error_1s: stats,

@@ -31,6 +31,10 @@ pub struct Run {
     pub profile: String,
     /// Length of the run on its own clock, seconds.
     pub length_s: f64,
+    /// When the load began, seconds after the command did, where the command
+    /// began it; time 0 of the report is then. Absent where it never did, or
+    /// where the load was there first.
+    pub load_began_s: Option<f64>,
     /// Time the run stood still (stopped, suspended), seconds.
     pub paused_s: f64,
     /// What was held, per CPU, ascending.

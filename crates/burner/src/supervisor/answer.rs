@@ -7,7 +7,7 @@ use sandbag_kernel::clock;
 use sandbag_kernel::process::Process;
 
 use super::cpu::Common;
-use super::outcome::End;
+use super::outcome::{End, LoadStart};
 use super::signals::{Arrived, ENDING, went_to_group};
 use super::{Run, signal_to};
 use crate::board::BOUNDARY_NS;
@@ -36,6 +36,7 @@ impl Run<'_> {
                     }
                 }
                 (Signal::SIGTSTP, _) => self.stand_still(common, !arrived.by_kernel),
+                (signal, _) if self.trigger.as_mut().is_some_and(|t| t.takes(signal)) => {}
                 (signal, Some(pid)) if ENDING.contains(&signal) => {
                     if self.repeats.again(arrived, clock::monotonic()) {
                         continue;
@@ -139,7 +140,10 @@ impl Run<'_> {
         if let (Some(pid), true) = (pid, tell_command) {
             self.stop_command(pid);
         }
-        self.meter.paused_at(self.clock.run_ns(from_ns));
+        let load_began = self.trigger.is_none() || self.load_start != LoadStart::WithCommand;
+        if load_began {
+            self.meter.paused_at(self.clock.run_ns(from_ns));
+        }
         // Returns when somebody continues us.
         signal_to(std::process::id(), Signal::SIGSTOP);
         let now = clock::monotonic();

@@ -16,6 +16,7 @@ use super::meter::WINDOW_NS;
 use super::node::Node;
 use super::outcome::End;
 use super::timeline::Piece;
+use super::trigger::Trigger;
 use crate::board::Order;
 use crate::error::Result;
 
@@ -167,6 +168,9 @@ impl Run<'_> {
         ];
         let node = self.node.as_ref().and_then(Node::fd);
         fds.extend(node.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        if let Some(word) = self.trigger.as_ref().and_then(Trigger::descriptor) {
+            fds.push(PollFd::new(word, PollFlags::POLLIN));
+        }
         // An error here is a wake-up: every caller looks at everything.
         let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(left)), None);
         self.cost.wakeups += 1;

@@ -21,6 +21,17 @@ pub enum End {
     Interrupted,
 }
 
+/// When the load began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadStart {
+    /// Before the command's first instruction, or there was no command.
+    WithCommand,
+    /// When the command said so: this long after it began, ns.
+    After(u64),
+    /// The command never said so.
+    Never,
+}
+
 /// The end of one CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuOutcome {
@@ -128,6 +139,8 @@ pub struct Outcome {
     pub paused_ns: u64,
     /// Why it ended.
     pub end: End,
+    /// When the load began.
+    pub load_start: LoadStart,
     /// Per CPU, in the order of the plan.
     pub cpus: Vec<CpuOutcome>,
     /// The command, if it was started and ended.

@@ -66,6 +66,11 @@ impl Running {
         })
     }
 
+    /// When it began, monotonic.
+    pub fn started_ns(&self) -> u64 {
+        self.started_ns
+    }
+
     /// It ended and is reaped.
     ///
     /// # Errors

@@ -9,6 +9,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::getpgrp;
 use sandbag_kernel::{Root, clock};
 
+use super::trigger::StartOn;
+
 /// Signals that end a run. SIGINT is special: a terminal sends it to the
 /// command as well.
 pub const ENDING: [Signal; 4] = [
@@ -89,14 +91,18 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes over the signals.
-    pub fn take() -> io::Result<Self> {
-        let set = not_ignored(
+    /// Takes over the signals; the one that the command is to send us also
+    /// if our caller ignores it.
+    pub fn take(start_on: Option<StartOn>) -> io::Result<Self> {
+        let mut set = not_ignored(
             ENDING
                 .into_iter()
                 .chain(PASSED)
                 .chain([Signal::SIGCHLD, Signal::SIGTSTP]),
         );
+        if let Some(StartOn::Signal(signal)) = start_on {
+            set.add(signal);
+        }
         let before = SigSet::thread_get_mask()?;
         set.thread_block()?;
         let fd = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;

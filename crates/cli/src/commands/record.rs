@@ -171,6 +171,7 @@ fn beside(
         user,
         kill: false,
         environment: Vec::new(),
+        word_on: None,
     };
     let wrapped = Wrapped::admit(&layout, &Registry::open()?, &spec, "recording")?;
     let wrapped = RefCell::new(wrapped);

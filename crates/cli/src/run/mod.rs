@@ -18,7 +18,7 @@ use sandbag_burner::command::{CommandSpec, User};
 use sandbag_burner::layout::{Kind, Layout};
 use sandbag_burner::method::{self, Method};
 use sandbag_burner::registry::Registry;
-use sandbag_burner::supervisor::{self, Control, End, NodePlan, Plan};
+use sandbag_burner::supervisor::{self, Control, End, NodePlan, Plan, StartOn};
 use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{CpuList, Root};
 use sandbag_profile::BoxSteps;
@@ -162,12 +162,17 @@ pub fn run_by(
                 environment: node
                     .as_ref()
                     .map_or_else(Vec::new, |node| node.environment.clone()),
+                word_on: match options.start_on {
+                    Some(StartOn::Descriptor(number)) => Some(number),
+                    _ => None,
+                },
             }),
             pin: options.pin.as_ref().map(|cpus: &Cpus| cpus.on(&topology)),
             node: node.map(|node| NodePlan {
                 control: Some(node.control),
             }),
             settle: !options.no_settle,
+            start_on: options.start_on,
             start_at_ns,
             timeout_ns: options.timeout.map(nanos),
             supervisor_cpu: options.supervisor_cpu,
@@ -205,6 +210,9 @@ fn leave(
         dir.give();
     }
     messages.say(&terminal::summary_table(run));
+    if let Some(began) = run.load_began_s {
+        messages.say(&format!("The load began {began:.1} s after CMD."));
+    }
     match (dir, written) {
         (Some(dir), Some(Ok(()))) => messages.say(&format!(
             "Report: {}",

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use sandbag_burner::supervisor::StartOn;
 
 use crate::units::{self, Cpus};
 
@@ -53,6 +54,20 @@ pub struct RunOptions {
     /// several hosts together
     #[arg(long, value_name = "TIME")]
     pub at: Option<String>,
+
+    /// Start CMD at once, and the load when CMD says so: by a byte on its
+    /// descriptor FD (3 to 255), or by closing it, or by the signal USR1 or
+    /// USR2 to the process $SANDBAG_PID
+    ///
+    /// For programs whose set-up is to run without the load. CMD gets a pipe
+    /// as FD: in a shell, echo >&3 or exec 3>&-. The load begins within 120 ms,
+    /// without waiting for its first level to be held; that moment is the
+    /// report's time 0, while CMD's own times are those of its whole life. The
+    /// signal is not passed on to CMD. With sudo CMD, which is not root, may
+    /// not send it: use a descriptor.
+    #[arg(long, value_name = "FD|SIGNAL", value_parser = units::start_on, requires = "command",
+          conflicts_with = "at")]
+    pub start_on: Option<StartOn>,
 
     /// End the run after this long (exit code 124), and CMD with all that it
     /// started: SIGTERM, and 5 s later SIGKILL. A pause (Ctrl-Z) does not count

@@ -2,7 +2,7 @@
 //! From what the supervisor measured to run.json.
 
 use sandbag_burner::method::Method;
-use sandbag_burner::supervisor::{End, Migrations, Outcome};
+use sandbag_burner::supervisor::{End, LoadStart, Migrations, Outcome};
 use sandbag_measure::verdict::{NOISY_FOREIGN_PCT, NOISY_STEAL_PCT, WINDOW_SHARE};
 use sandbag_measure::window::share_pct;
 use sandbag_measure::{Tolerance, Verdict, VerdictCounter};
@@ -53,7 +53,21 @@ pub fn record(
     mut warnings: Vec<String>,
 ) -> Run {
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let verdict = collector.verdict().verdict(facts.tolerance);
+    let never = outcome.load_start == LoadStart::Never;
+    let (verdict, reason) = match never {
+        // Nothing was asked, so nothing was kept.
+        true => (
+            Verdict::Undecided,
+            "the load never began: nothing was asked".to_owned(),
+        ),
+        false => {
+            let verdict = collector.verdict().verdict(facts.tolerance);
+            (
+                verdict,
+                reason(verdict, collector.verdict(), facts.tolerance),
+            )
+        }
+    };
     let mut cpus: Vec<CpuResult> = facts
         .cpus
         .iter()
@@ -86,7 +100,10 @@ pub fn record(
             seconds(lost)
         ));
     }
-    if outcome.end == End::CommandOver && collector.sums().iter().all(|sums| sums.wall_ns == 0) {
+    if outcome.end == End::CommandOver
+        && !never
+        && collector.sums().iter().all(|sums| sums.wall_ns == 0)
+    {
         warnings.push("the command ended before a single window was over".to_owned());
     }
     let wall_s = outcome
@@ -105,6 +122,10 @@ pub fn record(
         method: facts.method,
         profile: facts.profile,
         length_s: seconds(outcome.run_ns),
+        load_began_s: match outcome.load_start {
+            LoadStart::After(ns) => Some(seconds(ns)),
+            LoadStart::WithCommand | LoadStart::Never => None,
+        },
         paused_s: seconds(outcome.paused_ns),
         error_1s: collector.verdict().accuracy().stats(),
         error_100ms: collector.short().stats(),
@@ -112,7 +133,7 @@ pub fn record(
         noisy_share: collector.verdict().noisy_share(),
         tolerance: facts.tolerance,
         verdict,
-        reason: reason(verdict, collector.verdict(), facts.tolerance),
+        reason,
         warnings,
         supervisor: SupervisorCost {
             cpu_s: seconds(outcome.cost.cpu_ns),

@@ -215,6 +215,25 @@ fn a_command_that_is_not_there() {
 }
 
 #[test]
+fn a_start_by_what_cannot_be() {
+    let dir = Dir::new();
+    let start = |by: &str, rest: &[&str]| {
+        let mut arguments = vec!["load", "20", "--start-on", by];
+        arguments.extend(rest);
+        dir.run(&arguments)
+    };
+    start("2", &["--", "true"]).stderr(contains("3 to 255"));
+    start("TERM", &["--", "true"]).stderr(contains("USR1 or USR2"));
+    // Nobody is there to say it.
+    start("3", &[]).code(2).stderr(contains("CMD"));
+    let at = ["--at", "@9000000000", "--", "true"];
+    start("3", &at).stderr(contains("cannot be used with"));
+    dir.run(&["compare", "50", "--start-on", "3", "--", "a", "--vs", "b"])
+        .code(2)
+        .stderr(contains("--start-on is not for compare"));
+}
+
+#[test]
 fn an_interval_that_tells_no_load() {
     Dir::new()
         .run(&["record", "-i", "10ms"])

@@ -18,6 +18,7 @@ mod record_command;
 mod refusals;
 mod run_record;
 mod signals;
+mod start_on;
 mod terminal;
 mod users;
 
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         commands::CASES,
         descriptors::CASES,
         signals::CASES,
+        start_on::CASES,
         terminal::CASES,
         users::CASES,
         others::CASES,

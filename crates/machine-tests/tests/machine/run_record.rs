@@ -11,6 +11,7 @@ use serde::Deserialize;
 pub struct RunRecord {
     pub length_s: f64,
     pub paused_s: f64,
+    pub load_began_s: Option<f64>,
     pub verdict: String,
     pub warnings: Vec<String>,
     pub cpus: Vec<CpuRecord>,

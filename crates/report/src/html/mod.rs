@@ -89,6 +89,9 @@ fn headline(run: &Run) -> Markup {
         n => format!("{n} CPUs"),
     }];
     what.push(text::clock(run.length_s));
+    if let Some(began) = run.load_began_s {
+        what.push(format!("load begun {began:.1} s after the program"));
+    }
     if run.paused_s > 0.0 {
         what.push(format!("paused for {}", text::clock(run.paused_s)));
     }

@@ -59,6 +59,7 @@ Exit codes:
     mut_arg("command", |a| a.help("Both programs with their arguments: ./a ARGS --vs ./b ARGS")),
     mut_arg("no_out", |a| a.hide(true)),
     mut_arg("at", |a| a.hide(true)),
+    mut_arg("start_on", |a| a.hide(true)),
     mut_arg("strict", |a| a.hide(true)),
     mut_arg("progress", |a| a.hide(true)),
     mut_arg("dry_run", |a| a.hide(true)),
@@ -138,6 +139,7 @@ fn refuse(options: &RunOptions) -> Result<(), BadInput> {
     let given = [
         (options.no_out, "--no-out"),
         (options.at.is_some(), "--at"),
+        (options.start_on.is_some(), "--start-on"),
         (options.strict, "--strict"),
         (options.progress, "--progress"),
         (options.dry_run, "--dry-run"),

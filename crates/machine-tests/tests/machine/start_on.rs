@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A command that says when the load begins.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use sandbag_machine_tests::case::Case;
+
+use crate::cases;
+use crate::place::{Place, finish, root};
+
+pub const CASES: &[Case] = cases![root;
+    a_load_begins_when_the_command_says_so,
+    a_command_that_never_says_so_had_no_load,
+    a_command_that_never_says_so_is_bounded,
+    what_the_command_says_later_does_it_no_harm,
+];
+
+fn a_load_begins_when_the_command_says_so() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    for (by, word) in [
+        ("3", "echo >&3"),
+        // The descriptors that we use ourselves, and one far from them.
+        ("4", "echo >&4"),
+        ("5", "exec 5>&-"),
+        ("6", "exec 6>&-"),
+        ("200", "exec bash -c 'printf . >&200; sleep 2.4'"),
+        ("USR1", "kill -USR1 $SANDBAG_PID"),
+        ("SIGUSR2", "kill -USR2 $SANDBAG_PID"),
+    ] {
+        let script = format!("sleep 1; {word}; sleep 2.4");
+        place
+            .script(
+                &format!("load 40 --cpus 0 --out r -q --start-on {by}"),
+                &script,
+            )?
+            .expect(0)
+            .context(by)?;
+        let record = place.record("r")?;
+        let began = record.load_began_s.context("not told when it began")?;
+        ensure!((0.9..2.0).contains(&began), "{by}: began after {began} s");
+        let length = record.length_s;
+        ensure!((1.5..3.2).contains(&length), "{by}: {length} s of load");
+        let wall = record.command.context("no command")?.wall_s;
+        ensure!(wall > began + length - 0.2, "{by}: {wall} s in all");
+        let got = record.cpus[0].got_pct;
+        ensure!((got - 40.0).abs() < 8.0, "{by}: got {got} %");
+        place.as_before()?;
+    }
+    Ok(())
+}
+
+fn a_command_that_never_says_so_had_no_load() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    // Its end closes the descriptor, too: that is no word.
+    for (options, code) in [("", 0), ("--strict", 4)] {
+        for by in ["3", "USR1"] {
+            let options = format!("load 90 --cpus 0 --out r --start-on {by} {options}");
+            let ended = place.script(&options, "sleep 0.5")?;
+            ended
+                .expect(code)?
+                .says(&["before the command began the load", "nothing was asked"])?;
+            let record = place.record("r")?;
+            ensure!(record.verdict == "undecided", "{}", record.verdict);
+            ensure!(record.load_began_s.is_none() && record.length_s == 0.0);
+            ensure!(record.cpus[0].got_pct == 0.0);
+            let wall = record.command.context("no command")?.wall_s;
+            ensure!(wall > 0.4, "{wall} s");
+        }
+    }
+    place
+        .script("load 90 --no-out -q --start-on 3", "exit 9")?
+        .expect(9)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_command_that_never_says_so_is_bounded() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let begin = Instant::now();
+    place
+        .script(
+            "load 90 --cpus 0 --no-out -q --start-on 3 --timeout 1s",
+            "exec sleep 1000",
+        )?
+        .expect(124)?;
+    ensure!(begin.elapsed() >= Duration::from_secs(1), "too early");
+    place.as_before()?;
+    Ok(())
+}
+
+fn what_the_command_says_later_does_it_no_harm() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start_script(
+        "load 20 --cpus 0 --no-out -q --start-on 3",
+        "echo >&3; sleep 0.5; echo >&3; echo >&3; exit 5",
+    )?;
+    finish(run)?.expect(5)?;
+    // The signal is ours also the second time: it would end the command.
+    let run = place.start_script(
+        "load 20 --cpus 0 --no-out -q --start-on USR1",
+        "kill -USR1 $SANDBAG_PID; sleep 0.5; kill -USR1 $SANDBAG_PID; sleep 0.3; exit 5",
+    )?;
+    finish(run)?.expect(5)?;
+    place.as_before()?;
+    Ok(())
+}
