@@ -41,36 +41,51 @@ const fn joined(digits: u64) -> u64 {
     first.wrapping_add(second) >> 32
 }
 
+/// The bits below the point of a number with one to five digits before it.
+#[inline]
+fn bits_before_point(word: u64) -> Option<u32> {
+    let to_point = word ^ every(b'.');
+    let point = to_point.wrapping_sub(every(1)) & !to_point & every(0x80);
+    let bits = bits_before(point);
+    (8..=40).contains(&bits).then_some(bits)
+}
+
 impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a [u8]) -> Self {
         Self { text, rest: text }
     }
 
     /// How many bytes were passed.
+    #[inline]
     pub(super) fn passed(&self) -> usize {
         self.text.len() - self.rest.len()
     }
 
+    #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     /// The next eight bytes, the first in the lowest one.
+    #[inline]
     fn word(&self) -> Option<u64> {
         self.rest.first_chunk().map(|b| u64::from_le_bytes(*b))
     }
 
+    #[inline]
     pub(super) fn skip(&mut self, bytes: usize) -> Option<()> {
         self.rest = self.rest.get(bytes..)?;
         Some(())
     }
 
     /// Passes over exactly this.
+    #[inline]
     pub(super) fn text(&mut self, wanted: &[u8]) -> Option<()> {
         self.rest = self.rest.strip_prefix(wanted)?;
         Some(())
     }
 
+    #[inline]
     pub(super) fn byte(&mut self, wanted: u8) -> Option<()> {
         match self.rest.split_first() {
             Some((first, rest)) if *first == wanted => {
@@ -82,11 +97,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// Blanks and line ends, if there are any.
+    #[inline]
     pub(super) fn space(&mut self) {
         self.rest = self.rest.trim_ascii_start();
     }
 
     /// One blank or more.
+    #[inline]
     pub(super) fn blanks(&mut self) -> Option<()> {
         let mut all = 0;
         loop {
@@ -100,6 +117,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// A whole number of up to 15 digits.
+    #[inline]
     pub(super) fn whole(&mut self) -> Option<u64> {
         let (number, digits) = self.digits()?;
         if digits < 8 {
@@ -110,6 +128,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Up to eight digits, and how many.
+    #[inline]
     fn digits(&mut self) -> Option<(u64, u32)> {
         let less_zero = self.word()? ^ every(b'0');
         let bits = bits_before(no_digits(less_zero));
@@ -120,6 +139,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The number of a CPU that the kernel may have.
+    #[inline]
     pub(super) fn cpu(&mut self) -> Option<u32> {
         let number = u32::try_from(self.whole()?).ok()?;
         (number <= crate::number::MAX_CPU).then_some(number)
@@ -127,14 +147,10 @@ impl<'a> Cursor<'a> {
 
     /// A number with one to five digits before the point and two after it,
     /// as sysstat writes them all, times 100.
+    #[inline]
     pub(super) fn hundredths(&mut self) -> Option<u32> {
         let word = self.word()?;
-        let to_point = word ^ every(b'.');
-        let point = to_point.wrapping_sub(every(1)) & !to_point & every(0x80);
-        let bits = bits_before(point);
-        if !(8..=40).contains(&bits) {
-            return None;
-        }
+        let bits = bits_before_point(word)?;
         // The point is taken out and zeros are put before.
         let whole = word & ((1 << bits) - 1);
         let part = (word >> (bits + 8)) & 0xffff;
@@ -148,7 +164,16 @@ impl<'a> Cursor<'a> {
         Some(joined(less_zero) as u32)
     }
 
+    /// Passes over what [`Cursor::hundredths`] would read; that it is a
+    /// number is not looked at.
+    #[inline]
+    pub(super) fn skip_hundredths(&mut self) -> Option<()> {
+        let bits = bits_before_point(self.word()?)?;
+        self.skip(bits as usize / 8 + 3)
+    }
+
     /// LF or CR LF.
+    #[inline]
     pub(super) fn line_end(&mut self) -> Option<()> {
         if self.rest.first() == Some(&b'\r') {
             self.skip(1)?;
@@ -157,6 +182,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Whatever is left of the line.
+    #[inline]
     pub(super) fn rest_of_line(&mut self) -> Option<()> {
         self.skip(memchr::memchr(b'\n', self.rest)? + 1)
     }

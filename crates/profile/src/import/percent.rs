@@ -50,9 +50,6 @@ pub(super) fn cell(
     }))
 }
 
-/// More columns than any version of sysstat has.
-const MOST_COLUMNS: usize = 16;
-
 /// Where the columns of a table are. Indices count from the first field.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Columns {
@@ -87,21 +84,31 @@ impl Columns {
         cpu: usize,
         separator: impl Fn(&mut Cursor<'_>) -> Option<()>,
     ) -> Option<Option<Cell>> {
-        let mut values = [0; MOST_COLUMNS];
-        for value in values.get_mut(cpu + 1..self.count)? {
+        let states = *row;
+        let (mut idle, mut iowait, mut steal) = (0, 0, 0);
+        for column in cpu + 1..self.count {
             separator(row)?;
-            *value = row.hundredths()?;
+            if column == self.idle {
+                idle = row.hundredths()?;
+            } else if Some(column) == self.iowait {
+                iowait = row.hundredths()?;
+            } else if Some(column) == self.steal {
+                steal = row.hundredths()?;
+            } else {
+                row.skip_hundredths()?;
+            }
         }
         row.line_end()?;
-        let value = |at: usize| values.get(at).map(|v| f64::from(*v) / 100.0);
-        let optional = |at: Option<usize>| at.map_or(Some(0.0), value);
-        let (idle, iowait, steal) = (
-            value(self.idle)?,
-            optional(self.iowait)?,
-            optional(self.steal)?,
-        );
-        let others = || f64::from(values.iter().sum::<u32>());
-        cell(idle, iowait, steal, others).ok()
+        let mut others = 0;
+        if idle + iowait + steal == 0 {
+            let mut states = states;
+            for _ in cpu + 1..self.count {
+                separator(&mut states)?;
+                others += states.hundredths()?;
+            }
+        }
+        let share = |hundredths: u32| f64::from(hundredths) / 100.0;
+        cell(share(idle), share(iowait), share(steal), || others.into()).ok()
     }
 
     /// The load of a row.

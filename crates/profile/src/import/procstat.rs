@@ -55,7 +55,6 @@ type Snapshot = Vec<(u32, Counters)>;
 fn find(snapshot: &Snapshot, cpu: u32, guess: usize) -> Result<usize, usize> {
     match snapshot.get(guess) {
         Some((there, _)) if *there == cpu => Ok(guess),
-        None if snapshot.last().is_none_or(|(last, _)| *last < cpu) => Err(snapshot.len()),
         _ => snapshot.binary_search_by_key(&cpu, |(there, _)| *there),
     }
 }
@@ -124,7 +123,12 @@ impl ProcStat {
         }
     }
 
+    #[inline]
     fn add(&mut self, cpu: u32, counters: Counters) -> Result<()> {
+        if self.now.last().is_none_or(|(last, _)| *last < cpu) {
+            self.now.push((cpu, counters));
+            return Ok(());
+        }
         match find(&self.now, cpu, self.now.len()) {
             Ok(_) => Err(self.lines.here(Fault::Duplicate(format!("cpu{cpu}")))),
             Err(at) => {
@@ -170,6 +174,7 @@ impl ProcStat {
 
 /// The line of a CPU as every kernel since 2.6.11 writes it, and its length.
 /// Which CPU it is is enough for the first pass.
+#[inline]
 fn quick(text: &[u8], pass: Pass) -> Option<(u32, Counters, usize)> {
     let mut at = Cursor::new(text);
     at.text(b"cpu")?;
