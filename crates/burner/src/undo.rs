@@ -17,7 +17,7 @@ mod settings;
 use std::path::Path;
 use std::time::Duration;
 
-use sandbag_kernel::cgroup::Freezer;
+use sandbag_kernel::cgroup::{Freezer, kill_all};
 use sandbag_kernel::root;
 
 use crate::journal::{self, Entry, Journal, Setting};
@@ -58,7 +58,10 @@ pub fn undo(journal: Journal, leftovers: Leftovers) -> Vec<String> {
             .any(|entry| matches!(entry, Entry::Run(info) if info.kill));
     for entry in entries.iter().rev() {
         if let Entry::Group { dirs, back: None } = entry {
-            dirs.iter().for_each(|dir| groups::kill_all(dir));
+            dirs.iter().for_each(|dir| {
+                // Tried again, and said, when the group is removed.
+                let _ = kill_all(dir);
+            });
         }
     }
     left.extend(entries.iter().rev().flat_map(go_on));

@@ -13,7 +13,7 @@ mod mounts;
 
 pub use cpuset::{CpusetTree, confine, find_cpuset};
 pub use freezer::{FreezeTree, Freezer, find_freezer};
-pub use group::{Cap, Group, Weight, remove_dir};
+pub use group::{Cap, Group, Weight, kill_all, processes, remove_dir};
 pub use mounts::{Hierarchies, find};
 
 /// Which of the two interfaces a group lives in.

@@ -5,23 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sandbag_kernel::cgroup::remove_dir;
+use sandbag_kernel::cgroup::{kill_all, processes, remove_dir};
 use sandbag_kernel::{Root, root};
 
 use super::PATIENCE;
 use crate::named::Named;
-
-/// Kills every process in a group, not in those below.
-pub fn kill_all(dir: &Path) {
-    let at_once = dir.join("cgroup.kill");
-    if at_once.exists() && root::write(&at_once, 1).is_ok() {
-        return;
-    }
-    for pid in processes(dir) {
-        // SAFETY: a signal to a process that the kernel just listed.
-        unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
-    }
-}
 
 /// Sends SIGCONT to every process in a group, not in those below: these were
 /// none of ours to stop. One that runs is not disturbed by it.
@@ -31,16 +19,8 @@ pub fn continue_all(dir: &Path) -> Vec<sandbag_kernel::Result<()>> {
         Some(named) => named.signal(libc::SIGCONT),
         None => Ok(()),
     };
-    processes(dir).into_iter().map(one).collect()
-}
-
-fn processes(dir: &Path) -> Vec<u32> {
-    root::read(&dir.join("cgroup.procs"))
-        .unwrap_or_default()
-        .lines()
-        .filter_map(|line| line.trim().parse().ok())
-        .filter(|pid| *pid != 0)
-        .collect()
+    let listed = processes(dir).unwrap_or_default();
+    listed.into_iter().map(one).collect()
 }
 
 /// Removes the directories of a group; what is in them is moved to `back`,
@@ -75,13 +55,14 @@ fn remove_group(dir: &Path, home: Option<&Path>, problems: &mut Vec<String>) {
 fn empty(dir: &Path, home: Option<&Path>) -> Result<(), String> {
     let give_up = Instant::now() + PATIENCE;
     loop {
-        let pids = processes(dir);
+        // A directory without a list is not, or no more, a group.
+        let pids = processes(dir).unwrap_or_default();
         if pids.is_empty() {
             return Ok(());
         }
         let mut refused = None;
         match home {
-            None => kill_all(dir),
+            None => refused = kill_all(dir).err(),
             Some(home) => {
                 for pid in pids {
                     // It may have ended meanwhile; the next round tells.

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Version;
+use crate::pidfd::PidFd;
 use crate::root::{read, read_value, write};
 use crate::{Error, Result};
 
@@ -224,29 +225,17 @@ impl Group {
     pub fn processes(&self) -> Result<Vec<u32>> {
         let mut all = Vec::new();
         for dir in self.dirs() {
-            all.extend(
-                read(&dir.join(PROCS))?
-                    .lines()
-                    .filter_map(|line| line.trim().parse::<u32>().ok()),
-            );
+            all.extend(processes(dir)?);
         }
         all.sort_unstable();
         all.dedup();
         Ok(all)
     }
 
-    /// Kills every process in the group. Those that are gone already do not
-    /// matter.
+    /// Kills every process in the group, on v2 also those below it; see
+    /// [`kill_all`].
     pub fn kill(&self) -> Result<()> {
-        let at_once = self.cpu.join("cgroup.kill");
-        if at_once.exists() {
-            return write(&at_once, 1);
-        }
-        for pid in self.processes()? {
-            // SAFETY: a signal to a process id that the kernel just listed.
-            unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
-        }
-        Ok(())
+        kill_all(&self.cpu)
     }
 
     /// Removes the directories. The kernel answers EBUSY for a while after
@@ -254,6 +243,54 @@ impl Group {
     /// what is gone already counts as removed.
     pub fn remove(&self, patience: Duration) -> Result<()> {
         self.dirs().try_for_each(|dir| remove_dir(dir, patience))
+    }
+}
+
+/// The processes in the group at `dir`, not those in groups below, nor those
+/// outside our process namespace.
+pub fn processes(dir: &Path) -> Result<Vec<u32>> {
+    let list = read(&dir.join(PROCS))?;
+    let pids = list.lines().filter_map(|line| line.trim().parse().ok());
+    Ok(pids.filter(|pid| *pid != 0).collect())
+}
+
+/// Kills every process in the group at `dir`; where the kernel does it at
+/// once (v2, 5.14), those in groups below it as well. Those that are gone
+/// already do not matter.
+pub fn kill_all(dir: &Path) -> Result<()> {
+    let at_once = dir.join("cgroup.kill");
+    if at_once.exists() && write(&at_once, 1).is_ok() {
+        return Ok(());
+    }
+    // Not all at once: descriptors are limited.
+    for some in processes(dir)?.chunks(64) {
+        let mut held = Vec::with_capacity(some.len());
+        for pid in some {
+            match PidFd::open(*pid) {
+                Ok(one) => held.push(one),
+                Err(error) if error.errno() == Some(libc::ENOSYS) => {
+                    // SAFETY: a signal, to a process that the kernel just
+                    // listed.
+                    unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
+                }
+                Err(error) => ended(Err(error))?,
+            }
+        }
+        // Whoever has a number now is the one that we hold; if it is in the
+        // group it is one of those to be killed.
+        let now = processes(dir)?;
+        for one in held.iter().filter(|one| now.contains(&one.pid())) {
+            ended(one.signal(libc::SIGKILL))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whoever has ended needs no signal.
+fn ended(outcome: Result<()>) -> Result<()> {
+    match outcome {
+        Err(error) if error.is_absent() => Ok(()),
+        other => other,
     }
 }
 
@@ -350,6 +387,40 @@ mod tests {
     fn a_group_that_exists_is_not_taken_over() {
         let (_dir, group) = group(Version::V1, &[]);
         assert!(matches!(group.make(), Err(Error::Make { .. })));
+    }
+
+    #[test]
+    fn who_is_listed_is_killed_and_who_has_left_is_not() {
+        use std::process::{Child, Command, Stdio};
+        let sleeper = || -> Child {
+            let mut sleep = Command::new("sleep");
+            sleep.arg("1000").stdin(Stdio::null()).spawn().unwrap()
+        };
+        let (mut inside, mut outside) = (sleeper(), sleeper());
+        let list = format!("{}\n0\n4194305\n", inside.id());
+        let (_dir, group) = group(Version::V1, &[("cgroup.procs", &list)]);
+        assert_eq!(group.processes().unwrap(), [inside.id(), 4_194_305]);
+        group.kill().unwrap();
+        inside.wait().unwrap();
+        // The list as a fifo: the number is there at the first look and gone
+        // at the second, as when it was given to another process meanwhile.
+        let (dir, second) = self::group(Version::V1, &[]);
+        let path = dir.path().join("cgroup.procs");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let pid = outside.id();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                fs::write(&path, format!("{pid}\n")).unwrap();
+                // Once the first reader has closed it.
+                thread::sleep(Duration::from_millis(50));
+                fs::write(&path, "").unwrap();
+            });
+            second.kill().unwrap();
+        });
+        let lives = outside.try_wait().unwrap().is_none();
+        outside.kill().unwrap();
+        outside.wait().unwrap();
+        assert!(lives);
     }
 
     #[test]
