@@ -172,7 +172,8 @@ mod tests {
         let nodes = placed(
             "[[node]]\nname='a'\ncores=2\nspeed='1200MHz'\n\
              [[node]]\nname='b'\ncpus='2-3'\nspeed={2=1,3=0.5}\n\
-             [[node]]\nname='c'\ncores=1\nprofile='p'",
+             [[node]]\nname='c'\ncores=1\nprofile='p'\n\
+             [[node]]\nname='d'\ncores=1\nspeed=1",
             &[],
             Domains::MaySplit,
         )
@@ -193,6 +194,7 @@ mod tests {
         );
         assert_eq!(nodes[2].cpus.to_string(), "6");
         assert_eq!(nodes[2].course, PlacedCourse::Profile("p".into()));
+        assert_eq!(nodes[3].cpus.to_string(), "1");
     }
 
     #[test]

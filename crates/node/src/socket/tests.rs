@@ -21,6 +21,9 @@ use crate::spec::NodeName;
 /// Far above what any step here takes.
 const LIMIT: Duration = Duration::from_secs(20);
 
+/// Enough that a status (two bytes each) is longer than any socket's buffer.
+const MEMBERS: usize = 400_000;
+
 fn name(text: &str) -> NodeName {
     text.parse().unwrap()
 }
@@ -47,7 +50,7 @@ fn echo(peer: Peer, request: &Request) -> Reply {
             cpus: "0".into(),
             speeds: Vec::new(),
             method: "hogs".into(),
-            members: vec![1; 50_000],
+            members: vec![1; MEMBERS],
         }),
         Request::Set { speeds } => Reply::Set {
             speeds: speeds.clone(),
@@ -110,7 +113,7 @@ fn every_request_is_answered() {
         // Longer than a socket's buffer.
         let listed = list(&directory, LIMIT).unwrap();
         assert_eq!(listed.len(), 1);
-        assert_eq!(listed[0].status.as_ref().unwrap().members.len(), 50_000);
+        assert_eq!(listed[0].status.as_ref().unwrap().members.len(), MEMBERS);
     });
 }
 
