@@ -78,8 +78,8 @@ pub struct RunOptions {
     #[arg(long, value_name = "LIST", value_parser = units::cpus, requires = "command")]
     pub pin: Option<Cpus>,
 
-    /// Kill CMD, and what it left running, when sandbag ends or dies (otherwise
-    /// they live on, without the load)
+    /// Kill CMD, and what it started, should sandbag end or die before CMD does
+    /// (otherwise they live on, without the load)
     #[arg(long, requires = "command")]
     pub kill: bool,
 

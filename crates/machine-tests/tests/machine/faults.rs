@@ -9,11 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sandbag_machine_tests::case::Case;
 
 use crate::cases;
 use crate::place::{Place, disposable, finish, root};
-use crate::processes::{lives, pid_of};
+use crate::processes::{lives, lives_at_home, pid_of};
 
 pub const CASES: &[Case] = cases![root;
     a_run_directory_that_vanishes_costs_the_files_only,
@@ -21,6 +22,7 @@ pub const CASES: &[Case] = cases![root;
     a_thousand_processes_beside_the_load,
     a_fork_storm_at_the_end_is_moved_out,
     a_fork_storm_at_the_end_is_killed_with_kill,
+    what_a_command_leaves_goes_back_also_with_kill,
 ];
 
 pub const SPOILING: &[Case] = cases![disposable; a_full_disk_costs_the_files_only];
@@ -159,6 +161,20 @@ fn a_fork_storm_at_the_end_is_killed_with_kill() -> anyhow::Result<()> {
     left?;
     let count = String::from_utf8_lossy(&stormed.stdout).trim().to_owned();
     ensure!(count == "0", "{count} processes of the storm live on");
+    Ok(())
+}
+
+/// `--kill` is for sandbag's death, not for a normal end.
+fn what_a_command_leaves_goes_back_also_with_kill() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    place
+        .script(
+            "load 20 --no-settle --no-out --kill",
+            "sleep 1000 >/dev/null 2>&1 & echo $! > pid",
+        )?
+        .expect(0)?;
+    lives_at_home(Pid::from_raw(place.written("pid")?.parse()?))?;
+    place.as_before()?;
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs seen from other sandbag processes: status, stop, restore.
 
+use std::fs;
+
 use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -18,6 +20,7 @@ pub const CASES: &[Case] = cases![root;
     a_run_after_a_kill_waits_for_the_guardian,
     restore_undoes_what_two_dead_processes_left,
     the_next_run_undoes_what_two_dead_processes_left,
+    a_journal_that_cannot_be_read_hides_no_other,
 ];
 
 fn status_shows_a_background_run_and_stop_ends_it() -> anyhow::Result<()> {
@@ -127,6 +130,48 @@ fn the_next_run_undoes_what_two_dead_processes_left() -> anyhow::Result<()> {
         .script("load 20 --cpus 0 --no-settle --no-out", "exit 2")?
         .expect(2)?
         .says(&["undid what sandbag process", "left when it was killed"])?;
+    place.as_before()?;
+    lives_at_home(command)?;
+    Ok(())
+}
+
+/// A journal that cannot be read, removed at the end.
+struct Unreadable;
+
+impl Unreadable {
+    /// Of a process that cannot be (PID_MAX_LIMIT is 4194304).
+    const PATH: &str = "/run/sandbag/4194305.journal";
+
+    fn make() -> anyhow::Result<Self> {
+        fs::create_dir_all(Self::PATH).context(Self::PATH)?;
+        Ok(Self)
+    }
+}
+
+impl Drop for Unreadable {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(Self::PATH);
+    }
+}
+
+fn a_journal_that_cannot_be_read_hides_no_other() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let command = both_dead(&place)?;
+    let unreadable = Unreadable::make()?;
+    place
+        .run("restore")?
+        .expect(1)?
+        .says(&["undid what process", Unreadable::PATH])?;
+    let run = place.start("load 20 --cpus 0 --no-out -q")?;
+    place.burners(1)?;
+    let status = place.run("status")?.expect(0)?.says(&[Unreadable::PATH])?;
+    ensure!(
+        status.out.contains(&format!("{}: constant 20 %", run.id())),
+        "{status:?}"
+    );
+    place.run(&format!("stop {}", run.id()))?.expect(0)?;
+    finish(run)?;
+    drop(unreadable);
     place.as_before()?;
     lives_at_home(command)?;
     Ok(())
