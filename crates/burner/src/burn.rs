@@ -10,7 +10,7 @@
 //! | [`Duty::Spin`] | `grid` | quota, shares |
 //! | [`Duty::Barrier`] | `barrier` | hogs as published |
 //! | [`Duty::Adapt`] | `adapt` | rt |
-//! | [`Duty::Throttle`] | [`throttle`] | those that slow a node: lim, cap |
+//! | [`Duty::Throttle`] | [`throttle`] | those that slow a node: lim, freq, gov, cap |
 
 mod adapt;
 mod barrier;

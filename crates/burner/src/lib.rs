@@ -17,6 +17,7 @@ pub mod changes;
 pub mod child;
 pub mod command;
 pub mod error;
+pub mod frequencies;
 pub mod guardian;
 pub mod journal;
 pub mod layout;

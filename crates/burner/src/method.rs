@@ -8,6 +8,7 @@
 
 mod cap;
 mod deadline;
+mod frequency;
 mod hogs;
 mod lim;
 mod pace;
@@ -18,13 +19,17 @@ mod slowing;
 
 use sandbag_kernel::cgroup::{Cap, Weight};
 use sandbag_kernel::sched::Attributes;
+use sandbag_kernel::{CpuList, Root};
 
 use crate::board::BOUNDARY_NS;
 use crate::burn::Duty;
+use crate::error::Result as Outcome;
+use crate::frequencies::Wishes;
 use crate::throttle::LimVariant;
 
 pub use cap::NodeCap;
 pub use deadline::Deadline;
+pub use frequency::{Freq, Gov};
 pub use hogs::{Hogs, Sync};
 pub use lim::Lim;
 pub use pace::Pace;
@@ -56,6 +61,9 @@ pub enum MachineNeed {
     /// `kernel.sched_rt_runtime_us = -1`: no admission control for
     /// reservations, no throttling of real-time classes.
     NoRealTimeLimit,
+    /// The frequencies of each node's CPUs can be set:
+    /// [`frequencies::prepare`](crate::frequencies::prepare).
+    Frequencies,
 }
 
 /// On what one process of a method acts.
@@ -74,6 +82,17 @@ pub trait Method: std::fmt::Debug + Send {
 
     /// One sentence for lists.
     fn about(&self) -> &'static str;
+
+    /// Looks at the machine that it is to work on, so that what it
+    /// [serves](Method::serves) and its parameters are those of these CPUs.
+    /// Changes nothing there. To be called before anything else.
+    ///
+    /// # Errors
+    /// [`NotPossible`](crate::Error::NotPossible) where it cannot work on
+    /// them, with what can.
+    fn fit_to(&mut self, _root: &Root, _cpus: &CpuList) -> Outcome<()> {
+        Ok(())
+    }
 
     /// What a burner process does.
     fn duty(&self) -> Duty;
@@ -124,8 +143,8 @@ pub trait Method: std::fmt::Debug + Send {
 pub const NAMES: [&str; 6] = ["pace", "quota", "shares", "hogs", "rt", "deadline"];
 
 /// Names of all methods that can slow a virtual node, the default first.
-pub const SLOWING: [&str; 8] = [
-    "hogs", "shares", "pace", "quota", "rt", "deadline", "lim", "cap",
+pub const SLOWING: [&str; 10] = [
+    "hogs", "shares", "pace", "quota", "rt", "deadline", "lim", "freq", "gov", "cap",
 ];
 
 /// Constants of methods that a user may choose; `None` is the method's own.
@@ -143,6 +162,8 @@ pub struct Options {
     pub lim: Option<LimVariant>,
     /// Time between two looks of lim, ns.
     pub interval_ns: Option<u64>,
+    /// About the hardware's frequencies.
+    pub frequencies: Wishes,
 }
 
 /// The method of that name with its default constants.

@@ -24,6 +24,8 @@ pub fn prepare(root: &Root, journal: &mut Journal, needs: &[MachineNeed]) -> Res
             MachineNeed::NoRealTimeLimit => {
                 changes::set_sysctl(journal, &Sysctl::new(root, RT_RUNTIME), -1)?;
             }
+            // Of a node's CPUs: prepared with the node.
+            MachineNeed::Frequencies => {}
         }
     }
     Ok(())

@@ -9,6 +9,8 @@
 //! | [`Throttling`] | file | what it does |
 //! |---|---|---|
 //! | [`Throttling::Lim`] | `lim` | stops and continues its processes |
+//! | [`Throttling::Frequency`] | `governor`, `hardware` | sets the nearest frequency |
+//! | [`Throttling::Governor`] | `governor`, `hardware` | alternates between two, or one and a standstill |
 //! | [`Throttling::Cap`] | `cap` | a limit on the group's CPU time |
 //!
 //! The process dies with the supervisor, at any moment. What it may leave
@@ -16,17 +18,25 @@
 
 mod cap;
 mod follow;
+mod governor;
+mod hardware;
 mod lim;
+mod mix;
 mod taken;
 
-use sandbag_kernel::Result;
+use sandbag_kernel::{Error, Result, Root};
 use serde::{Deserialize, Serialize};
 
+use crate::frequencies::{Ladder, Wishes};
 use crate::journal::{Entry, Journal};
 use crate::node_group::NodeGroup;
 
+use governor::{Governor, Nearest};
+use hardware::Hardware;
+
 pub use follow::{Follower, run};
 pub use lim::LimVariant;
+pub use mix::{Mix, mix, nearest};
 
 /// What is done to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +47,19 @@ pub enum Throttling {
         variant: LimVariant,
         /// Time between two looks, ns.
         interval_ns: u64,
+    },
+    /// Its CPUs run at the nearest frequency.
+    Frequency {
+        /// About the hardware.
+        wishes: Wishes,
+    },
+    /// Its CPUs alternate between the two neighbouring frequencies; the lower
+    /// one may be zero.
+    Governor {
+        /// Once both, ns.
+        period_ns: u64,
+        /// About the hardware.
+        wishes: Wishes,
     },
     /// Its group may use the sum of its speeds per period.
     Cap {
@@ -51,6 +74,8 @@ impl Throttling {
     pub fn period_ns(self) -> u64 {
         match self {
             Self::Lim { interval_ns, .. } => interval_ns,
+            Self::Frequency { .. } => 0,
+            Self::Governor { period_ns, .. } => period_ns,
             Self::Cap { period_us } => period_us * 1000,
         }
     }
@@ -87,12 +112,33 @@ pub fn make(throttling: Throttling, node: &NodeGroup) -> Result<Box<dyn Throttle
             variant,
             interval_ns,
         } => Box::new(lim::Lim::new(node, variant, interval_ns)),
+        Throttling::Frequency { wishes } => {
+            let ladder = ladder(node, wishes)?;
+            Box::new(Nearest::new(Hardware::new(ladder, None)))
+        }
+        Throttling::Governor { period_ns, wishes } => {
+            let freezer = node.freezer().ok_or_else(|| Error::Missing {
+                what: "a freezer for the node's group".into(),
+                remedy: "mount it (cgroup v2, or v1's freezer), or use hogs".into(),
+            })?;
+            let hardware = Hardware::new(ladder(node, wishes)?, Some(freezer));
+            Box::new(Governor::new(hardware, period_ns))
+        }
         Throttling::Cap { period_us } => Box::new(cap::Cap::new(node, period_us)),
     })
 }
 
+fn ladder(node: &NodeGroup, wishes: Wishes) -> Result<Option<Ladder>> {
+    let ladder = Ladder::read(&Root::default(), &node.cpus, wishes)?;
+    match ladder {
+        Some(ladder) if wishes.calibrate => Ok(Some(ladder.calibrated()?)),
+        other => Ok(other),
+    }
+}
+
 /// Notes in the journal what the worker may leave behind when it is killed.
-/// To be called before it starts.
+/// To be called before it starts, like
+/// [`frequencies::prepare`](crate::frequencies::prepare).
 ///
 /// # Errors
 /// The journal cannot be written.
@@ -105,7 +151,11 @@ pub fn announce(
         Throttling::Lim { .. } => journal.note(Entry::StoppedGroup {
             dir: node.cpu.clone(),
         }),
-        // The limit goes with the group.
-        Throttling::Cap { .. } => Ok(()),
+        Throttling::Governor { .. } => match &node.freezer {
+            Some(dir) => journal.note(Entry::Frozen { dir: dir.clone() }),
+            None => Ok(()),
+        },
+        // The limit goes with the group; frequencies are settings.
+        Throttling::Cap { .. } | Throttling::Frequency { .. } => Ok(()),
     }
 }

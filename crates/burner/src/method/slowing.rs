@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The methods that act on a node as a whole, from what a user asked for.
 
-use super::{Lim, Method, NodeCap, Options};
+use super::{Freq, Gov, Lim, Method, NodeCap, Options};
 use crate::board::BOUNDARY_NS;
 
 /// Constants that methods here have and others have not.
-const OWN: [(&str, &str); 2] = [("variant", "lim"), ("interval", "lim")];
+const OWN: [(&str, &str); 4] = [
+    ("variant", "lim"),
+    ("interval", "lim"),
+    ("frequency domain", "freq gov"),
+    ("calibration", "freq gov"),
+];
 
 /// Times between two looks that `lim` takes, ns.
 const INTERVALS_NS: std::ops::RangeInclusive<u64> = 1_000_000..=BOUNDARY_NS;
@@ -29,6 +34,11 @@ pub fn with_options(
             }
             Box::new(Lim { interval_ns, ..own })
         }
+        "freq" => Box::new(Freq::new(options.frequencies)),
+        "gov" => Box::new(Gov::new(
+            on_grid(Gov::default().period_ns)?,
+            options.frequencies,
+        )),
         // A period that no boundary cuts: what was taken is known at its end.
         "cap" => Box::new(NodeCap {
             period_us: on_grid(NodeCap::default().period_us * 1000)? / 1000,
@@ -39,17 +49,27 @@ pub fn with_options(
 
 /// Constants that belong to other methods are no silent wishes.
 pub fn refuse_what_it_has_not(name: &str, options: Options) -> Result<(), String> {
-    let asked = [options.lim.is_some(), options.interval_ns.is_some()];
+    let asked = [
+        options.lim.is_some(),
+        options.interval_ns.is_some(),
+        options.frequencies.split_domains,
+        options.frequencies.calibrate,
+    ];
     for ((constant, owners), asked) in OWN.into_iter().zip(asked) {
         if asked && !owners.split(' ').any(|owner| owner == name) {
+            let has = match owners.contains(' ') {
+                true => "have",
+                false => "has",
+            };
             let owners = owners.replace(' ', " and ");
-            return Err(format!("{name} has no {constant}: {owners} has"));
+            return Err(format!("{name} has no {constant}: {owners} {has}"));
         }
     }
     match name {
         "lim" if options.period_ns.is_some() => {
             Err("lim has no period, but an interval".to_owned())
         }
+        "freq" if options.period_ns.is_some() => Err("freq has no period: gov has".to_owned()),
         _ => Ok(()),
     }
 }
@@ -57,6 +77,7 @@ pub fn refuse_what_it_has_not(name: &str, options: Options) -> Result<(), String
 #[cfg(test)]
 mod tests {
     use super::super::{Options, with_options};
+    use crate::frequencies::Wishes;
     use crate::throttle::LimVariant;
 
     #[test]
@@ -85,5 +106,17 @@ mod tests {
         }
         assert!(with_options("cap", period(20_000_000)).is_ok());
         assert!(with_options("cap", period(200_000_000)).is_err());
+        assert!(with_options("gov", period(20_000_000)).is_ok());
+        assert!(with_options("freq", period(20_000_000)).is_err());
+        let split = Options {
+            frequencies: Wishes {
+                split_domains: true,
+                ..Wishes::default()
+            },
+            ..none
+        };
+        assert!(with_options("gov", split).is_ok());
+        let error = with_options("lim", split).unwrap_err();
+        assert_eq!(error, "lim has no frequency domain: freq and gov have");
     }
 }

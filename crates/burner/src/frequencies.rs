@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The frequencies of a node: which there are, whether they may be changed,
+//! and what must be changed before a run.
+//!
+//! CPUs that change together belong to one node: a node with a part of them
+//! would change its neighbours' speed. It is refused unless the user says that
+//! he knows.
+//!
+//! Nothing of this has ever run on hardware: the machines it was built on have
+//! no cpufreq driver. It is tested on trees of files as the drivers
+//! acpi-cpufreq, intel_pstate and amd-pstate show them.
+
+mod calibrate;
+
+use sandbag_kernel::cpufreq::{Knob, Policy, USERSPACE};
+use sandbag_kernel::{CpuList, Error as KernelError, Root, root};
+use serde::{Deserialize, Serialize};
+
+use crate::changes;
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::throttle::Throttling;
+
+pub use calibrate::{Bench, calibrate, on_cpu};
+
+/// What a user may say about the hardware.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wishes {
+    /// CPUs outside the node may change with it.
+    pub split_domains: bool,
+    /// The speed of each frequency is measured and not believed.
+    pub calibrate: bool,
+}
+
+/// The steps that all CPUs of a node have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ladder {
+    policies: Vec<Policy>,
+    steps_khz: Vec<u64>,
+    speeds: Vec<f64>,
+}
+
+impl Ladder {
+    /// The steps of these CPUs; `None` where none of them has a frequency to
+    /// set.
+    ///
+    /// # Errors
+    /// [`KernelError::Missing`] where only some have one, they differ in
+    /// their steps, or change together with CPUs outside; what
+    /// [`Policy::of`] says.
+    pub fn read(root: &Root, cpus: &[u32], wishes: Wishes) -> sandbag_kernel::Result<Option<Self>> {
+        let cpus: CpuList = cpus.iter().copied().collect();
+        let has = |cpu: &u32| {
+            let dir = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq");
+            root.path(dir).is_dir()
+        };
+        if !cpus.iter().any(|cpu| has(&cpu)) {
+            return Ok(None);
+        }
+        let policies = Policy::of(root, &cpus)?;
+        let Some(first) = policies.first() else {
+            return Ok(None);
+        };
+        for policy in &policies {
+            same_steps(first, policy)?;
+            if !wishes.split_domains {
+                whole_domain(root, policy, &cpus)?;
+            }
+        }
+        let steps_khz = first.steps_khz.clone();
+        let highest = first.highest_khz() as f64;
+        Ok(Some(Self {
+            speeds: steps_khz.iter().map(|khz| *khz as f64 / highest).collect(),
+            steps_khz,
+            policies,
+        }))
+    }
+
+    /// With measured speeds ([`calibrate`]) for those that were advertised. A
+    /// step that is not faster than the one below it is left out.
+    #[must_use]
+    pub fn with_speeds(self, measured: &[f64]) -> Self {
+        let mut steps_khz = Vec::new();
+        let mut speeds: Vec<f64> = Vec::new();
+        for (khz, speed) in self.steps_khz.iter().zip(measured) {
+            if speeds.last().is_none_or(|below| speed > below) {
+                steps_khz.push(*khz);
+                speeds.push(*speed);
+            }
+        }
+        let highest = speeds.last().copied().unwrap_or(1.0);
+        Self {
+            policies: self.policies,
+            steps_khz,
+            speeds: speeds.into_iter().map(|speed| speed / highest).collect(),
+        }
+    }
+
+    /// Frequencies, kHz, ascending.
+    #[must_use]
+    pub fn steps_khz(&self) -> &[u64] {
+        &self.steps_khz
+    }
+
+    /// Speed of each, the highest 1.
+    #[must_use]
+    pub fn speeds(&self) -> &[f64] {
+        &self.speeds
+    }
+
+    /// How they are set, for a report.
+    #[must_use]
+    pub fn knob(&self) -> &'static str {
+        match self.policies.first().map(|policy| policy.knob) {
+            Some(Knob::Setspeed) => "scaling_setspeed",
+            _ => "scaling_min_freq and scaling_max_freq",
+        }
+    }
+
+    /// Sets a step by its index.
+    ///
+    /// # Errors
+    /// A driver refuses.
+    pub fn set(&self, step: usize) -> sandbag_kernel::Result<()> {
+        self.set_khz(self.steps_khz[step])
+    }
+
+    fn set_khz(&self, khz: u64) -> sandbag_kernel::Result<()> {
+        self.policies.iter().try_for_each(|policy| policy.set(khz))
+    }
+
+    /// Full speed, or the bounds as they were.
+    ///
+    /// # Errors
+    /// A driver refuses; the others are released all the same.
+    pub fn release(&self) -> sandbag_kernel::Result<()> {
+        let outcomes: Vec<_> = self.policies.iter().map(Policy::release).collect();
+        outcomes.into_iter().collect()
+    }
+
+    /// Measures the speed of each step on the node's first CPU. The calling
+    /// thread is on another then; the frequency is left at the highest.
+    ///
+    /// # Errors
+    /// A driver refuses; the CPU is gone.
+    pub fn calibrated(self) -> sandbag_kernel::Result<Self> {
+        let Some(cpu) = self.policies.first().and_then(|p| p.cpus.iter().next()) else {
+            return Ok(self);
+        };
+        let measured = on_cpu(cpu, |bench| {
+            calibrate(&self.steps_khz, |khz| self.set_khz(khz), bench)
+        })?;
+        self.release()?;
+        Ok(self.with_speeds(&measured))
+    }
+}
+
+fn same_steps(first: &Policy, other: &Policy) -> sandbag_kernel::Result<()> {
+    match first.steps_khz == other.steps_khz {
+        true => Ok(()),
+        false => Err(KernelError::Missing {
+            what: format!(
+                "one set of frequencies for CPUs {} (up to {} MHz) and {} (up to {} MHz)",
+                first.cpus,
+                first.highest_khz() / 1000,
+                other.cpus,
+                other.highest_khz() / 1000
+            ),
+            remedy: "make a node of each kind, or use a method that needs no hardware \
+                     frequencies, such as hogs"
+                .into(),
+        }),
+    }
+}
+
+/// Only CPUs that are online run slower for it.
+fn whole_domain(root: &Root, policy: &Policy, cpus: &CpuList) -> sandbag_kernel::Result<()> {
+    let online = root.read("/sys/devices/system/cpu/online").ok();
+    let online = online.and_then(|text| text.trim().parse::<CpuList>().ok());
+    let domain = match online {
+        Some(online) => policy.domain.intersection(&online),
+        None => policy.domain.clone(),
+    };
+    let outside = domain.without(cpus);
+    match outside.is_empty() {
+        true => Ok(()),
+        false => Err(KernelError::Missing {
+            what: format!(
+                "CPUs {outside}, whose frequency changes together with that of CPUs {}, in the \
+                 node",
+                policy.cpus
+            ),
+            remedy: "add them to the node, allow domains to be split (they change speed, too), \
+                     or use a method that needs no hardware frequencies, such as hogs"
+                .into(),
+        }),
+    }
+}
+
+/// The ladder that a throttling needs: `None` where it needs none, or can do
+/// without.
+///
+/// # Errors
+/// [`Error::NotPossible`] with what works instead.
+pub fn needed(root: &Root, cpus: &[u32], throttling: Throttling) -> Result<Option<Ladder>> {
+    let (wishes, required) = match throttling {
+        Throttling::Frequency { wishes } => (wishes, true),
+        Throttling::Governor { wishes, .. } => (wishes, false),
+        _ => return Ok(None),
+    };
+    let possible = |error| match error {
+        KernelError::Missing { what, remedy } => Error::NotPossible {
+            what: format!("missing: {what}"),
+            remedy,
+        },
+        other => other.into(),
+    };
+    let ladder = Ladder::read(root, cpus, wishes).map_err(possible)?;
+    match ladder.is_none() && required {
+        true => Err(Error::NotPossible {
+            what: "there is no cpufreq driver here, so no frequency can be set".into(),
+            remedy: "use hogs, or gov, which then alternates full speed with a standstill".into(),
+        }),
+        false => Ok(ladder),
+    }
+}
+
+/// Makes the frequencies of a node ready to be set by its worker: what the
+/// worker will write is noted in the journal, the governor is set. For a
+/// [`Throttling`] that sets none, or where none can be set and need not be,
+/// it does nothing.
+///
+/// # Errors
+/// [`Error::NotPossible`] before anything is changed; a driver refuses; the
+/// journal cannot be written.
+pub fn prepare(
+    root: &Root,
+    journal: &mut Journal,
+    cpus: &[u32],
+    throttling: Throttling,
+) -> Result<()> {
+    let Some(ladder) = needed(root, cpus, throttling)? else {
+        return Ok(());
+    };
+    for policy in &ladder.policies {
+        // Each is written with what it says, so that it is noted. A speed of
+        // a governor that is not in force says nothing and is not.
+        for file in policy.files() {
+            let now = root::read(&file)?;
+            let now = now.trim();
+            if !now.starts_with('<') {
+                changes::set_cpufreq(journal, &file, now)?;
+            }
+        }
+        let governor = policy.governor_file();
+        if policy.knob == Knob::Setspeed && root::read(&governor)?.trim() != USERSPACE {
+            changes::set_cpufreq(journal, &governor, USERSPACE)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How fast a frequency really is: the time of a fixed amount of work.
+//!
+//! Advertised frequencies can be wrong: boost, rounding, a limit of power or
+//! temperature. What counts for a program is how long its work takes.
+
+use sandbag_kernel::clock::{monotonic, sleep_until};
+use sandbag_kernel::{CpuList, Result, sched};
+
+/// What takes the times; a fake one in tests.
+pub trait Bench {
+    /// Does the work once and returns how long it took, ns.
+    fn work(&mut self) -> u64;
+    /// Lets the hardware follow a change.
+    fn wait(&mut self);
+}
+
+/// Times that the work is done at each step; the shortest counts, for
+/// interrupts only ever add.
+const TRIES: usize = 5;
+
+/// The speed of each step, the fastest being 1. `set` sets one, kHz.
+///
+/// # Errors
+/// What `set` says.
+pub fn calibrate(
+    steps_khz: &[u64],
+    mut set: impl FnMut(u64) -> Result<()>,
+    bench: &mut dyn Bench,
+) -> Result<Vec<f64>> {
+    let mut times = Vec::with_capacity(steps_khz.len());
+    for khz in steps_khz {
+        set(*khz)?;
+        bench.wait();
+        let shortest = (0..TRIES).map(|_| bench.work()).min().unwrap_or(1);
+        times.push(shortest.max(1));
+    }
+    let fastest = times.iter().copied().min().unwrap_or(1) as f64;
+    Ok(times
+        .into_iter()
+        .map(|time| fastest / time as f64)
+        .collect())
+}
+
+/// Rounds of the work: some 5 ms at 3 GHz.
+const ROUNDS: u64 = 5_000_000;
+/// Longer than any driver takes to change a frequency, ns.
+const SETTLES_IN_NS: u64 = 20_000_000;
+
+/// The real one, on the CPU where it is.
+struct Clock;
+
+impl Bench for Clock {
+    fn work(&mut self) -> u64 {
+        let begin = monotonic();
+        let mut x = 1u64;
+        for _ in 0..ROUNDS {
+            // One dependent multiplication after the other: its time is a
+            // fixed number of cycles.
+            x = std::hint::black_box(x.wrapping_mul(6_364_136_223_846_793_005) | 1);
+        }
+        std::hint::black_box(x);
+        monotonic() - begin
+    }
+
+    fn wait(&mut self) {
+        // Asleep also because a real-time task that never sleeps is killed.
+        sleep_until(monotonic() + SETTLES_IN_NS);
+    }
+}
+
+/// Runs `measure` on a CPU with the real clock; the thread is back where it
+/// may have been before.
+///
+/// # Errors
+/// The CPU cannot be had; what `measure` says.
+pub fn on_cpu<T>(cpu: u32, measure: impl FnOnce(&mut dyn Bench) -> Result<T>) -> Result<T> {
+    let before = sched::affinity(0)?;
+    sched::set_affinity(0, &CpuList::from_iter([cpu]))?;
+    let outcome = measure(&mut Clock);
+    sched::set_affinity(0, &before)?;
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A machine that runs at `real` kHz when it is told `told`.
+    struct Fake<'a> {
+        now: &'a Cell<f64>,
+        tries: u64,
+    }
+
+    impl Bench for Fake<'_> {
+        fn work(&mut self) -> u64 {
+            self.tries += 1;
+            // Every other try is interrupted.
+            let interrupt = self.tries % 2 * 777_777;
+            (1e13 / self.now.get()) as u64 + interrupt
+        }
+
+        fn wait(&mut self) {}
+    }
+
+    #[test]
+    fn the_speed_is_that_of_the_work() {
+        let now = Cell::new(0.0);
+        let real = |khz: u64| match khz {
+            // Advertised as much as others, and not reached.
+            2_000_000 => 1_500_000.0,
+            khz => khz as f64,
+        };
+        let mut bench = Fake {
+            now: &now,
+            tries: 0,
+        };
+        let set = |khz| {
+            now.set(real(khz));
+            Ok(())
+        };
+        let speeds = calibrate(&[1_000_000, 2_000_000, 3_000_000], set, &mut bench).unwrap();
+        for (speed, expected) in speeds.iter().zip([1.0 / 3.0, 0.5, 1.0]) {
+            assert!((speed - expected).abs() < 1e-5, "{speeds:?}");
+        }
+    }
+
+    #[test]
+    fn the_real_clock_counts_and_the_thread_is_free_again() {
+        let before = sched::affinity(0).unwrap();
+        let cpu = before.iter().next().unwrap();
+        let speeds = on_cpu(cpu, |bench| calibrate(&[1, 2], |_| Ok(()), bench)).unwrap();
+        // One and the same frequency here, on a machine with other work.
+        assert!(speeds.iter().all(|speed| *speed > 0.1), "{speeds:?}");
+        assert_eq!(sched::affinity(0).unwrap(), before);
+    }
+}
