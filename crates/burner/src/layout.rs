@@ -187,7 +187,34 @@ impl Layout {
     pub fn prepare(&self, journal: &mut Journal) -> Result<()> {
         match self.version() == Version::V1 || self.kind == Kind::V2Systemd {
             true => Ok(()),
-            false => self.enable(journal, "cpu"),
+            false => {
+                self.check_empty()?;
+                self.enable(journal, "cpu")
+            }
+        }
+    }
+
+    /// Below a group with processes the kernel lets cpu be enabled, because it
+    /// could divide it between threads, but takes no process into the groups
+    /// there (EOPNOTSUPP). Only the root of all may have both; it alone has no
+    /// `cgroup.type`.
+    fn check_empty(&self) -> Result<()> {
+        let full = self.base.join("cgroup.type").exists()
+            && !root::read(&self.base.join("cgroup.procs"))?
+                .trim()
+                .is_empty();
+        match full {
+            true => Err(self.has_processes()),
+            false => Ok(()),
+        }
+    }
+
+    fn has_processes(&self) -> Error {
+        Error::NotPossible {
+            what: format!("{} has processes of its own", self.base.display()),
+            remedy: "a v2 group cannot have both processes and groups with controllers: move \
+                     them into a group below it first, or give another with --cgroup"
+                .into(),
         }
     }
 
@@ -213,12 +240,7 @@ impl Layout {
             return Ok(());
         }
         root::write(&path, format!("+{controller}")).map_err(|error| match error.errno() {
-            Some(libc::EBUSY) => Error::NotPossible {
-                what: format!("{} has processes of its own", self.base.display()),
-                remedy: "a v2 group cannot have both processes and groups with controllers: \
-                         move them into a group below it first, or give another with --cgroup"
-                    .into(),
-            },
+            Some(libc::EBUSY) => self.has_processes(),
             _ => error.into(),
         })
     }

@@ -121,3 +121,18 @@ fn a_controller_that_somebody_else_enabled_is_not_noted() {
     layout.prepare(&mut journal).unwrap();
     assert_eq!(journal.entries().unwrap().len(), 1);
 }
+
+#[test]
+fn a_group_with_processes_is_refused_before_anything_is_changed() {
+    let (dir, root) = fake_v2("cpu\n");
+    let tree = root.path("/sys/fs/cgroup");
+    fs::write(tree.join("cgroup.type"), "domain\n").unwrap();
+    fs::write(tree.join("cgroup.procs"), "1\n").unwrap();
+    let layout = Layout::find(&root, None).unwrap();
+    let mut journal = journal(dir.path(), 1);
+    let error = layout.prepare(&mut journal).unwrap_err();
+    assert!(matches!(error, Error::NotPossible { .. }), "{error}");
+    assert_eq!(journal.entries().unwrap().len(), 1);
+    fs::write(tree.join("cgroup.procs"), "").unwrap();
+    layout.prepare(&mut journal).unwrap();
+}
