@@ -243,6 +243,18 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
+impl User {
+    /// Makes a command become this user before its program begins.
+    pub fn become_in(self, command: &mut Command) {
+        command.env("USER", &self.name).env("LOGNAME", &self.name);
+        if let Some(home) = &self.home {
+            command.env("HOME", home);
+        }
+        // SAFETY: only async-signal-safe calls on values made before.
+        unsafe { command.pre_exec(move || become_user(&self)) };
+    }
+}
+
 fn become_user(user: &User) -> io::Result<()> {
     // SAFETY: plain system calls on memory that outlives them; groups first,
     // for it takes the privilege that the last call gives up.

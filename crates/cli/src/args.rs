@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{compare, convert, doctor, generate, load, record, replay, runs, show};
+use crate::commands::{compare, convert, doctor, generate, load, record, replay, runs, show, slow};
 use crate::exit;
 
 /// Puts a program under CPU conditions that you choose, gives the same
@@ -36,6 +36,9 @@ pub enum Command {
     /// Replay a load profile, beside a program or alone
     #[command(after_long_help = exit::HELP)]
     Replay(replay::ReplayArgs),
+    /// Slow CPUs for a program: virtual nodes, slower or unequal CPUs
+    #[command(after_long_help = exit::HELP)]
+    Slow(slow::SlowArgs),
     /// Record the load of each CPU as a profile; with CMD the opposing load
     #[command(after_long_help = exit::HELP)]
     Record(record::RecordArgs),

@@ -40,6 +40,7 @@ fn main() -> ExitCode {
     let with_command = match &cli.command {
         Command::Load(args) => args.has_command(),
         Command::Replay(args) => args.has_command(),
+        Command::Slow(args) => args.has_command(),
         Command::Record(args) => args.has_command(),
         _ => false,
     };
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::main(args),
         Command::Load(args) => commands::load::main(args, &messages),
         Command::Replay(args) => commands::replay::main(args, &messages),
+        Command::Slow(args) => commands::slow::main(args, &messages),
         Command::Record(args) => commands::record::main(args, &messages),
         Command::Compare(args) => commands::compare::main(args, &messages),
         Command::Convert(args) => commands::convert::main(args, &messages),

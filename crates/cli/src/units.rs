@@ -8,6 +8,9 @@ use sandbag_burner::supervisor::StartOn;
 use sandbag_kernel::CpuList;
 use sandbag_kernel::topology::Topology;
 
+/// How long another sandbag process is waited for.
+pub const ASK_LIMIT: Duration = Duration::from_secs(5);
+
 /// A load in percent of one CPU: `50`, `50%`, `12.5`.
 pub fn load(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end();

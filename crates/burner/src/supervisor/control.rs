@@ -42,6 +42,9 @@ pub trait Controlled {
     /// The groups cannot be written.
     fn set_levels(&mut self, percent: &[f64]) -> Result<()>;
 
+    /// The processes in the node.
+    fn members(&self) -> Vec<u32>;
+
     /// Takes a process into the node's group.
     ///
     /// # Errors
@@ -110,11 +113,18 @@ impl Controlled for Changing<'_, '_> {
         run.order_piece(&common, &piece, run_ns);
         run.meter.ask(piece.clone());
         run.ahead.push_back(piece);
+        if let Some(node) = &mut run.node {
+            node.changes += 1;
+        }
         for (cpu, pct) in run.cpus.iter_mut().zip(percent) {
             let level = run.method.serves(pct / 100.0);
             cpu.make_room(&common, &mut run.journal, level)?;
         }
         Ok(())
+    }
+
+    fn members(&self) -> Vec<u32> {
+        self.run.members()
     }
 
     fn admit(&mut self, pid: u32) -> Result<()> {

@@ -10,6 +10,7 @@ use sandbag_kernel::{CpuList, sched};
 use super::control::{Changing, Control};
 use super::feed::Feed;
 use super::outcome::{End, NodeOutcome};
+use super::running::processes_below;
 use super::{Run, outcome};
 use crate::command::{CommandSpec, Waiting};
 use crate::error::Result;
@@ -29,6 +30,8 @@ pub(super) struct Node {
     control: Option<Box<dyn Control>>,
     /// Programs that were taken in from outside.
     entered: usize,
+    /// Times its levels were changed.
+    pub(super) changes: u64,
     /// Told to end.
     stopping: bool,
 }
@@ -57,6 +60,7 @@ impl Run<'_> {
             group: Rc::new(group),
             control: plan.control,
             entered: 0,
+            changes: 0,
             stopping: false,
         });
         Ok(())
@@ -118,10 +122,23 @@ impl Run<'_> {
         }
     }
 
+    /// The processes in the node.
+    pub(super) fn members(&self) -> Vec<u32> {
+        let mut all = Vec::new();
+        if let Some(node) = &self.node {
+            processes_below(&node.group.cpu, &mut all);
+        }
+        all
+    }
+
     /// What the node's group used.
     pub(super) fn node_outcome(&self) -> Option<NodeOutcome> {
         let node = self.node.as_ref()?;
-        Some(outcome::of_node(&node.group, node.entered))
+        Some(outcome::of_node(
+            &node.group,
+            node.entered,
+            node.changes,
+        ))
     }
 }
 

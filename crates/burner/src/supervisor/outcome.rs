@@ -74,6 +74,8 @@ pub enum Migrations {
 pub struct NodeOutcome {
     /// Programs that entered it, CMD included.
     pub entered: usize,
+    /// Times its levels were changed from outside.
+    pub changes: u64,
     /// CPU time, ns.
     pub used_ns: Option<u64>,
     /// Times and time that a cap stopped it (`cpu.stat`), ns.
@@ -83,7 +85,7 @@ pub struct NodeOutcome {
 }
 
 /// Reads the books of a node's group; what a kernel does not keep is `None`.
-pub(super) fn of_node(group: &NodeGroup, entered: usize) -> NodeOutcome {
+pub(super) fn of_node(group: &NodeGroup, entered: usize, changes: u64) -> NodeOutcome {
     let stat = root::read(&group.cpu.join("cpu.stat")).unwrap_or_default();
     let field = |name: &str| -> Option<u64> {
         let line = stat.lines().find_map(|line| line.strip_prefix(name))?;
@@ -104,6 +106,7 @@ pub(super) fn of_node(group: &NodeGroup, entered: usize) -> NodeOutcome {
     });
     NodeOutcome {
         entered,
+        changes,
         used_ns: field("usage_usec ").map(|us| us * 1000).or_else(v1_usage),
         throttled: field("nr_throttled ").zip(throttled_ns()),
         waited_ns: total.map(|us| us * 1000),

@@ -143,7 +143,8 @@ fn count_moves(root: &Root, group: &Group) -> Option<GroupMigrations> {
     GroupMigrations::open(group.dir(), &online.trim().parse().ok()?).ok()
 }
 
-fn processes_below(dir: &Path, all: &mut Vec<u32>) {
+/// Adds the processes of a group and of the groups below it.
+pub(super) fn processes_below(dir: &Path, all: &mut Vec<u32>) {
     let listed = root::read(&dir.join("cgroup.procs")).unwrap_or_default();
     let pids = listed
         .lines()

@@ -10,3 +10,4 @@ pub mod record;
 pub mod replay;
 pub mod runs;
 pub mod show;
+pub mod slow;

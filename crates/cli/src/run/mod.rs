@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One run, from options to run directory: what `load` and `replay` share.
 
-mod directory;
+pub mod directory;
 pub mod machine;
 mod observer;
 pub mod options;
@@ -145,6 +145,7 @@ pub fn run_by(
         cpus: load.cpus.clone(),
         command: words(&options.command),
         tolerance: options.tolerance,
+        node: node.as_ref().map(|node| node.name.clone()),
     };
     let outcome = supervisor::run(
         Plan {

@@ -7,7 +7,7 @@ use sandbag_measure::verdict::{NOISY_FOREIGN_PCT, NOISY_STEAL_PCT, WINDOW_SHARE}
 use sandbag_measure::window::share_pct;
 use sandbag_measure::{Tolerance, Verdict, VerdictCounter};
 use sandbag_report::run::{
-    CommandResult, CpuResult, FORMAT, Machine, MethodUsed, Run, SupervisorCost,
+    CommandResult, CpuResult, FORMAT, Machine, MethodUsed, NodeUse, Run, SupervisorCost,
 };
 
 use super::observer::Collector;
@@ -28,6 +28,8 @@ pub struct Facts {
     pub command: Vec<String>,
     /// What counts as kept.
     pub tolerance: Tolerance,
+    /// Name of the virtual node, if it is one.
+    pub node: Option<String>,
 }
 
 /// Describes a method as it is used.
@@ -179,8 +181,16 @@ pub fn record(
             }
         }),
         cpus,
+        node: facts.node.zip(outcome.node).map(|(name, node)| NodeUse {
+            name,
+            entered: node.entered as u64,
+            used_s: node.used_ns.map(seconds),
+            throttled_times: node.throttled.map(|(times, _)| times),
+            throttled_s: node.throttled.map(|(_, ns)| seconds(ns)),
+            waited_s: node.waited_ns.map(seconds),
+            speed_changes: node.changes,
+        }),
         seed: None,
-        node: None,
     }
 }
 

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Asking and telling nodes that run.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use sandbag_burner::command::User;
+use sandbag_burner::registry::Registry;
+use sandbag_node::protocol::{Reply, Request, Status};
+use sandbag_node::socket::{Directory, ask, list as nodes};
+use sandbag_node::{NodeName, Speeds};
+
+use crate::messages::Messages;
+use crate::units::ASK_LIMIT;
+use crate::{exit, program};
+
+/// Run a program in a node that runs
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// The node (`sandbag slow list`)
+    #[arg(value_name = "NAME")]
+    name: NodeName,
+
+    /// With sudo, run CMD as root and not as the calling user
+    #[arg(long)]
+    as_root: bool,
+
+    /// The program and its arguments
+    #[arg(last = true, value_name = "CMD", required = true)]
+    command: Vec<OsString>,
+}
+
+/// Change a running node's speed, from the next period on
+#[derive(Debug, Args)]
+pub struct SetArgs {
+    /// The node
+    #[arg(value_name = "NAME")]
+    name: NodeName,
+
+    /// 0.5, 50%, 1200MHz; or per CPU 0=1,1=0.8
+    #[arg(short, long, value_name = "SPEED")]
+    speed: Speeds,
+}
+
+/// Show the nodes that run
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// One JSON object per node and line
+    #[arg(long)]
+    json: bool,
+}
+
+/// End a node; programs in it go on at full speed
+#[derive(Debug, Args)]
+pub struct StopArgs {
+    /// The node
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    name: Option<NodeName>,
+
+    /// All nodes
+    #[arg(long, conflicts_with = "name")]
+    all: bool,
+}
+
+fn directory() -> Result<Directory> {
+    Ok(Directory::in_registry(Registry::open()?.dir()))
+}
+
+/// Asks, and turns a refusal into an error.
+fn told(directory: &Directory, name: &NodeName, request: &Request) -> Result<Reply> {
+    match ask(directory, name, request, ASK_LIMIT)? {
+        Reply::Error { message } => bail!("node {name}: {message}"),
+        reply => Ok(reply),
+    }
+}
+
+/// `slow exec`: this process enters the node and becomes the program, so
+/// terminal, signals and exit code are its own.
+pub fn exec(args: &ExecArgs) -> Result<u8> {
+    program::check(&args.command)?;
+    let pid = std::process::id();
+    let reply = told(&directory()?, &args.name, &Request::Admit { pid })?;
+    let Reply::Admitted { environment } = reply else {
+        bail!(
+            "node {}: an answer that makes no sense: {reply:?}",
+            args.name
+        );
+    };
+    let (program, arguments) = args.command.split_first().context("CMD is missing")?;
+    let mut command = std::process::Command::new(program);
+    command.args(arguments).envs(environment);
+    if let (false, Some(user)) = (args.as_root, User::behind_sudo()) {
+        user.become_in(&mut command);
+    }
+    let cause = command.exec();
+    let program = program.to_string_lossy().into_owned();
+    Err(sandbag_burner::Error::Command { program, cause }.into())
+}
+
+/// `slow set`.
+pub fn set(args: &SetArgs, messages: &Messages) -> Result<u8> {
+    let speeds = args.speed.to_string();
+    let reply = told(&directory()?, &args.name, &Request::Set { speeds })?;
+    if let Reply::Set { speeds } = reply {
+        messages.say(&format!("node {}: speed {speeds}", args.name));
+    }
+    Ok(exit::KEPT)
+}
+
+/// `slow list`.
+pub fn list(args: &ListArgs) -> Result<u8> {
+    let mut out = std::io::stdout();
+    for node in nodes(&directory()?, ASK_LIMIT)? {
+        match node.status {
+            Ok(status) if args.json => writeln!(out, "{}", serde_json::to_string(&status)?)?,
+            Ok(status) => out.write_all(shown(&status).as_bytes())?,
+            Err(error) => writeln!(out, "{}: {error}", node.name)?,
+        }
+    }
+    Ok(exit::KEPT)
+}
+
+fn shown(status: &Status) -> String {
+    let mut text = format!(
+        "{}: CPUs {} by {}, process {}, {} inside\n",
+        status.name,
+        status.cpus,
+        status.method,
+        status.pid,
+        match status.members.len() {
+            1 => "1 process".to_owned(),
+            n => format!("{n} processes"),
+        }
+    );
+    for speed in &status.speeds {
+        let got = speed.got.map_or_else(
+            || "not measured yet".to_owned(),
+            |got| format!("{got:.3} in the last second"),
+        );
+        text += &format!("  CPU {}: asked {:.3}, {got}\n", speed.cpu, speed.asked);
+    }
+    text
+}
+
+/// `slow stop`.
+pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
+    let directory = directory()?;
+    let names: Vec<NodeName> = match &args.name {
+        Some(name) => vec![name.clone()],
+        None => nodes(&directory, ASK_LIMIT)?
+            .into_iter()
+            .map(|node| node.name)
+            .collect(),
+    };
+    for name in names {
+        told(&directory, &name, &Request::Stop)?;
+        messages.say(&format!("node {name}: ending"));
+    }
+    Ok(exit::KEPT)
+}

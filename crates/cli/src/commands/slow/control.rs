@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A node's answers to what comes over its socket.
+
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use sandbag_burner::supervisor::{Control, Controlled};
+use sandbag_node::protocol::{CpuSpeed, Reply, Request, Status};
+use sandbag_node::socket::Server;
+use sandbag_node::{Machine, NodeName, Ratios, Speeds, environment};
+
+/// The socket with what its answers are made of.
+pub struct NodeControl {
+    server: Server,
+    name: NodeName,
+    method: &'static str,
+    speeds: Ratios,
+    machine: Machine,
+    /// Slowest speed that the method reaches.
+    slowest: f64,
+}
+
+impl NodeControl {
+    /// Answers for a node of these speeds.
+    pub fn new(
+        server: Server,
+        name: NodeName,
+        method: &'static str,
+        slowest: f64,
+        speeds: Ratios,
+        machine: Machine,
+    ) -> Self {
+        Self {
+            server,
+            name,
+            method,
+            speeds,
+            machine,
+            slowest,
+        }
+    }
+}
+
+impl Control for NodeControl {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.server.as_fd()
+    }
+
+    fn serve(&mut self, run: &mut dyn Controlled) {
+        let Self {
+            server,
+            name,
+            method,
+            speeds,
+            machine,
+            slowest,
+        } = self;
+        server.turn(&mut |_, request| match request {
+            Request::Status => Reply::Status(Status {
+                name: name.to_string(),
+                pid: std::process::id(),
+                cpus: speeds.cpus().to_string(),
+                speeds: run
+                    .levels()
+                    .iter()
+                    .map(|level| CpuSpeed {
+                        cpu: level.cpu,
+                        asked: 1.0 - level.asked_pct / 100.0,
+                        got: level.got_pct.map(|pct| 1.0 - pct / 100.0),
+                    })
+                    .collect(),
+                method: (*method).to_owned(),
+                members: run.members(),
+            }),
+            Request::Set { speeds: text } => match resolve(text, speeds, machine, *slowest) {
+                Err(message) => Reply::Error { message },
+                Ok(new) => match run.set_levels(&new.loads_pct()) {
+                    Err(error) => Reply::Error {
+                        message: error.to_string(),
+                    },
+                    Ok(()) => {
+                        *speeds = new;
+                        Reply::Set {
+                            speeds: speeds.to_string(),
+                        }
+                    }
+                },
+            },
+            Request::Admit { pid } => match run.admit(*pid) {
+                Err(error) => Reply::Error {
+                    message: error.to_string(),
+                },
+                Ok(()) => Reply::Admitted {
+                    environment: environment::variables(name, speeds),
+                },
+            },
+            Request::Stop => {
+                run.stop();
+                Reply::Stopping
+            }
+        });
+    }
+}
+
+fn resolve(text: &str, now: &Ratios, machine: &Machine, slowest: f64) -> Result<Ratios, String> {
+    let speeds: Speeds = text
+        .parse()
+        .map_err(|e: sandbag_node::BadSpeed| e.to_string())?;
+    let new = speeds
+        .resolve(&now.cpus(), |cpu| machine.max_khz(cpu))
+        .map_err(|e| e.to_string())?;
+    match new.values().into_iter().find(|mu| *mu < slowest - 1e-9) {
+        Some(mu) => Err(format!(
+            "the node's method slows to {slowest:.3} at most, and {mu} was asked"
+        )),
+        None => Ok(new),
+    }
+}

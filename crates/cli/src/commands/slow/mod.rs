@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag slow`: virtual nodes.
+//!
+//! A node is one process: `one` makes it and is its supervisor, `control`
+//! answers its socket. Several nodes (`several`) are several such processes,
+//! which the first starts and waits for. `client` asks and tells nodes that
+//! run.
+
+mod client;
+mod control;
+mod one;
+mod options;
+mod several;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::messages::Messages;
+use options::NodeOptions;
+
+/// Slow CPUs for a program: virtual nodes, slower or unequal CPUs
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct SlowArgs {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+
+    /// A file of several nodes (TOML); they stay until their commands end
+    #[arg(value_name = "NODES.toml", conflicts_with_all = ["cpus", "cores", "speed", "profile",
+          "name"], required_unless_present_any = ["cpus", "cores"])]
+    file: Option<PathBuf>,
+
+    #[command(flatten)]
+    options: NodeOptions,
+}
+
+/// What can be done with a node that runs.
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run a program in a node that runs
+    Exec(client::ExecArgs),
+    /// Change a running node's speed, from the next period on
+    Set(client::SetArgs),
+    /// Show the nodes that run
+    List(client::ListArgs),
+    /// End a node; programs in it go on at full speed
+    Stop(client::StopArgs),
+}
+
+impl SlowArgs {
+    /// Whether a program is to be run.
+    #[must_use]
+    pub fn has_command(&self) -> bool {
+        matches!(self.verb, Some(Verb::Exec(_))) || !self.options.command.is_empty()
+    }
+}
+
+/// Runs the command.
+pub fn main(args: &SlowArgs, messages: &Messages) -> Result<u8> {
+    match (&args.verb, &args.file) {
+        (Some(Verb::Exec(args)), _) => client::exec(args),
+        (Some(Verb::Set(args)), _) => client::set(args, messages),
+        (Some(Verb::List(args)), _) => client::list(args),
+        (Some(Verb::Stop(args)), _) => client::stop(args, messages),
+        (None, Some(file)) => several::main(file, &args.options, messages),
+        (None, None) => one::main(&args.options, messages),
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One node: its place, its speeds, its supervisor.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use sandbag_burner::method::Method;
+use sandbag_burner::registry::Registry;
+use sandbag_kernel::Root;
+use sandbag_node::place::{Held, Placed, PlacedCourse, place};
+use sandbag_node::plan::{self, AtEnd};
+use sandbag_node::socket::{Directory, Server, list};
+use sandbag_node::spec::Origin;
+use sandbag_node::{Course, Cpus, Domains, Machine, NodeSpec, Ratios, environment};
+use sandbag_profile::{ReadOptions, Source};
+
+use super::control::NodeControl;
+use super::options::NodeOptions;
+use crate::exit::BadInput;
+use crate::messages::Messages;
+use crate::program;
+use crate::run::options::RunOptions;
+use crate::run::{self, Load, Node};
+use crate::units::ASK_LIMIT;
+
+/// Makes the node and is it until its end.
+pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
+    program::check(&options.command)?;
+    refuse_nesting()?;
+    let method = options.method()?;
+    let machine = Machine::read(&Root::default())?;
+    let registry = Registry::open()?;
+    let placed = place(vec![spec(options)?], &machine, &held(&registry)?, |_| {
+        domains(&*method)
+    })?
+    .pop()
+    .context("a node has a place")?;
+    if let Some(why) = &placed.why {
+        messages.say(why);
+    }
+    let course = Planned::of(&placed)?;
+    let highest = course.load.highest_pct / 100.0;
+    let served = method.serves(highest);
+    if served < highest - 1e-9 {
+        return Err(sandbag_burner::Error::NotPossible {
+            what: format!(
+                "{} slows a CPU to {:.3} of its speed at most, and {:.3} was asked",
+                method.name(),
+                1.0 - served,
+                1.0 - highest
+            ),
+            remedy: "use --method cap, gov or pace for so small a speed".into(),
+        }
+        .into());
+    }
+    let directory = Directory::in_registry(registry.dir());
+    let name = placed.spec.name.clone();
+    // A dry run takes no name.
+    let control = match options.dry_run {
+        true => None,
+        false => Some(NodeControl::new(
+            Server::bind(&directory, &name)?,
+            name.clone(),
+            method.name(),
+            1.0 - method.serves(1.0),
+            course.first.clone(),
+            machine,
+        )),
+    };
+    let environment = environment::variables(&name, &course.first);
+    let node = control.map(|control| Node {
+        name: name.to_string(),
+        control: Box::new(control),
+        environment: environment.into_iter().collect(),
+    });
+    run::run_by(course.load, method, node, &as_run(options), messages)
+}
+
+/// A program that is slowed already would be slowed twice.
+pub fn refuse_nesting() -> Result<()> {
+    match environment::node_of(|name| std::env::var(name).ok()) {
+        Some(name) => Err(BadInput(format!(
+            "this runs inside the virtual node {name} already; nodes are not nested"
+        ))
+        .into()),
+        None => Ok(()),
+    }
+}
+
+fn spec(options: &NodeOptions) -> Result<NodeSpec> {
+    let default = || format!("node-{}", std::process::id()).parse();
+    Ok(NodeSpec {
+        name: options.name.clone().map_or_else(default, Ok)?,
+        cpus: match (&options.cpus, options.cores) {
+            (Some(cpus), _) => Cpus::List(cpus.clone()),
+            (None, cores) => Cpus::Cores(cores.unwrap_or(1)),
+        },
+        course: match (&options.speed, &options.profile) {
+            (Some(speeds), _) => Course::Constant(speeds.clone()),
+            (None, profile) => Course::Profile(profile.clone().unwrap_or_default()),
+        },
+        method: Some(options.method.clone()),
+        options: Default::default(),
+        commands: Vec::new(),
+        env: Default::default(),
+        cwd: None,
+        origin: Origin::default(),
+    })
+}
+
+/// Whether a method can live with a frequency domain that is split.
+pub fn domains(method: &dyn Method) -> Domains {
+    match method.name() {
+        "freq" | "gov" => Domains::Whole,
+        _ => Domains::MaySplit,
+    }
+}
+
+/// CPUs that other nodes and loads have.
+pub fn held(registry: &Registry) -> Result<Vec<Held>> {
+    let mut all = Vec::new();
+    let nodes = list(&Directory::in_registry(registry.dir()), ASK_LIMIT)?;
+    let mut known = Vec::new();
+    for node in nodes {
+        if let Ok(status) = node.status {
+            known.push(status.pid);
+            all.push(Held {
+                by: format!("node {} (process {})", status.name, status.pid),
+                cpus: status.cpus.parse()?,
+            });
+        }
+    }
+    for run in registry.runs()? {
+        if known.contains(&run.pid) || run.cpus.is_empty() {
+            continue;
+        }
+        all.push(Held {
+            by: format!("sandbag process {} ({})", run.pid, run.load),
+            cpus: run.cpus.parse()?,
+        });
+    }
+    Ok(all)
+}
+
+/// A node's speeds as the load of a run.
+struct Planned {
+    load: Load,
+    /// Speeds at the beginning.
+    first: Ratios,
+}
+
+impl Planned {
+    fn of(placed: &Placed) -> Result<Self> {
+        let cpus: Vec<u32> = placed.cpus.iter().collect();
+        let name = placed.spec.name.to_string();
+        match &placed.course {
+            PlacedCourse::Constant(ratios) => Ok(Self {
+                load: Load {
+                    steps: plan::constant(ratios),
+                    cpus,
+                    length_ns: None,
+                    highest_pct: highest(&ratios.loads_pct()),
+                    name: format!("node {name}, speed {ratios}"),
+                    warnings: Vec::new(),
+                },
+                first: ratios.clone(),
+            }),
+            PlacedCourse::Profile(path) => {
+                let source = Arc::new(crate::reshape::source(path)?);
+                let open = |source: &Source| -> Result<_> {
+                    let steps = source.open(None, &ReadOptions::default())?;
+                    Ok(plan::slowed(steps, AtEnd::Hold))
+                };
+                let mut read = plan::slowed(source.open(None, &ReadOptions::default())?, AtEnd::End);
+                let summary = sandbag_profile::summarise(&mut *read)?;
+                let of: Vec<u32> = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
+                if of != cpus {
+                    return Err(BadInput(format!(
+                        "{}: a profile of CPUs {} cannot be the speed of CPUs {}",
+                        path.display(),
+                        of.iter().copied().collect::<sandbag_kernel::CpuList>(),
+                        placed.cpus
+                    ))
+                    .into());
+                }
+                let loads = summary.cpus.iter().filter_map(|cpu| cpu.max_load_pct);
+                let highest_pct = loads.fold(0.0, f64::max);
+                let mut steps = open(&source)?;
+                let first = steps.next_step()?.map_or_else(Vec::new, |step| step.cells);
+                let first = cpus
+                    .iter()
+                    .zip(first)
+                    .filter_map(|(cpu, cell)| Some((*cpu, 1.0 - cell?.load_pct / 100.0)));
+                Ok(Self {
+                    first: Ratios::new(first.collect()),
+                    load: Load {
+                        steps: open(&source)?,
+                        cpus,
+                        length_ns: None,
+                        highest_pct,
+                        name: format!("node {name}, speed by {}", source.name()),
+                        warnings: summary.warnings.clone(),
+                    },
+                })
+            }
+        }
+    }
+}
+
+fn highest(loads: &[f64]) -> f64 {
+    loads.iter().copied().fold(0.0, f64::max)
+}
+
+/// What a run of any kind is told.
+fn as_run(options: &NodeOptions) -> RunOptions {
+    RunOptions {
+        method: options.method.clone(),
+        period: options.period,
+        out: options.out.clone(),
+        no_out: options.no_out,
+        windows: None,
+        tolerance: options.tolerance,
+        json: options.json.clone(),
+        no_settle: options.no_settle,
+        at: None,
+        start_on: None,
+        timeout: options.timeout,
+        pin: None,
+        kill: options.kill,
+        as_root: options.as_root,
+        strict: options.strict,
+        cgroup: options.cgroup.clone(),
+        supervisor_cpu: None,
+        progress: false,
+        dry_run: options.dry_run,
+        command: options.command.clone(),
+    }
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The options of one virtual node.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use sandbag_burner::method::{self, Method};
+use sandbag_burner::throttle::LimVariant;
+use sandbag_kernel::CpuList;
+use sandbag_node::{NodeName, Speeds};
+
+use crate::exit::BadInput;
+use crate::units::{self, nanos};
+
+/// The node, how it is slowed, and what it leaves.
+#[derive(Debug, Clone, Args)]
+pub struct NodeOptions {
+    /// Its CPUs: 0,2-3
+    #[arg(short, long, value_name = "LIST")]
+    pub cpus: Option<CpuList>,
+
+    /// So many whole cores, chosen here (the choice is printed)
+    #[arg(long, value_name = "N", conflicts_with = "cpus")]
+    pub cores: Option<usize>,
+
+    /// Its speed: 0.5, 50%, 1200MHz; or per CPU 0=1,1=0.8,2-3=0.4
+    #[arg(short, long, value_name = "SPEED", required_unless_present_any = ["profile", "file"])]
+    pub speed: Option<Speeds>,
+
+    /// Its speed over time: a profile whose values are percent of full speed
+    #[arg(long, value_name = "FILE", conflicts_with = "speed")]
+    pub profile: Option<PathBuf>,
+
+    /// Its name, for `slow exec`, `set` and `stop` [default: node-<pid>]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<NodeName>,
+
+    /// How it is slowed (docs/nodes.md says what each does to programs)
+    #[arg(long, value_name = "NAME", default_value = method::SLOWING[0],
+          value_parser = clap::builder::PossibleValuesParser::new(method::SLOWING))]
+    pub method: String,
+
+    /// Period of the method [default: the method's own]
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub period: Option<Duration>,
+
+    /// hogs: in phase by the clock, or at a barrier as published
+    #[arg(long, value_name = "HOW")]
+    pub hog_sync: Option<HogSync>,
+
+    /// hogs: real-time priority, 1 to 99 [default: 1; at a barrier 99]
+    #[arg(long, value_name = "N")]
+    pub hog_priority: Option<u32>,
+
+    /// lim: as rewritten (cpu-lim), or as first published (wrekavoc)
+    #[arg(long, value_name = "WHICH")]
+    pub lim_variant: Option<LimChoice>,
+
+    /// lim: time between two looks at the processes
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub lim_interval: Option<Duration>,
+
+    /// Directory for run.json, achieved.csv and report.html
+    /// [default: sandbag-run-<time>]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_out")]
+    pub out: Option<PathBuf>,
+
+    /// Leave no run directory
+    #[arg(long)]
+    pub no_out: bool,
+
+    /// What counts as kept: largest mean absolute error, and what 99 % of the
+    /// 1 s windows must be within, in points
+    #[arg(long, value_name = "MEAN[,WINDOW]", default_value = "1,3",
+          value_parser = units::tolerance)]
+    pub tolerance: sandbag_measure::Tolerance,
+
+    /// Write the run's record to FILE (`-`: standard output)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
+          require_equals = true)]
+    pub json: Option<PathBuf>,
+
+    /// Start CMD at once, without waiting for the speed to be held
+    #[arg(long)]
+    pub no_settle: bool,
+
+    /// End the node, and CMD with it, after this long (exit code 124)
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub timeout: Option<Duration>,
+
+    /// Kill what runs in the node when sandbag dies
+    #[arg(long, requires = "command")]
+    pub kill: bool,
+
+    /// With sudo, run CMD as root and not as the calling user
+    #[arg(long)]
+    pub as_root: bool,
+
+    /// Exit with 3 or 4 if CMD succeeds but the speed was missed or undecided
+    #[arg(long)]
+    pub strict: bool,
+
+    /// Make the groups in this cgroup, which was delegated to us
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+
+    /// Print what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// The program to run in the node, and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// What keeps hogs in phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HogSync {
+    /// The grid of the clock.
+    Clock,
+    /// A barrier before each sleep, as published.
+    Barrier,
+}
+
+/// Which lim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LimChoice {
+    /// One real-time process polls all processes of the node.
+    CpuLim,
+    /// Every process by itself, stops of whole seconds.
+    Wrekavoc,
+}
+
+impl NodeOptions {
+    /// The method with its options.
+    ///
+    /// # Errors
+    /// [`BadInput`]: it has no such option, or not of that value.
+    pub fn method(&self) -> Result<Box<dyn Method>> {
+        let options = method::Options {
+            period_ns: self.period.map(nanos),
+            sync: self.hog_sync.map(|sync| match sync {
+                HogSync::Clock => method::Sync::Clock,
+                HogSync::Barrier => method::Sync::Barrier,
+            }),
+            priority: self.hog_priority,
+            in_phase: true,
+            lim: self.lim_variant.map(|which| match which {
+                LimChoice::CpuLim => LimVariant::CpuLim,
+                LimChoice::Wrekavoc => LimVariant::Wrekavoc,
+            }),
+            interval_ns: self.lim_interval.map(nanos),
+            ..method::Options::default()
+        };
+        method::with_options(&self.method, options)
+            .map_err(|reason| BadInput(format!("--method: {reason}")).into())
+    }
+}
+
+/// Options of methods as they may stand in a nodes file.
+pub const METHOD_OPTIONS: [&str; 5] = [
+    "period",
+    "hog-sync",
+    "hog-priority",
+    "lim-variant",
+    "lim-interval",
+];

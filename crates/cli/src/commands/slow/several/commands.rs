@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The commands of nodes: started together, waited for, told what we are told.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus};
+
+use anyhow::{Context as _, Result};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::unistd::Pid;
+use sandbag_node::place::Placed;
+
+use super::super::options::NodeOptions;
+use crate::exit;
+
+/// A command that ended.
+pub struct Ended {
+    node: String,
+    words: Vec<String>,
+    /// As a shell would say it.
+    pub code: u8,
+    seconds: f64,
+}
+
+impl Ended {
+    /// One line about it.
+    pub fn shown(&self) -> String {
+        format!(
+            "node {}: {} ended with {} after {:.2} s",
+            self.node,
+            self.words.join(" "),
+            self.code,
+            self.seconds
+        )
+    }
+}
+
+struct Running {
+    node: String,
+    words: Vec<String>,
+    child: Child,
+    since: std::time::Instant,
+}
+
+/// Signals that end us, and are passed on.
+const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+
+/// Runs the commands of all nodes to their ends. Without any, and for nodes
+/// without, waits for a signal.
+pub fn run(placed: &[Placed], options: &NodeOptions) -> Result<Vec<Ended>> {
+    let mut wanted: SigSet = ENDING.into_iter().collect();
+    wanted.add(Signal::SIGCHLD);
+    wanted.thread_block().context("block signals")?;
+    let mut running = Vec::new();
+    for node in placed {
+        for words in &node.spec.commands {
+            running.push(start(node, words, options)?);
+        }
+    }
+    let mut open = placed.iter().any(|node| node.spec.commands.is_empty());
+    let mut ended = Vec::new();
+    while open || !running.is_empty() {
+        let signal = wanted.wait().context("wait for a signal")?;
+        if ENDING.contains(&signal) {
+            open = false;
+            // A terminal has told them already; once more does no harm to
+            // who ends, and a second one is for who did not.
+            running
+                .iter()
+                .for_each(|one: &Running| self::signal(one.child.id(), signal));
+        }
+        let (over, still): (Vec<_>, Vec<_>) = running
+            .into_iter()
+            .map(reaped)
+            .partition(|one| one.1.is_some());
+        ended.extend(
+            over.into_iter()
+                .filter_map(|(one, status)| Some(end(one, status?))),
+        );
+        running = still.into_iter().map(|(one, _)| one).collect();
+    }
+    let _ = wanted.thread_unblock();
+    Ok(ended)
+}
+
+/// To a child of ours that was not reaped, so the number is its own.
+pub fn signal(pid: u32, signal: Signal) {
+    let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
+}
+
+fn reaped(mut one: Running) -> (Running, Option<ExitStatus>) {
+    let status = one.child.try_wait().ok().flatten();
+    (one, status)
+}
+
+fn end(one: Running, status: ExitStatus) -> Ended {
+    let code = match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(exit::OUR_FAILURE),
+        (None, signal) => u8::try_from(128 + signal.unwrap_or(0)).unwrap_or(exit::OUR_FAILURE),
+    };
+    Ended {
+        node: one.node,
+        words: one.words,
+        code,
+        seconds: one.since.elapsed().as_secs_f64(),
+    }
+}
+
+fn start(node: &Placed, words: &[String], options: &NodeOptions) -> Result<Running> {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["slow", "exec", node.spec.name.as_str()]);
+    if options.as_root {
+        command.arg("--as-root");
+    }
+    command.arg("--").args(words).envs(&node.spec.env);
+    if let Some(dir) = &node.spec.cwd {
+        command.current_dir(dir);
+    }
+    unblock(&mut command);
+    Ok(Running {
+        node: node.spec.name.to_string(),
+        words: words.to_vec(),
+        child: command
+            .spawn()
+            .with_context(|| format!("start a command of node {}", node.spec.name))?,
+        since: std::time::Instant::now(),
+    })
+}
+
+/// The signals that we wait for must reach the commands.
+fn unblock(command: &mut Command) {
+    use std::os::unix::process::CommandExt as _;
+    // SAFETY: only async-signal-safe calls.
+    unsafe {
+        command.pre_exec(|| {
+            SigSet::all().thread_unblock()?;
+            Ok(())
+        });
+    }
+}
