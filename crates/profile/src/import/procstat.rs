@@ -87,7 +87,10 @@ impl ProcStat {
         self.now.clear();
         let mut stamp = self.held.take();
         loop {
-            if stamp.is_some()
+            // The first one thoroughly: a file of one snapshot is refused for
+            // what is wrong in it before it is refused for its length.
+            if self.snapshots > 0
+                && stamp.is_some()
                 && let Some((cpu, counters, bytes)) = quick(self.lines.ahead(), self.pass)
             {
                 self.lines.pass(bytes);

@@ -564,3 +564,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn rows_read_the_quick_way_count_as_lines() {
+    let good = |cpu: u32| format!("vm;1;1795222810;{cpu};40.00;0.00;0.00;0.00;0.00;60.00\n");
+    let rows: String = (0..4).map(good).collect();
+    let bad = "vm;1;1795222810;4;40.00;0.00;0.00;0.00;0.00;160.00\n";
+    let got = message(&csv(&(rows + bad)), Format::SadfCsv);
+    assert!(got.contains("in:6: %idle 160.00"), "{got}");
+    let good = |cpu: u32| format!("cpu{cpu} 100 0 0 100 0 0 0 0 0 0\n");
+    let rows: String = (0..4).map(good).collect();
+    let got = message(
+        &format!("# epoch 1795222810\n{rows}cpu4 1 x 3 4\n"),
+        Format::ProcStat,
+    );
+    assert!(got.contains("in:6: expected a counter"), "{got}");
+}
