@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Exit codes: one place, and the table that help and man page show.
 
+use std::ffi::OsString;
+
 use sandbag_measure::Verdict;
 
 /// The load was kept; or whatever was asked succeeded.
@@ -15,7 +17,7 @@ pub const MISSED: u8 = 3;
 pub const UNDECIDED: u8 = 4;
 /// Not possible on this machine.
 pub const NOT_POSSIBLE: u8 = 5;
-/// With a command: our time limit ended it.
+/// Our time limit ended it.
 pub const TIMED_OUT: u8 = 124;
 /// With a command: our own failure; detail in run.json and on stderr.
 pub const OUR_FAILURE: u8 = 125;
@@ -28,11 +30,13 @@ pub const NOT_FOUND: u8 = 127;
 pub const HELP: &str = "\
 Exit codes:
   Without CMD: 0 kept (or done), 1 failed, 2 wrong usage or bad input,
-  3 missed, 4 undecided (machine too noisy), 5 not possible on this machine.
+  3 missed, 4 undecided (machine too noisy), 5 not possible on this machine,
+  124 our time limit, 130 interrupted before the load began.
   With CMD: CMD's own code; 128+n if signal n ended it; 124 our time limit;
-  125 our own failure; 126 CMD cannot be executed; 127 CMD not found; 2 and 5,
-  as without CMD, where nothing was started or changed. With --strict, and 0
-  from CMD, also 3 and 4.";
+  125 our own failure, wrong usage and what is not possible included (the
+  reason is on standard error, and in run.json if a run directory is left);
+  126 CMD cannot be executed; 127 CMD not found; 130 interrupted twice, or
+  before CMD began. With --strict, and 0 from CMD, also 3 and 4.";
 
 /// The code of a verdict.
 #[must_use]
@@ -44,9 +48,36 @@ pub fn of_verdict(verdict: Verdict) -> u8 {
     }
 }
 
-/// The code of an error.
+/// Commands that may wrap another.
+const WRAPPING: [&str; 4] = ["load", "replay", "record", "slow"];
+
+/// The code of arguments that are no command line of ours: as `env` and
+/// `timeout` do, another one where a command was to be run.
+#[must_use]
+pub fn of_usage(arguments: impl Iterator<Item = OsString>) -> u8 {
+    let arguments: Vec<OsString> = arguments.collect();
+    let ours: Vec<&OsString> = arguments.iter().take_while(|word| *word != "--").collect();
+    let wraps = ours
+        .iter()
+        .any(|word| WRAPPING.iter().any(|name| *word == name));
+    match wraps && ours.len() < arguments.len() {
+        true => OUR_FAILURE,
+        false => USAGE,
+    }
+}
+
+/// The code of an error. With a command all that is not the command's own
+/// fault is one code: its other codes are the command's to use.
 #[must_use]
 pub fn of_error(error: &anyhow::Error, with_command: bool) -> u8 {
+    match alone(error) {
+        code @ (NOT_FOUND | NOT_EXECUTABLE) => code,
+        _ if with_command => OUR_FAILURE,
+        code => code,
+    }
+}
+
+fn alone(error: &anyhow::Error) -> u8 {
     use sandbag_burner::Error as Burner;
     if error.downcast_ref::<BadInput>().is_some()
         || error.downcast_ref::<sandbag_profile::Error>().is_some()
@@ -60,7 +91,6 @@ pub fn of_error(error: &anyhow::Error, with_command: bool) -> u8 {
         },
         Some(Burner::NotPossible { .. } | Burner::Busy { .. }) => NOT_POSSIBLE,
         Some(Burner::NoCpu { .. } | Burner::Profile(_)) => USAGE,
-        _ if with_command => OUR_FAILURE,
         _ => FAILED,
     }
 }
@@ -87,8 +117,11 @@ mod tests {
             what: String::new(),
             remedy: String::new(),
         };
-        assert_eq!(of_error(&not_possible.into(), true), NOT_POSSIBLE);
+        let not_possible = not_possible.into();
+        assert_eq!(of_error(&not_possible, false), NOT_POSSIBLE);
+        assert_eq!(of_error(&not_possible, true), OUR_FAILURE);
         assert_eq!(of_error(&BadInput(String::new()).into(), false), USAGE);
+        assert_eq!(of_error(&BadInput(String::new()).into(), true), OUR_FAILURE);
         let missing = sandbag_burner::Error::Command {
             program: "x".into(),
             cause: std::io::ErrorKind::NotFound.into(),
@@ -96,5 +129,14 @@ mod tests {
         assert_eq!(of_error(&missing.into(), true), NOT_FOUND);
         assert_eq!(of_error(&anyhow::anyhow!("x"), true), OUR_FAILURE);
         assert_eq!(of_error(&anyhow::anyhow!("x"), false), FAILED);
+    }
+
+    #[test]
+    fn wrong_usage_beside_a_command_is_not_the_command_s_code() {
+        let code = |words: &str| of_usage(words.split(' ').map(OsString::from));
+        assert_eq!(code("load --nonsense -- true"), OUR_FAILURE);
+        assert_eq!(code("-q replay -- true"), OUR_FAILURE);
+        assert_eq!(code("load --nonsense"), USAGE);
+        assert_eq!(code("compare 5 -- load --vs load"), USAGE);
     }
 }

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let _ = error.print();
             return if error.use_stderr() {
-                exit::USAGE
+                exit::of_usage(std::env::args_os().skip(1))
             } else {
                 exit::KEPT
             }
@@ -61,24 +61,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code.into(),
         Err(error) => {
-            Messages::error(&told(&error));
+            Messages::error(&messages::told(&error));
             exit::of_error(&error, with_command).into()
         }
-    }
-}
-
-/// The error and its causes, nothing said twice, and the option that helps.
-fn told(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        // Many of our errors already say what their cause says.
-        if !text.contains(&cause) {
-            let joint = if text.is_empty() { "" } else { ": " };
-            text = format!("{text}{joint}{cause}");
-        }
-    }
-    match reshape::option_against(error) {
-        Some(option) => format!("{text} (option {option})"),
-        None => text,
     }
 }

@@ -54,3 +54,20 @@ impl Messages {
 fn line(text: &str) {
     let _ = writeln!(stderr(), "{}", text.trim_end());
 }
+
+/// The error and its causes, nothing said twice, and the option that helps.
+#[must_use]
+pub fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        // Many of our errors already say what their cause says.
+        if !text.contains(&cause) {
+            let joint = if text.is_empty() { "" } else { ": " };
+            text = format!("{text}{joint}{cause}");
+        }
+    }
+    match crate::reshape::option_against(error) {
+        Some(option) => format!("{text} (option {option})"),
+        None => text,
+    }
+}

@@ -40,6 +40,14 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// `run.json` says why the run was not made.
+    #[error("{}: the run failed: {message}", path.display())]
+    Failed {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        message: String,
+    },
     /// `run.json` comes from a newer sandbag.
     #[error(
         "{} has format {found}, this sandbag reads up to {known}; \

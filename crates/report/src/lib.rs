@@ -8,6 +8,7 @@ extern crate self as sandbag_report;
 
 pub mod achieved;
 pub mod error;
+pub mod failure;
 #[cfg(test)]
 mod fixture;
 pub mod html;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::failure::Failure;
 use crate::run::{FORMAT, Run};
 use crate::{Error, html};
 
@@ -36,11 +37,29 @@ pub fn write_run(dir: &Path, run: &Run) -> Result<(), Error> {
     replace(&dir.join(REPORT_HTML), page.as_bytes())
 }
 
+/// Writes why a run failed as the `run.json` of the existing directory `dir`.
+/// A page of an earlier run there would contradict it and is removed.
+///
+/// # Errors
+/// [`Error::Write`].
+pub fn write_failure(dir: &Path, failure: &Failure) -> Result<(), Error> {
+    let path = dir.join(RUN_JSON);
+    let mut json = serde_json::to_vec_pretty(failure).map_err(|cause| Error::Json {
+        path: path.clone(),
+        cause,
+    })?;
+    json.push(b'\n');
+    replace(&path, &json)?;
+    // It need not be there.
+    let _ = fs::remove_file(dir.join(REPORT_HTML));
+    Ok(())
+}
+
 /// Reads a `run.json`, given itself or its directory.
 ///
 /// # Errors
-/// [`Error::Read`], [`Error::Json`], [`Error::NoFormat`] or
-/// [`Error::NewerFormat`].
+/// [`Error::Read`], [`Error::Json`], [`Error::NoFormat`],
+/// [`Error::NewerFormat`], or [`Error::Failed`] for a run that was not made.
 pub fn read_run(path: &Path) -> Result<Run, Error> {
     let path = if path.is_dir() {
         path.join(RUN_JSON)
@@ -57,6 +76,12 @@ pub fn read_run(path: &Path) -> Result<Run, Error> {
     };
     let value: Value = serde_json::from_str(&text).map_err(not_a_run)?;
     check_readable(&path, &value)?;
+    if let Ok(failure) = serde_json::from_value::<Failure>(value) {
+        return Err(Error::Failed {
+            path,
+            message: failure.error.message,
+        });
+    }
     serde_json::from_str(&text).map_err(not_a_run)
 }
 
@@ -173,6 +198,31 @@ mod tests {
         .unwrap_err()
         .to_string();
         assert!(error.contains("verdict"), "{error}");
+    }
+
+    #[test]
+    fn a_run_that_failed_says_why() {
+        let dir = tempfile::tempdir().unwrap();
+        write_run(dir.path(), &fixture::quiet().run).unwrap();
+        let failure = Failure {
+            format: FORMAT,
+            sandbag: "0.1.0".to_owned(),
+            failed_at: String::new(),
+            arguments: Vec::new(),
+            error: crate::failure::Reason {
+                kind: "failed".to_owned(),
+                message: "the disk is on fire".to_owned(),
+                remedy: None,
+                exit_code_alone: 1,
+            },
+        };
+        write_failure(dir.path(), &failure).unwrap();
+        let error = read_run(dir.path()).unwrap_err().to_string();
+        assert!(
+            error.ends_with("the run failed: the disk is on fire"),
+            "{error}"
+        );
+        assert!(!dir.path().join(REPORT_HTML).exists());
     }
 
     #[test]

@@ -48,8 +48,10 @@ impl LoadArgs {
 /// Runs the command.
 pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.options.command)?;
-    let load = constant(args.percent, &args.cpus, args.duration)?;
-    run::run(load, &args.options, messages)
+    run::recorded(&args.options, messages, |options| {
+        let load = constant(args.percent, &args.cpus, args.duration)?;
+        run::run(load, options, messages)
+    })
 }
 
 /// A constant load as the load of a run; without a duration it has no end.

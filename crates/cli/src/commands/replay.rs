@@ -45,10 +45,12 @@ impl ReplayArgs {
 /// Runs the command.
 pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.options.command)?;
-    let source = reshape::source(&args.profile)?;
-    let (load, about) = prepare(Arc::new(source), &args.reshape, args.repeat)?;
-    messages.say(&about);
-    run::run(load, &args.options, messages).context("replay")
+    run::recorded(&args.options, messages, |options| {
+        let source = reshape::source(&args.profile)?;
+        let (load, about) = prepare(Arc::new(source), &args.reshape, args.repeat)?;
+        messages.say(&about);
+        run::run(load, options, messages).context("replay")
+    })
 }
 
 /// A profile as the load of a run, and one line about it. The whole profile

@@ -89,7 +89,8 @@ pub fn give_to(path: &Path, user: Option<&User>) {
     }
 }
 
-fn by_time() -> PathBuf {
+/// A name by the time.
+pub fn by_time() -> PathBuf {
     let now = jiff::Timestamp::now()
         .strftime("%Y%m%dT%H%M%SZ")
         .to_string();

@@ -2,6 +2,7 @@
 //! One run, from options to run directory: what `load` and `replay` share.
 
 pub mod directory;
+mod failure;
 pub mod machine;
 mod observer;
 pub mod options;
@@ -29,6 +30,7 @@ use crate::exit;
 use crate::messages::Messages;
 use crate::units::{Cpus, nanos};
 use directory::RunDir;
+pub use failure::recorded;
 use observer::Collector;
 use options::RunOptions;
 

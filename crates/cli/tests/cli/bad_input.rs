@@ -7,18 +7,33 @@ use crate::dir::{Dir, fixture};
 use predicates::prelude::*;
 use predicates::str::contains;
 
-/// `replay` of a bad profile: exit code 2, the message, nothing written. The
+/// `replay` of a bad profile: the message, exit code 2, and 125 beside a
+/// command, whose reason is then in run.json. Nothing else is written; the
 /// command would be seen if it were run.
 fn refused(content: impl AsRef<[u8]>, options: &[&str], said: &[&str]) {
     let dir = Dir::new().with("day.csv", content);
     let mut arguments = vec!["replay", "day.csv"];
     arguments.extend(options);
-    arguments.extend(["--", "touch", "ran"]);
-    let mut assert = dir.run(&arguments).code(2);
+    let mut alone = dir.run(&arguments).code(2);
     for text in said {
-        assert = assert.stderr(contains(*text));
+        alone = alone.stderr(contains(*text));
     }
     assert_eq!(dir.names(), ["day.csv"]);
+    arguments.extend(["--out", "r", "--", "touch", "ran"]);
+    let assert = dir.run(&arguments).code(125);
+    // Arguments that are none name no directory either.
+    if dir.names() != ["day.csv"] {
+        assert_eq!(dir.names(), ["day.csv", "r"]);
+        let record = dir.read("r/run.json");
+        assert!(record.contains("\"kind\": \"bad-input\""), "{record}");
+        assert!(record.contains("\"exit_code_alone\": 2"), "{record}");
+        let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+        let message = record["error"]["message"].as_str().unwrap();
+        assert.stderr(contains(message));
+        dir.run(&["show", "r"])
+            .code(2)
+            .stderr(contains("the run failed: "));
+    }
 }
 
 #[test]

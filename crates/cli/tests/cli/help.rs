@@ -9,7 +9,12 @@ use predicates::str::contains;
 
 #[test]
 fn help_names_the_exit_codes() {
-    let codes = || contains("3 missed").and(contains("127 CMD not found"));
+    let codes = || {
+        contains("3 missed")
+            .and(contains("124 our time limit, 130 interrupted"))
+            .and(contains("125 our own failure, wrong usage"))
+            .and(contains("127 CMD not found"))
+    };
     let dir = Dir::new();
     dir.run(&["--help"]).success().stdout(codes());
     for command in ["load", "replay", "record"] {
@@ -31,6 +36,21 @@ fn wrong_usage_is_2_and_says_where_to_look() {
     for arguments in [&[][..], &["no-such-command"], &["load"], &["--nonsense"]] {
         dir.run(arguments).code(2).stderr(contains("--help"));
     }
+}
+
+#[test]
+fn wrong_usage_beside_a_command_is_125() {
+    let dir = Dir::new();
+    for command in [
+        &["load", "150"][..],
+        &["replay", "--nonsense"],
+        &["record", "-i", "x"],
+    ] {
+        dir.run(&[command, &["--", "touch", "ran"]].concat())
+            .code(125);
+        dir.run(command).code(2);
+    }
+    assert!(dir.names().is_empty());
 }
 
 #[test]

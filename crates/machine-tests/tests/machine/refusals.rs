@@ -18,6 +18,7 @@ pub const CASES: &[Case] = cases![root;
     without_root_the_remedy_is_named,
     a_command_that_cannot_run_leaves_nothing,
     a_cgroup_that_is_none_is_refused,
+    beside_a_command_a_refusal_is_125_and_in_run_json,
 ];
 
 pub const APART: &[Case] = cases![two_cpus; disjoint_cpus_can_be_loaded_at_once];
@@ -126,6 +127,42 @@ fn a_cgroup_that_is_none_is_refused() -> anyhow::Result<()> {
     }
     ensure!(
         fs::read_dir(place.path("."))?.count() == 0,
+        "a file was left"
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+fn beside_a_command_a_refusal_is_125_and_in_run_json() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    for (options, code, words) in [
+        ("--cpus 4095", 2, "not present"),
+        ("--cgroup /no/such/group", 5, "is not a group"),
+        ("--at @1000", 2, "is past"),
+    ] {
+        place
+            .run(&format!("load 20 {options} --out r -- touch ran"))?
+            .expect(125)?
+            .says(&[words])?;
+        let record: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(place.path("r/run.json"))?)?;
+        let error = &record["error"];
+        ensure!(error["exit_code_alone"] == code, "{record}");
+        ensure!(
+            error["message"].as_str().is_some_and(|m| m.contains(words)),
+            "{record}"
+        );
+        ensure!(
+            fs::read_dir(place.path("r"))?.count() == 1,
+            "more than run.json"
+        );
+    }
+    ensure!(!place.path("ran").exists(), "the command was run");
+    place
+        .run("load 20 --cpus 4095 --no-out -- touch ran")?
+        .expect(125)?;
+    ensure!(
+        fs::read_dir(place.path("."))?.count() == 1,
         "a file was left"
     );
     place.as_before()?;

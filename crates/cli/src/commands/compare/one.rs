@@ -72,7 +72,7 @@ impl Watch {
                     Err(_) => exit::FAILED,
                     Ok(stderr) => work().unwrap_or_else(|error| {
                         let _ = writeln!(&stderr, "sandbag: {error:#}");
-                        exit::of_error(&error, true)
+                        exit::of_error(&error, false)
                     }),
                 };
                 std::process::exit(i32::from(code))

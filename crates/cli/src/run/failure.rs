@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is left of a run with a command that failed by us: the caller sees
+//! exit code 125 and finds the reason in run.json.
+
+use anyhow::Result;
+use sandbag_burner::Error;
+use sandbag_report::failure::{Failure, Reason};
+use sandbag_report::run::FORMAT;
+use sandbag_report::write;
+
+use super::directory::{RunDir, by_time};
+use super::options::RunOptions;
+use crate::exit;
+use crate::messages::{self, Messages};
+use sandbag_burner::command::User;
+
+/// Makes a run, from its load on; where that fails and there is a command, the
+/// reason is written to the run directory.
+///
+/// # Errors
+/// Those of `run`.
+pub fn recorded(
+    options: &RunOptions,
+    messages: &Messages,
+    run: impl FnOnce(&RunOptions) -> Result<u8>,
+) -> Result<u8> {
+    let mut options = options.clone();
+    if !options.no_out {
+        // One name for the run and for its failure.
+        options.out.get_or_insert_with(by_time);
+    }
+    let result = run(&options);
+    if let Err(error) = &result
+        && exit::of_error(error, true) == exit::OUR_FAILURE
+        && !options.command.is_empty()
+        && !options.no_out
+        && !options.dry_run
+    {
+        leave(error, &options, messages);
+    }
+    result
+}
+
+fn leave(error: &anyhow::Error, options: &RunOptions, messages: &Messages) {
+    let user = match options.as_root {
+        true => None,
+        false => User::behind_sudo(),
+    };
+    let Some(dir) = RunDir::make(options.out.clone(), user, messages) else {
+        return;
+    };
+    let failure = Failure {
+        format: FORMAT,
+        sandbag: env!("CARGO_PKG_VERSION").to_owned(),
+        failed_at: jiff::Timestamp::now().to_string(),
+        arguments: std::env::args_os()
+            .skip(1)
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        error: reason(error),
+    };
+    match write::write_failure(dir.path(), &failure) {
+        Ok(()) => dir.give(),
+        Err(error) => messages.warning(&error.to_string()),
+    }
+}
+
+fn reason(error: &anyhow::Error) -> Reason {
+    let exit_code_alone = exit::of_error(error, false);
+    let remedy = match error.downcast_ref::<Error>() {
+        Some(Error::NotPossible { remedy, .. }) => Some(remedy.clone()),
+        Some(Error::Busy { pid, .. }) => {
+            Some(format!("wait for it, or end it (sandbag stop {pid})"))
+        }
+        _ => crate::reshape::option_against(error).map(|option| format!("option {option}")),
+    };
+    Reason {
+        kind: match exit_code_alone {
+            exit::USAGE => "bad-input",
+            exit::NOT_POSSIBLE => "not-possible",
+            _ => "failed",
+        }
+        .to_owned(),
+        message: messages::told(error),
+        remedy,
+        exit_code_alone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_has_kind_remedy_and_the_code_it_would_have_alone() {
+        let error = Error::NotPossible {
+            what: "no v2".into(),
+            remedy: "mount it".into(),
+        };
+        let told = reason(&anyhow::Error::from(error).context("replay"));
+        assert_eq!(
+            (told.kind.as_str(), told.exit_code_alone),
+            ("not-possible", 5)
+        );
+        assert_eq!(told.remedy.as_deref(), Some("mount it"));
+        assert!(told.message.contains("no v2: mount it"), "{}", told.message);
+        let told = reason(&exit::BadInput("x".to_owned()).into());
+        assert_eq!((told.kind.as_str(), told.exit_code_alone), ("bad-input", 2));
+        let told = reason(&anyhow::anyhow!("x"));
+        assert_eq!((told.kind.as_str(), told.exit_code_alone), ("failed", 1));
+    }
+}
