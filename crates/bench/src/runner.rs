@@ -307,6 +307,7 @@ impl Bench {
             },
         };
         let found = burners(&root, sandbag.pid(), &self.sandbag);
+        let burners_before = found.len();
         let before = sources.read(&found)?;
         let waiting_from_ns = own_thread_ns();
         interrupt::sleep_until(end - MARGIN)?;
@@ -315,16 +316,22 @@ impl Bench {
         let waiting_ns = own_thread_ns() - waiting_from_ns;
         let here = current_cpu();
         let after = sources.read(&found)?;
-        let strangers = forks_before
-            .0
-            .zip(processes_started(&root))
-            .map(|(b, a)| (a - b).saturating_sub(forks() - forks_before.1));
+        let strangers = forks_before.0.zip(processes_started(&root)).map(|(b, a)| {
+            let burners = found.len().saturating_sub(burners_before) as u64;
+            (a - b).saturating_sub(forks() - forks_before.1 + burners)
+        });
         if sandbag.has_ended() {
             // It ended early, and the clocks say nothing of the hold.
             return Ok(None);
         }
+        let window_ns = before
+            .iter()
+            .zip(&after)
+            .map(|(b, a)| a.wall_ns - b.wall_ns)
+            .min()
+            .unwrap_or(0);
         let mut others_ns =
-            others(&root, &self.sandbag, &self.program)?.since(&others_before, cpus);
+            others(&root, &self.sandbag, &self.program)?.since(&others_before, cpus, window_ns);
         // The reader's own waiting and looking, all of it where it ended.
         if let Some(at) = cpus.iter().position(|cpu| cpu as usize == here) {
             others_ns[at] += waiting_ns;
@@ -356,8 +363,8 @@ struct Verified {
     before: Vec<crate::clocks::CpuClocks>,
     after: Vec<crate::clocks::CpuClocks>,
     others_ns: Vec<u64>,
-    /// Processes and threads that were started between the two, but for the
-    /// competitors' own; `None` if the kernel does not say.
+    /// Processes and threads that were started between the two, but for those
+    /// of the competitors and new burners; `None` if the kernel does not say.
     strangers: Option<u64>,
     mpstat: std::collections::BTreeMap<u32, f64>,
 }

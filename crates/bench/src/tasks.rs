@@ -16,9 +16,16 @@ use anyhow::Result;
 use sandbag_kernel::process::Process;
 use sandbag_kernel::{CpuList, Root};
 
+use crate::compete::account::monotonic_ns;
+
 /// Run times by thread and its start, nanoseconds, with the CPU it was on.
 #[derive(Debug, Default)]
-pub struct Others(BTreeMap<(u32, u64), (u64, u32)>);
+pub struct Others {
+    threads: BTreeMap<(u32, u64), (u64, u32)>,
+    /// The middle of the look, which takes some milliseconds;
+    /// `CLOCK_MONOTONIC`.
+    at_ns: u64,
+}
 
 /// Looks at all threads. `sandbag` is the measured program, of which the
 /// threads that are pinned to one CPU are burners; `ourselves` is this one: its
@@ -26,6 +33,7 @@ pub struct Others(BTreeMap<(u32, u64), (u64, u32)>);
 /// Only the reader's other threads count as others.
 pub fn others(root: &Root, sandbag: &Path, ourselves: &Path) -> Result<Others> {
     let mut others = Others::default();
+    let began_ns = monotonic_ns();
     let me = std::process::id();
     for entry in fs::read_dir(root.path("/proc"))?.flatten() {
         let Some(pid) = number(&entry.file_name()) else {
@@ -43,6 +51,7 @@ pub fn others(root: &Root, sandbag: &Path, ourselves: &Path) -> Result<Others> {
             }
         }
     }
+    others.at_ns = u64::midpoint(began_ns, monotonic_ns());
     Ok(others)
 }
 
@@ -80,25 +89,31 @@ impl Others {
     fn add(&mut self, thread: &Process) {
         // A thread that has ended meanwhile is not there.
         if let (Ok(stat), Ok(sched)) = (thread.stat(), thread.schedstat()) {
-            self.0.insert(
+            self.threads.insert(
                 (thread.pid(), stat.times.start_ticks),
                 (sched.exec_ns, stat.cpu),
             );
         }
     }
 
-    /// Run time since `earlier` by CPU, in the order of `cpus`.
-    pub fn since(&self, earlier: &Self, cpus: &CpuList) -> Vec<u64> {
+    /// Run time since `earlier` by CPU, in the order of `cpus`, within a window
+    /// of `window_ns` between the two looks: the looks are before and after
+    /// the window, and who ran all the time ran outside of it, too.
+    pub fn since(&self, earlier: &Self, cpus: &CpuList, window_ns: u64) -> Vec<u64> {
+        let between = self.at_ns.saturating_sub(earlier.at_ns).max(1);
+        let inside = (window_ns as f64 / between as f64).min(1.0);
         cpus.iter()
             .map(|cpu| {
-                self.0
+                let all: u64 = self
+                    .threads
                     .iter()
                     .filter(|(_, (_, on))| *on == cpu)
                     .map(|(thread, (now, _))| {
-                        let before = earlier.0.get(thread).map_or(0, |(ns, _)| *ns);
+                        let before = earlier.threads.get(thread).map_or(0, |(ns, _)| *ns);
                         now.saturating_sub(before)
                     })
-                    .sum()
+                    .sum();
+                (all as f64 * inside) as u64
             })
             .collect()
     }
@@ -158,13 +173,17 @@ mod tests {
 
     #[test]
     fn a_number_that_is_used_again_is_another_thread() {
-        let early = Others(BTreeMap::from([((7, 100), (50, 0)), ((8, 1), (10, 1))]));
-        let late = Others(BTreeMap::from([
-            ((7, 900), (20, 0)),
-            ((8, 1), (15, 1)),
-            ((9, 901), (3, 1)),
-        ]));
+        let early = Others {
+            threads: BTreeMap::from([((7, 100), (50, 0)), ((8, 1), (10, 1))]),
+            at_ns: 1000,
+        };
+        let late = Others {
+            threads: BTreeMap::from([((7, 900), (20, 0)), ((8, 1), (15, 1)), ((9, 901), (3, 1))]),
+            at_ns: 1100,
+        };
         let cpus: CpuList = "0-1".parse().unwrap();
-        assert_eq!(late.since(&early, &cpus), [20, 8]);
+        assert_eq!(late.since(&early, &cpus, 100), [20, 8]);
+        // The window is half of the time between the looks.
+        assert_eq!(late.since(&early, &cpus, 50), [10, 4]);
     }
 }
