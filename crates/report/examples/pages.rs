@@ -22,6 +22,7 @@ fn main() {
         ("missed", fixture::missed()),
         ("holes", fixture::holes_and_steal()),
         ("empty", fixture::empty()),
+        ("node", fixture::node()),
     ] {
         let dir = dir.join(name);
         std::fs::create_dir_all(&dir).unwrap();

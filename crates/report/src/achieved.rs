@@ -3,7 +3,8 @@
 //!
 //! Plain CSV without comments, so that any tool opens it. The columns are
 //! [`ACHIEVED_COLUMNS`]; times are seconds on the run's own clock, exact to
-//! the nanosecond, loads percent of one CPU to four decimals.
+//! the nanosecond, loads percent of one CPU to four decimals. Of a virtual
+//! node they are the loads that slow it, not its speeds.
 
 use std::fmt::Write as _;
 use std::fs::File;

@@ -8,7 +8,7 @@ use std::path::Path;
 use sandbag_measure::{Accuracy, Tolerance, Verdict, VerdictCounter, Window};
 use sandbag_report::achieved::AchievedWriter;
 use sandbag_report::run::{
-    CommandResult, CpuResult, FORMAT, Machine, MethodUsed, Run, SupervisorCost,
+    CommandResult, CpuResult, FORMAT, Machine, MethodUsed, NodeUse, Run, SupervisorCost,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -153,6 +153,79 @@ pub fn holes_and_steal() -> Fixture {
         .to_vec();
     run.profile = "it's \"a\" </script> day.csv".to_owned();
     run.warnings = vec!["cpu 5 went offline at 20 s and came back at 28 s".to_owned()];
+    fixture
+}
+
+/// A virtual node of 2 unequal CPUs x 60 s, one of which is slowed further
+/// after half of the time: speeds 80 and 40, then 30 %. Kept.
+pub fn node() -> Fixture {
+    let mut chance = Chance(6);
+    let speeds = |cpu, t| [80.0, if t < 30 { 40.0 } else { 30.0 }][cpu as usize];
+    as_node("small", &[0, 1], 60, |cpu, t| {
+        // The window of the change is a little late.
+        let late = if (cpu, t) == (1, 30) { -0.8 } else { 0.0 };
+        (speeds(cpu, t), late + chance.around(0.1))
+    })
+}
+
+/// Four nodes on 8 CPUs, as in figure 2 of Buchert, Nussbaum & Gustedt (HPCC
+/// 2011), but one of them far from what was asked, and one unequal inside.
+pub fn nodes() -> Vec<Fixture> {
+    let mut chance = Chance(7);
+    let mut around = move |sd| chance.around(sd);
+    let mut all = vec![
+        as_node("one", &[0], 40, |_, _| (75.0, around(0.1))),
+        as_node("two", &[1], 40, |_, _| (40.0, around(0.1))),
+        as_node("three", &[2, 3], 40, |_, t| {
+            (if t < 20 { 60.0 } else { 90.0 }, 6.0 + around(1.5))
+        }),
+        as_node("four", &[4, 5, 6, 7], 40, |cpu, _| {
+            (if cpu < 6 { 25.0 } else { 50.0 }, around(0.2))
+        }),
+    ];
+    all[2].run.method.name = "quota".to_owned();
+    let used = all[2].run.node.as_mut().unwrap();
+    (used.throttled_times, used.throttled_s) = (Some(612), Some(21.4));
+    all[2].run.warnings = vec!["the phase of quota cannot be controlled".to_owned()];
+    let used = all[3].run.node.as_mut().unwrap();
+    (used.used_s, used.waited_s, used.speed_changes) = (None, None, 0);
+    all
+}
+
+/// `speed` gives speed and its error, both as the reader of a node sees them.
+fn as_node(
+    name: &str,
+    cpus: &[u32],
+    seconds: u64,
+    mut speed: impl FnMut(u32, u64) -> (f64, f64),
+) -> Fixture {
+    let mut fixture = simulate(cpus, seconds, true, |cpu, t| {
+        let (asked, error) = speed(cpu, t);
+        Second {
+            asked_pct: 100.0 - asked,
+            error_points: -error,
+            ..Second::default()
+        }
+    });
+    let run = &mut fixture.run;
+    run.method = MethodUsed {
+        name: "hogs".to_owned(),
+        period_ms: 100.0,
+        parameters: BTreeMap::new(),
+    };
+    run.profile = "constant".to_owned();
+    run.arguments = ["slow", "--cpus", "0-1", "--", "./app"]
+        .map(str::to_owned)
+        .to_vec();
+    run.node = Some(NodeUse {
+        name: name.to_owned(),
+        entered: 3,
+        used_s: Some(run.cpus.iter().filter_map(|c| c.command_s).sum()),
+        throttled_times: None,
+        throttled_s: None,
+        waited_s: Some(4.25),
+        speed_changes: 1,
+    });
     fixture
 }
 

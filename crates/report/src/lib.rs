@@ -17,6 +17,8 @@ pub mod run;
 mod series;
 pub mod terminal;
 mod text;
+mod together;
+mod view;
 pub mod write;
 
 pub use achieved::{AchievedWriter, read_achieved};

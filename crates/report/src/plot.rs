@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plots of characters for `sandbag show`: time from left to right, load as
-//! the height of a bar, 0 to 100 % whatever the data.
+//! Plots of characters for `sandbag show`: time from left to right, load (of a
+//! virtual node: speed) as the height of a bar, 0 to 100 % whatever the data.
 
 use std::path::Path;
 
 use sandbag_profile::{BoxSteps, algebra};
 
 use crate::Error;
-use crate::achieved::read_achieved;
 use crate::run::{Run, worst_first};
-use crate::series::Series;
 use crate::terminal::{MOST_ROWS, WORST_ROWS};
 use crate::text::clock;
+use crate::view::View;
 
 /// Characters for the bars; with the labels a line is at most 80 wide.
 const WIDTH: usize = 64;
@@ -47,19 +46,21 @@ pub fn plot_profile(steps: BoxSteps, end_ns: u64) -> sandbag_profile::Result<Str
 }
 
 /// Asked and got of each CPU over time, one line each; of many CPUs only
-/// those that [`crate::terminal::summary_table`] names.
+/// those that [`crate::terminal::summary_table`] names. Of a virtual node,
+/// speeds.
 ///
 /// # Errors
 /// `achieved` cannot be read.
 pub fn plot_run(run: &Run, achieved: &Path) -> Result<String, Error> {
-    let series = Series::read(read_achieved(achieved)?)?;
+    let view = View::of(run);
+    let series = view.series(achieved)?;
     let shown: Vec<u32> = if run.cpus.len() <= MOST_ROWS {
         run.cpus.iter().map(|c| c.cpu).collect()
     } else {
         let worst = worst_first(&run.cpus);
         worst.iter().take(WORST_ROWS).map(|c| c.cpu).collect()
     };
-    let mut out = String::new();
+    let mut out = view.words.plot.to_owned();
     for (cpu, track) in series.cpus.iter().filter(|(cpu, _)| shown.contains(cpu)) {
         push_bars(
             &mut out,
@@ -201,6 +202,19 @@ mod tests {
         assert_eq!(lines.len(), 5);
         assert!(lines[0].starts_with("    cpu 0 asked│") && lines[1].contains(" got│"));
         assert!(widest(&text) <= 80, "{text}");
+    }
+
+    #[test]
+    fn a_node_shows_its_speeds() {
+        let f = fixture::node();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("achieved.csv");
+        f.write_achieved(&path);
+        let text = plot_run(&f.run, &path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "speed over time, % of full speed");
+        assert!(lines[1].ends_with(&"▆".repeat(WIDTH)), "{text}");
+        assert!(lines[3].contains("▃▂"), "{text}");
     }
 
     #[test]

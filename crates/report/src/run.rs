@@ -218,6 +218,10 @@ pub struct CommandResult {
 /// `cpu`, `asked_pct`, `got_pct`, `error_points`, `burner_s`, `steal_pct`,
 /// `busy_pct` and `command_pct` of the delivered time (empty where unknown),
 /// `hole` 0 or 1.
+///
+/// Of a virtual node, too, these are loads: its CPU had the speed
+/// `100 - got_pct` percent where `100 - asked_pct` was asked, and
+/// `error_points` above zero says that it was slower than asked.
 pub const ACHIEVED_COLUMNS: [&str; 11] = [
     "time_s",
     "length_s",

@@ -2,10 +2,11 @@
 //! What a user reads on the terminal when a run is over.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use sandbag_measure::ErrorStats;
 
-use crate::run::{CommandResult, CpuResult, Run, worst_first};
-use crate::text::{signed, visible};
+use crate::run::{CommandResult, CpuResult, NodeUse, Run, worst_first};
+use crate::text::{signed, throttled, times, visible};
+use crate::together::Together;
+use crate::view::View;
 
 /// Nothing printed is wider.
 const COLUMNS: usize = 80;
@@ -16,10 +17,17 @@ pub(crate) const WORST_ROWS: usize = 5;
 
 /// The table asked against got, the verdict, what the command was granted,
 /// what we cost, and the warnings, in this order; at most 80 columns wide,
-/// without colours, ending in a newline.
+/// without colours, ending in a newline. Of a virtual node the table shows
+/// speeds, and what its programs did follows the verdict.
 #[must_use]
 pub fn summary_table(run: &Run) -> String {
+    let view = View::of(run);
+    let run = &*view.run;
     let mut out = String::new();
+    if let Some(heading) = view.heading() {
+        out.push_str(&wrapped(&heading));
+        out.push('\n');
+    }
     if !run.cpus.is_empty() {
         out.push_str(&table(&run.cpus));
         out.push('\n');
@@ -29,15 +37,19 @@ pub fn summary_table(run: &Run) -> String {
         out.push('\n');
     };
     say(&format!("{}: {}", run.verdict, run.reason));
+    if let Some(node) = &run.node {
+        say(&node_line(node));
+    }
     if let Some(command) = &run.command {
         say(&command_line(command));
     }
     let cost = &run.supervisor;
     say(&format!(
-        "sandbag itself: {:.3} s of CPU time, {:.3} % of one core per loaded CPU, \
+        "sandbag itself: {:.3} s of CPU time, {:.3} % of one core per {} CPU, \
          {} wake-ups, {:.1} MiB",
         cost.cpu_s,
         cost.pct_per_cpu,
+        view.words.held,
         cost.wakeups,
         cost.resident_kib as f64 / 1024.0
     ));
@@ -85,34 +97,42 @@ fn table(cpus: &[CpuResult]) -> String {
 
 /// One line for one CPU or for many: means over the CPUs, worst over all.
 fn row(name: String, cpus: &[&CpuResult]) -> [String; 7] {
-    let mean = |value: &dyn Fn(&CpuResult) -> f64| {
-        cpus.iter().map(|c| value(c)).sum::<f64>() / cpus.len() as f64
-    };
-    let errors: Vec<ErrorStats> = cpus.iter().filter_map(|c| c.error_1s).collect();
-    let windows: u64 = errors.iter().map(|e| e.windows).sum();
-    let mean_abs = errors
-        .iter()
-        .map(|e| e.mean_abs_points * e.windows as f64)
-        .sum::<f64>()
-        / windows as f64;
-    let worst = errors
-        .iter()
-        .map(|e| e.worst_points)
-        .max_by(|a, b| a.abs().total_cmp(&b.abs()));
-    let holes: u64 = cpus.iter().map(|c| c.holes).sum();
+    let t = Together::of(cpus);
+    let none = || "-".to_owned();
     [
         name,
-        format!("{:.2}", mean(&|c| c.asked_pct)),
-        format!("{:.2}", mean(&|c| c.got_pct)),
-        worst.map_or_else(|| "-".to_owned(), |_| format!("{mean_abs:.2}")),
-        worst.map_or_else(|| "-".to_owned(), |w| signed(w, 2)),
-        format!("{:.1}", mean(&|c| c.steal_pct)),
-        match holes {
+        format!("{:.2}", t.asked_pct),
+        format!("{:.2}", t.got_pct),
+        t.mean_abs_points.map_or_else(none, |e| format!("{e:.2}")),
+        t.worst_points.map_or_else(none, |e| signed(e, 2)),
+        format!("{:.1}", t.steal_pct),
+        match t.holes {
             0 => String::new(),
             1 => "1 hole".to_owned(),
             n => format!("{n} holes"),
         },
     ]
+}
+
+/// Only what is known.
+fn node_line(node: &NodeUse) -> String {
+    let mut parts = vec![match node.entered {
+        1 => "1 program entered".to_owned(),
+        n => format!("{n} programs entered"),
+    }];
+    if let Some(used) = node.used_s {
+        parts.push(format!("used {used:.2} s"));
+    }
+    if let Some(waited) = node.waited_s {
+        parts.push(format!("waited {waited:.2} s for a CPU"));
+    }
+    if let Some(throttled) = throttled(node) {
+        parts.push(format!("throttled {throttled}"));
+    }
+    if node.speed_changes > 0 {
+        parts.push(format!("speed set anew {}", times(node.speed_changes)));
+    }
+    format!("in the node: {}", parts.join(", "))
 }
 
 fn command_line(command: &CommandResult) -> String {
@@ -160,6 +180,27 @@ mod tests {
     }
 
     #[test]
+    fn a_node_is_told_in_speeds_with_what_its_programs_did() {
+        let mut run = fixture::node().run;
+        let text = summary_table(&run);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "speed of node small by hogs, % of full speed");
+        assert!(lines[2].contains(" 0    80.00") && lines[3].contains(" 1    35.00"));
+        assert!(
+            text.contains(
+                "in the node: 3 programs entered, used 67.95 s, waited 4.25 s for a CPU, speed\n  \
+             set anew once"
+            ),
+            "{text}"
+        );
+        assert!(!text.contains("throttled") && text.contains("per slowed CPU"));
+        run.node.as_mut().unwrap().throttled_times = Some(0);
+        assert!(summary_table(&run).contains("throttled never"));
+        run.node = Some(NodeUse::default());
+        assert!(summary_table(&run).contains("in the node: 0 programs entered\n"));
+    }
+
+    #[test]
     fn nothing_is_wider_than_80_columns() {
         for f in [
             fixture::quiet(),
@@ -167,6 +208,7 @@ mod tests {
             fixture::missed(),
             fixture::holes_and_steal(),
             fixture::empty(),
+            fixture::node(),
         ] {
             let text = summary_table(&f.run);
             assert!(widest(&text) <= COLUMNS, "{text}");

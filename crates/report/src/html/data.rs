@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The figures behind the charts, embedded as JSON.
 
+use std::borrow::Cow;
+
 use sandbag_measure::accuracy::BIN_POINTS;
 use serde::Serialize;
 
-use crate::run::Run;
 use crate::series::{Series, Track};
+use crate::view::View;
 
 /// Bars on each side of zero.
 const BARS: i32 = 20;
 
-/// Everything the script draws.
+/// What the script draws of one run.
 #[derive(Serialize)]
 pub(super) struct Charts<'a> {
     /// Length of the run, seconds: the time axis common to all charts.
@@ -19,8 +21,12 @@ pub(super) struct Charts<'a> {
     width_s: f64,
     /// Buckets per CPU.
     buckets: usize,
-    /// One chart each.
-    lines: Vec<&'a Track>,
+    /// What the charts show, for their axes.
+    quantity: &'static str,
+    /// One chart each; of a node among others, all in one chart.
+    lines: Vec<Cow<'a, Track>>,
+    /// What the lines are called where they share a chart.
+    names: Vec<String>,
     /// One row of the heat maps each.
     rows: Vec<HeatRow<'a>>,
     /// Over all CPUs.
@@ -37,14 +43,21 @@ struct HeatRow<'a> {
 }
 
 impl<'a> Charts<'a> {
-    pub(super) fn new(run: &Run, series: Option<&'a Series>) -> Self {
+    pub(super) fn of_run(view: &View<'_>, series: Option<&'a Series>) -> Self {
+        let run = &view.run;
         let cpus = series.map_or(&[][..], |s| &s.cpus);
         let lines = cpus.len() <= super::MOST_CHARTS;
         Self {
             length_s: run.length_s,
             width_s: series.map_or(1.0, |s| s.width_s),
             buckets: series.map_or(0, Series::buckets),
-            lines: cpus.iter().filter(|_| lines).map(|(_, t)| t).collect(),
+            quantity: view.words.quantity,
+            lines: cpus
+                .iter()
+                .filter(|_| lines)
+                .map(|(_, t)| Cow::Borrowed(t))
+                .collect(),
+            names: Vec::new(),
             rows: cpus
                 .iter()
                 .filter(|_| !lines)
@@ -64,14 +77,14 @@ impl<'a> Charts<'a> {
     pub(super) fn steal_seen(&self) -> bool {
         self.mean.steal_max.iter().flatten().any(|v| *v > 0.0)
     }
+}
 
-    /// JSON that cannot end the element it stands in.
-    pub(super) fn to_json(&self) -> String {
-        // Numbers, strings and lists of them always serialise.
-        serde_json::to_string(self)
-            .unwrap_or_else(|_| "null".to_owned())
-            .replace('<', "\\u003c")
-    }
+/// JSON that cannot end the element it stands in.
+pub(super) fn to_json(charts: &[Charts<'_>]) -> String {
+    // Numbers, strings and lists of them always serialise.
+    serde_json::to_string(charts)
+        .unwrap_or_else(|_| "[]".to_owned())
+        .replace('<', "\\u003c")
 }
 
 /// The error distribution in bars around zero. The axis reaches a little

@@ -13,15 +13,18 @@ use std::path::Path;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sandbag_measure::{Verdict, verdict};
 
-use crate::achieved::read_achieved;
 use crate::run::Run;
 use crate::series::Series;
 use crate::text::{self, command_line, visible};
+use crate::view::View;
 use data::Charts;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 const ECHARTS: &str = include_str!("../../vendor/echarts.min.js");
+
+/// Whose work the charts are.
+const CREDIT: &str = "Charts: Apache ECharts, Apache License 2.0.";
 
 /// Up to this many CPUs each has a chart of its own; above, heat maps.
 const MOST_CHARTS: usize = 8;
@@ -30,14 +33,47 @@ const MOST_CHARTS: usize = 8;
 /// the windows cannot be read, the page says why in the place of the charts.
 #[must_use]
 pub fn render(run: &Run, achieved: &Path) -> String {
-    let series = read_achieved(achieved)
-        .and_then(Series::read)
-        .map_err(|e| e.to_string());
-    page(run, &series).into_string()
+    let view = View::of(run);
+    let series = view.series(achieved).map_err(|e| e.to_string());
+    page(&view, &series).into_string()
 }
 
-fn page(run: &Run, series: &Result<Series, String>) -> Markup {
-    let charts = Charts::new(run, series.as_ref().ok());
+fn page(view: &View<'_>, series: &Result<Series, String>) -> Markup {
+    let run = &*view.run;
+    let charts = Charts::of_run(view, series.as_ref().ok());
+    let title = format!(
+        "sandbag: {}, {} on {}",
+        run.verdict,
+        view.subject(),
+        visible(&run.machine.host)
+    );
+    let body = html! {
+        (headline(view))
+        (warnings(run))
+        section {
+            h2 { (view.words.table) }
+            (tables::cpus(view))
+        }
+        @if let Some(node) = &run.node { (tables::node(node)) }
+        (over_time(view, series))
+        @if run.error_1s.is_some() { (distribution(run, &charts)) }
+        @if let Some(command) = &run.command { (tables::program(view, command)) }
+        div .columns {
+            (tables::cost(view))
+            (tables::method(run))
+            (tables::machine(&run.machine))
+        }
+        (reproduce(run))
+        footer {
+            "sandbag " (visible(&run.sandbag)) ", run record format " (run.format) ". " (CREDIT)
+        }
+    };
+    frame(&title, &body, std::slice::from_ref(&charts))
+}
+
+/// A whole page: what the browser needs around `body`. Each chart draws from
+/// the entry of `charts` that its `data-of` names, else from the first.
+fn frame(title: &str, body: &Markup, charts: &[Charts<'_>]) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -47,30 +83,12 @@ fn page(run: &Run, series: &Result<Series, String>) -> Markup {
                 meta name="color-scheme" content="light dark";
                 meta http-equiv="Content-Security-Policy"
                     content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
-                title { "sandbag: " (run.verdict) ", " (visible(&run.profile)) " on " (visible(&run.machine.host)) }
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                (headline(run))
-                (warnings(run))
-                section {
-                    h2 { "Asked and got" }
-                    (tables::cpus(run))
-                }
-                (over_time(series))
-                @if run.error_1s.is_some() { (distribution(run, &charts)) }
-                @if let Some(command) = &run.command { (tables::program(run, command)) }
-                div .columns {
-                    (tables::cost(&run.supervisor))
-                    (tables::method(run))
-                    (tables::machine(&run.machine))
-                }
-                (reproduce(run))
-                footer {
-                    "sandbag " (visible(&run.sandbag)) ", run record format " (run.format)
-                    ". Charts: Apache ECharts, Apache License 2.0."
-                }
-                script type="application/json" id="data" { (PreEscaped(charts.to_json())) }
+                (body)
+                script type="application/json" id="data" { (PreEscaped(data::to_json(charts))) }
                 script { (PreEscaped(ECHARTS)) }
                 script { (PreEscaped(SCRIPT)) }
             }
@@ -78,11 +96,16 @@ fn page(run: &Run, series: &Result<Series, String>) -> Markup {
     }
 }
 
-fn headline(run: &Run) -> Markup {
+fn headline(view: &View<'_>) -> Markup {
+    let run = &*view.run;
+    let held = view.held();
     let (class, words) = match run.verdict {
-        Verdict::Kept => ("kept", "the load was what was asked"),
-        Verdict::Missed => ("missed", "the load was not what was asked"),
-        Verdict::Undecided => ("undecided", "the machine was too disturbed to tell"),
+        Verdict::Kept => ("kept", format!("the {held} was what was asked")),
+        Verdict::Missed => ("missed", format!("the {held} was not what was asked")),
+        Verdict::Undecided => (
+            "undecided",
+            "the machine was too disturbed to tell".to_owned(),
+        ),
     };
     let mut what = vec![match run.cpus.len() {
         1 => "1 CPU".to_owned(),
@@ -100,7 +123,7 @@ fn headline(run: &Run) -> Markup {
     what.push(visible(&run.started_at));
     html! {
         header {
-            p .what { (visible(&run.profile)) " · " (what.join(" · ")) }
+            p .what { (view.subject()) " · " (what.join(" · ")) }
             h1 { span .verdict.(class) { (run.verdict) } ": " (words) }
             p .reason { (sentence(&visible(&run.reason))) }
             dl .figures { (figures(run)) }
@@ -141,7 +164,8 @@ fn warnings(run: &Run) -> Markup {
     }
 }
 
-fn over_time(series: &Result<Series, String>) -> Markup {
+fn over_time(view: &View<'_>, series: &Result<Series, String>) -> Markup {
+    let words = view.words;
     let series = match series {
         Ok(series) if series.cpus.is_empty() => {
             return html! { section { h2 { "Over time" } p { "The run has no windows." } } };
@@ -162,9 +186,9 @@ fn over_time(series: &Result<Series, String>) -> Markup {
             series.width_s
         ),
         (true, false) => format!(
-            "Thinned to steps of {} s: loads are means, the errors of single CPUs those of the \
+            "Thinned to steps of {} s: {}s are means, the errors of single CPUs those of the \
              worst window.",
-            series.width_s
+            series.width_s, words.quantity
         ),
     };
     let holes = series.cpus.iter().any(|(_, t)| !t.holes.is_empty());
@@ -174,8 +198,8 @@ fn over_time(series: &Result<Series, String>) -> Markup {
             p .legend {
                 span { i .key.asked {} "asked" }
                 span { i .key.got {} "got" }
-                @if holes { span { i .key.hole {} "load absent" } }
-                span .note { "Load in percent of one CPU, steal excluded. " (window) }
+                @if holes { span { i .key.hole {} (words.absent) } }
+                span .note { (words.charts) " " (window) }
             }
             @if lines {
                 div .charts {
@@ -185,7 +209,7 @@ fn over_time(series: &Result<Series, String>) -> Markup {
                 }
             } @else {
                 figure { figcaption { "Mean over all CPUs" } div .chart.load data-chart="mean" {} }
-                figure { figcaption { "Got, % of one CPU" } div .chart.heat data-chart="got" {} }
+                figure { figcaption { "Got, " (words.of_what) } div .chart.heat data-chart="got" {} }
                 figure { figcaption { "Error (got minus asked), points" } div .chart.heat data-chart="error" {} }
             }
             noscript { p { "The charts need JavaScript; the tables are complete without it." } }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Draws the charts of report.html from the JSON in #data.
 "use strict";
-(() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
+
+// The charts of one run in its elements; `peers` are the runs that share the
+// page, so that the scales are common to all.
+const chartsOf = (data, peers, elements) => {
   const LEFT = 58;
   const RIGHT = 14;
 
@@ -135,9 +137,34 @@
   const sizes = (values) => values.filter((v) => v !== null).map(Math.abs);
   const errorScale = (tracks) => nice(Math.max(0.1, ...tracks.flatMap((t) => sizes(t.error))));
   // Common to all CPUs, so that their charts can be compared.
-  const commonScale = errorScale(data.lines);
+  const commonScale = errorScale(peers.flatMap((p) => p.lines));
 
-  const loadChart = (cpu, scale) => {
+  // The names of lines that share a chart, each where its line begins.
+  const lineNames = (tracks, names) => ({
+    type: "custom",
+    silent: true,
+    tooltip: { show: false },
+    z: 5,
+    data: tracks.map((t) => [0, t.asked.find((v) => v !== null) ?? 0]),
+    renderItem: (params, api) => {
+      const [x, y] = api.coord([0, api.value(1)]);
+      const below = api.value(1) > 90;
+      return {
+        type: "text",
+        style: {
+          text: names[params.dataIndex],
+          x: x + 6,
+          y: below ? y + 5 : y - 5,
+          verticalAlign: below ? "top" : "bottom",
+          fill: colour("ink"),
+          font: "600 11px system-ui, sans-serif",
+        },
+      };
+    },
+  });
+
+  // One line, or several with their names.
+  const loadChart = (tracks, names, scale) => {
     const value = (v, digits) => (v === null || v === undefined ? "\u2013" : v.toFixed(digits) + " %");
     return {
       animation: false,
@@ -151,22 +178,25 @@
         axisPointer: { type: "line", lineStyle: { color: colour("soft"), type: "solid" } },
         formatter: (shown) => {
           const i = Math.min(count - 1, Math.floor(shown[0].axisValue / width + 1e-9));
-          const rows = [
-            ["asked", value(cpu.asked[i], 2)],
-            ["got", value(cpu.got[i], 2)],
-          ];
-          if (cpu.got_min.length) {
-            rows.push(["got, windows", value(cpu.got_min[i], 2) + " to " + value(cpu.got_max[i], 2)]);
-          }
-          const error = cpu.error[i];
-          rows.push(["error", error === null ? "\u2013" : signed(error, 2) + " points"]);
-          if (cpu.steal) rows.push(["steal", value(cpu.steal[i], 1)]);
-          return span(i) + rows.map((r) => "<br>" + r[0] + " <b>" + r[1] + "</b>").join("");
+          return span(i) + tracks.map((track, n) => {
+            const rows = [
+              ["asked", value(track.asked[i], 2)],
+              ["got", value(track.got[i], 2)],
+            ];
+            if (track.got_min.length) {
+              rows.push(["got, windows", value(track.got_min[i], 2) + " to " + value(track.got_max[i], 2)]);
+            }
+            const error = track.error[i];
+            rows.push(["error", error === null ? "\u2013" : signed(error, 2) + " points"]);
+            if (track.steal) rows.push(["steal", value(track.steal[i], 1)]);
+            const name = names[n] ? "<br>" + names[n] + ":" : "";
+            return name + rows.map((r) => "<br>" + r[0] + " <b>" + r[1] + "</b>").join("");
+          }).join("");
         },
       }),
       xAxis: [timeAxis(false, { gridIndex: 0 }), timeAxis(true, { gridIndex: 1 })],
       yAxis: [
-        valueAxis("load, %", { gridIndex: 0, min: 0, max: 100, interval: 25 }),
+        valueAxis(data.quantity + ", %", { gridIndex: 0, min: 0, max: 100, interval: 25 }),
         valueAxis("error, points", {
           gridIndex: 1,
           min: -scale,
@@ -176,15 +206,18 @@
         }),
       ],
       series: [
-        { ...stair("asked", cpu.asked, 5), markArea: holeAreas(cpu) },
-        band(cpu),
-        stair("got", cpu.got, 1.5),
-        {
-          ...stair("plain", cpu.error, 1),
-          xAxisIndex: 1,
-          yAxisIndex: 1,
-          areaStyle: { color: colour("plain"), opacity: 0.3 },
-        },
+        ...tracks.flatMap((track) => [
+          { ...stair("asked", track.asked, 5), markArea: holeAreas(track) },
+          band(track),
+          stair("got", track.got, 1.5),
+          {
+            ...stair("plain", track.error, 1),
+            xAxisIndex: 1,
+            yAxisIndex: 1,
+            areaStyle: { color: colour("plain"), opacity: 0.3 },
+          },
+        ]),
+        ...(names.length > 1 ? [lineNames(tracks, names)] : []),
       ],
     };
   };
@@ -335,8 +368,9 @@
   };
 
   const options = {
-    load: (e) => loadChart(data.lines[e.dataset.line], commonScale),
-    mean: () => loadChart(data.mean, errorScale([data.mean])),
+    load: (e) => loadChart([data.lines[e.dataset.line]], [], commonScale),
+    lines: () => loadChart(data.lines, data.names, commonScale),
+    mean: () => loadChart([data.mean], [], errorScale([data.mean])),
     got: gotHeat,
     error: errorHeat,
     distribution: distributionChart,
@@ -345,7 +379,7 @@
 
   // Lines as vectors, which print sharp; heat maps of thousands of cells as
   // pixels, at twice the density for the same reason.
-  const charts = Array.from(document.querySelectorAll("[data-chart]"), (element) => {
+  return elements.map((element) => {
     const option = options[element.dataset.chart];
     const heat = element.classList.contains("heat");
     option(element);
@@ -361,6 +395,13 @@
     };
     return { chart, draw };
   });
+};
+
+(() => {
+  const runs = JSON.parse(document.getElementById("data").textContent);
+  const elements = Array.from(document.querySelectorAll("[data-chart]"));
+  const charts = runs.flatMap((run, i) =>
+    chartsOf(run, runs, elements.filter((e) => Number(e.dataset.of || 0) === i)));
   const drawAll = () => charts.forEach((c) => c.draw());
 
   drawAll();

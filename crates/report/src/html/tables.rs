@@ -5,15 +5,18 @@ use maud::{Markup, html};
 use sandbag_measure::ErrorStats;
 
 use super::signed;
-use crate::run::{CommandResult, CpuResult, Machine, Run, SupervisorCost, worst_first};
-use crate::text::{command_line, visible};
+use crate::run::{CommandResult, CpuResult, Machine, NodeUse, Run, worst_first};
+use crate::text::{command_line, throttled, visible};
+use crate::view::View;
 
 /// Tables with more lines scroll on the screen; on paper they are whole.
 const LONG: usize = 16;
 
 /// Asked against got, one line per CPU.
-pub(super) fn cpus(run: &Run) -> Markup {
+pub(super) fn cpus(view: &View<'_>) -> Markup {
+    let (run, words) = (&*view.run, view.words);
     let fine = run.cpus.iter().any(|c| c.error_100ms.is_some());
+    let limit = run.cpus.iter().any(|c| c.headroom_pct.is_some());
     let long = run.cpus.len() > LONG;
     let order: Vec<&CpuResult> = if long {
         worst_first(&run.cpus)
@@ -22,15 +25,15 @@ pub(super) fn cpus(run: &Run) -> Markup {
     };
     html! {
         @if run.cpus.is_empty() {
-            p { "No CPU was loaded." }
+            p { "No CPU was " (words.held) "." }
         } @else {
             div .table.long[long] {
                 table {
                     thead {
                         tr {
                             th { "CPU" }
-                            th { "asked" small { "%" } }
-                            th { "got" small { "%" } }
+                            th { "asked" small { (words.unit) } }
+                            th { "got" small { (words.unit) } }
                             th { "mean error" small { "points" } }
                             th { "mean abs." small { "points" } }
                             th { "99 % within" small { "points" } }
@@ -38,10 +41,10 @@ pub(super) fn cpus(run: &Run) -> Markup {
                             @if fine { th { "mean abs. 100 ms" small { "points" } } }
                             th { "steal" small { "%" } }
                             th { "holes" small { "windows" } }
-                            th { "headroom" small { "%, least" } }
+                            @if limit { th { (words.limit) small { (words.limit_unit) } } }
                         }
                     }
-                    tbody { @for cpu in &order { (cpu_row(cpu, fine)) } }
+                    tbody { @for cpu in &order { (cpu_row(cpu, fine, limit)) } }
                 }
             }
             @if long { p .note { "All " (order.len()) " CPUs, the worst first." } }
@@ -49,7 +52,7 @@ pub(super) fn cpus(run: &Run) -> Markup {
     }
 }
 
-fn cpu_row(cpu: &CpuResult, fine: bool) -> Markup {
+fn cpu_row(cpu: &CpuResult, fine: bool, limit: bool) -> Markup {
     let e = cpu.error_1s;
     let of = |value: fn(&ErrorStats) -> String| e.as_ref().map_or_else(none, value);
     html! {
@@ -66,13 +69,14 @@ fn cpu_row(cpu: &CpuResult, fine: bool) -> Markup {
             }
             td { (format!("{:.1}", cpu.steal_pct)) }
             td { (cpu.holes) }
-            td { (cpu.headroom_pct.map_or_else(none, |h| format!("{h:.1}"))) }
+            @if limit { td { (cpu.headroom_pct.map_or_else(none, |h| format!("{h:.1}"))) } }
         }
     }
 }
 
 /// What the command did and was granted, in all and per CPU.
-pub(super) fn program(run: &Run, command: &CommandResult) -> Markup {
+pub(super) fn program(view: &View<'_>, command: &CommandResult) -> Markup {
+    let run = &*view.run;
     let ended = match (command.exit_code, command.signal) {
         (_, Some(signal)) => format!("by signal {signal}"),
         (Some(code), None) => format!("with code {code}"),
@@ -117,7 +121,7 @@ pub(super) fn program(run: &Run, command: &CommandResult) -> Markup {
                             tr {
                                 th { "CPU" }
                                 th { "program" small { "s" } }
-                                th { "burner" small { "s" } }
+                                th { (view.words.taken) small { "s" } }
                                 th { "others" small { "s" } }
                                 th { "busy in all" small { "s" } }
                             }
@@ -147,14 +151,32 @@ fn time_row(cpu: &CpuResult) -> Markup {
     }
 }
 
+/// What the programs in a node did, as far as it is known.
+pub(super) fn node(node: &NodeUse) -> Markup {
+    let figure = |name: &str, value: &str| html! { div { dt { (name) } dd { (value) } } };
+    html! {
+        section {
+            h2 { "What the programs in the node did" }
+            dl .figures {
+                (figure("programs entered", &node.entered.to_string()))
+                @if let Some(used) = node.used_s { (figure("used, CPU time", &seconds(used))) }
+                @if let Some(waited) = node.waited_s { (figure("waited for a CPU", &seconds(waited))) }
+                @if let Some(throttled) = throttled(node) { (figure("throttled", &throttled)) }
+                (figure("new speeds while it ran", &node.speed_changes.to_string()))
+            }
+        }
+    }
+}
+
 /// What our own processes cost.
-pub(super) fn cost(cost: &SupervisorCost) -> Markup {
+pub(super) fn cost(view: &View<'_>) -> Markup {
+    let cost = &view.run.supervisor;
     html! {
         section {
             h2 { "What sandbag cost" }
             dl .facts {
                 (fact("supervisor and guardian", &format!("{:.3} s of CPU time", cost.cpu_s)))
-                (fact("per loaded CPU", &format!("{:.3} % of one core", cost.pct_per_cpu)))
+                (fact(&format!("per {} CPU", view.words.held), &format!("{:.3} % of one core", cost.pct_per_cpu)))
                 (fact("wake-ups", &cost.wakeups.to_string()))
                 (fact("writes to the group tree", &cost.writes.to_string()))
                 (fact("resident, most", &mebibytes(cost.resident_kib)))

@@ -24,7 +24,8 @@ fn own_part(page: &str) -> String {
 fn data(page: &str) -> serde_json::Value {
     let start = page.find(r#"id="data">"#).unwrap() + r#"id="data">"#.len();
     let end = start + page[start..].find("</script>").unwrap();
-    serde_json::from_str(&page[start..end]).unwrap()
+    let runs: serde_json::Value = serde_json::from_str(&page[start..end]).unwrap();
+    runs[0].clone()
 }
 
 #[test]
@@ -82,6 +83,29 @@ fn verdict_and_reason_open_the_page() {
     let verdict = body.find("missed").unwrap();
     let reason = body.find("The mean error over 240 windows").unwrap();
     assert!(verdict < reason && reason < body.find("<table>").unwrap());
+}
+
+#[test]
+fn a_node_is_shown_in_speeds_and_what_is_not_known_is_not_shown() {
+    let mut node = fixture::node();
+    node.run.cpus.iter_mut().for_each(|c| c.headroom_pct = None);
+    let page = rendered(&node);
+    assert!(!page.contains("slowest possible"));
+    assert!(rendered(&fixture::node()).contains("slowest possible"));
+    let own = own_part(&page);
+    assert!(own.contains("the speed of node small was what was asked"));
+    assert!(own.contains("<td>80.00</td><td>79.99</td>"), "{own}");
+    assert!(own.contains("<dt>waited for a CPU</dt><dd>4.25 s</dd>"));
+    assert!(
+        !own.contains("throttled") && !own.contains("oaded"),
+        "{own}"
+    );
+    let data = data(&page);
+    assert_eq!(data["quantity"], "speed");
+    assert_eq!(data["lines"][1]["asked"][59], 30.0);
+    let loads = rendered(&fixture::quiet());
+    assert_eq!(self::data(&loads)["quantity"], "load");
+    assert!(!own_part(&loads).contains("speed"));
 }
 
 #[test]

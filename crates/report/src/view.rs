@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A run as its reader thinks of it: in loads, or, of a virtual node, in
+//! speeds.
+//!
+//! A node is slowed by a load, so its record holds loads throughout. A CPU
+//! with a load of 40 % goes at 60 % of its full speed, and got minus asked
+//! changes its sign. All of it happens here; tables, plots and pages show what
+//! they are given, in the words that they are given.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use sandbag_measure::ErrorStats;
+
+use crate::Error;
+use crate::achieved::{Row, read_achieved};
+use crate::run::{CpuResult, Run};
+use crate::series::Series;
+use crate::text::visible;
+
+/// A run with its figures and words as they are shown.
+pub(crate) struct View<'a> {
+    /// Figures to show; not the record, which may say the opposite.
+    pub run: Cow<'a, Run>,
+    /// Words to show.
+    pub words: &'static Words,
+}
+
+/// What things are called.
+pub(crate) struct Words {
+    /// What was asked and got.
+    pub quantity: &'static str,
+    /// Title of the table of CPUs.
+    pub table: &'static str,
+    /// Unit in the head of a column.
+    pub unit: &'static str,
+    /// Unit in a caption.
+    pub of_what: &'static str,
+    /// A line above the plot on the terminal, with its end.
+    pub plot: &'static str,
+    /// What the charts show, one sentence.
+    pub charts: &'static str,
+    /// What a CPU of the run is.
+    pub held: &'static str,
+    /// What a hole is.
+    pub absent: &'static str,
+    /// Whose time was not the program's.
+    pub taken: &'static str,
+    /// How far the asked value could have gone.
+    pub limit: &'static str,
+    /// Unit of the limit, in the head of a column.
+    pub limit_unit: &'static str,
+}
+
+static LOAD: Words = Words {
+    quantity: "load",
+    table: "Asked and got",
+    unit: "%",
+    of_what: "% of one CPU",
+    plot: "",
+    charts: "Load in percent of one CPU, steal excluded.",
+    held: "loaded",
+    absent: "load absent",
+    taken: "burner",
+    limit: "headroom",
+    limit_unit: "%, least",
+};
+
+static SPEED: Words = Words {
+    quantity: "speed",
+    table: "Speed asked and got",
+    unit: "% of full",
+    of_what: "% of full speed",
+    plot: "speed over time, % of full speed\n",
+    charts: "Speed in percent of the CPU's full speed, steal excluded.",
+    held: "slowed",
+    absent: "not slowed",
+    taken: "taken away",
+    limit: "slowest possible",
+    limit_unit: "% of full",
+};
+
+impl<'a> View<'a> {
+    /// The view of `run`: speeds if it is a virtual node, else loads.
+    pub fn of(run: &'a Run) -> Self {
+        if run.node.is_some() {
+            Self {
+                run: Cow::Owned(speeds_of_run(run)),
+                words: &SPEED,
+            }
+        } else {
+            Self {
+                run: Cow::Borrowed(run),
+                words: &LOAD,
+            }
+        }
+    }
+
+    /// The windows in the file `achieved`, thinned.
+    ///
+    /// # Errors
+    /// As [`read_achieved`], and those of its rows.
+    pub fn series(&self, achieved: &Path) -> Result<Series, Error> {
+        let rows = read_achieved(achieved)?;
+        match self.run.node {
+            Some(_) => Series::read(rows.map(|row| row.map(speeds_of_row))),
+            None => Series::read(rows),
+        }
+    }
+
+    /// What the run is called: its node, or where its profile came from.
+    pub fn subject(&self) -> String {
+        match &self.run.node {
+            Some(node) => format!("node {}", visible(&node.name)),
+            None => visible(&self.run.profile),
+        }
+    }
+
+    /// What was held: `load`, `speed of node small`.
+    pub fn held(&self) -> String {
+        match &self.run.node {
+            Some(_) => format!("{} of {}", self.words.quantity, self.subject()),
+            None => self.words.quantity.to_owned(),
+        }
+    }
+
+    /// A line above the table on the terminal, where what it shows does not go
+    /// without saying.
+    pub fn heading(&self) -> Option<String> {
+        self.run.node.as_ref().map(|_| {
+            let method = visible(&self.run.method.name);
+            format!("{} by {method}, {}", self.held(), self.words.of_what)
+        })
+    }
+}
+
+/// Speed at a load, both in percent; also the other way round.
+fn speed(load_pct: f64) -> f64 {
+    100.0 - load_pct
+}
+
+fn speeds_of_run(run: &Run) -> Run {
+    let mut run = run.clone();
+    for cpu in &mut run.cpus {
+        *cpu = speeds_of_cpu(cpu);
+    }
+    for errors in [&mut run.error_1s, &mut run.error_100ms] {
+        *errors = errors.map(of_speeds);
+    }
+    run.error_distribution.reverse();
+    for (points, _) in &mut run.error_distribution {
+        *points = -*points;
+    }
+    run
+}
+
+fn speeds_of_cpu(cpu: &CpuResult) -> CpuResult {
+    CpuResult {
+        asked_pct: speed(cpu.asked_pct),
+        got_pct: speed(cpu.got_pct),
+        error_1s: cpu.error_1s.map(of_speeds),
+        error_100ms: cpu.error_100ms.map(of_speeds),
+        headroom_pct: cpu.headroom_pct.map(speed),
+        ..cpu.clone()
+    }
+}
+
+fn speeds_of_row(row: Row) -> Row {
+    Row {
+        asked_pct: speed(row.asked_pct),
+        got_pct: speed(row.got_pct),
+        error_points: -row.error_points,
+        ..row
+    }
+}
+
+/// Too much load is too little speed; sizes stay.
+fn of_speeds(loads: ErrorStats) -> ErrorStats {
+    ErrorStats {
+        mean_points: -loads.mean_points,
+        worst_points: -loads.worst_points,
+        ..loads
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn a_run_that_is_no_node_is_shown_as_it_is() {
+        let run = fixture::missed().run;
+        let view = View::of(&run);
+        assert!(matches!(view.run, Cow::Borrowed(_)));
+        assert_eq!((view.words.quantity, view.heading()), ("load", None));
+        assert_eq!(view.subject(), "day.csv");
+    }
+
+    #[test]
+    fn every_figure_of_a_node_that_has_a_side_changes_it() {
+        let f = fixture::node();
+        let (run, view) = (&f.run, View::of(&f.run));
+        for (load, shown) in run.cpus.iter().zip(&view.run.cpus) {
+            let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
+            near(load.asked_pct + shown.asked_pct, 100.0);
+            near(load.got_pct + shown.got_pct, 100.0);
+            near(
+                load.headroom_pct.unwrap() + shown.headroom_pct.unwrap(),
+                100.0,
+            );
+            let (a, b) = (load.error_1s.unwrap(), shown.error_1s.unwrap());
+            near(a.mean_points + b.mean_points, 0.0);
+            near(a.worst_points + b.worst_points, 0.0);
+            near(a.mean_abs_points, b.mean_abs_points);
+        }
+        let (a, b) = (&run.error_distribution, &view.run.error_distribution);
+        assert!(b.is_sorted_by(|x, y| x.0 < y.0));
+        let first = (-a[0].0, a[0].1);
+        assert_eq!(b.last(), Some(&first));
+        assert_eq!(view.held(), "speed of node small");
+    }
+
+    #[test]
+    fn the_windows_of_a_node_are_speeds_and_their_extremes_stay_in_order() {
+        let f = fixture::node();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("achieved.csv");
+        f.write_achieved(&path);
+        let series = View::of(&f.run).series(&path).unwrap();
+        let (cpu, track) = &series.cpus[1];
+        assert_eq!(
+            (*cpu, track.asked[0], track.asked[40]),
+            (1, Some(40.0), Some(30.0))
+        );
+        for i in 0..series.buckets() {
+            let error = track.got[i].unwrap() - track.asked[i].unwrap();
+            assert!((error - track.error[i].unwrap()).abs() < 0.02);
+        }
+        let windows = (0..4000).map(|t| Row {
+            time_s: f64::from(t),
+            length_s: 1.0,
+            cpu: 0,
+            asked_pct: 60.0,
+            got_pct: if t == 7 { 95.0 } else { 60.0 },
+            error_points: if t == 7 { 35.0 } else { 0.0 },
+            burner_s: 0.6,
+            steal_pct: 0.0,
+            busy_pct: None,
+            command_pct: None,
+            hole: 0,
+        });
+        let thinned = Series::read(windows.map(|row| Ok(speeds_of_row(row)))).unwrap();
+        let track = &thinned.cpus[0].1;
+        assert_eq!(
+            (track.got_min[0], track.got_max[0]),
+            (Some(5.0), Some(40.0))
+        );
+        assert_eq!(track.error[0], Some(-35.0));
+    }
+}
