@@ -29,18 +29,64 @@ pub struct Case {
     pub run: fn() -> anyhow::Result<()>,
 }
 
+/// What [`run`] runs. [`Case`] is enough where tests are functions; tests
+/// that differ only in data have a type of their own.
+pub trait Test: Clone + Send + 'static {
+    /// See [`Case::name`].
+    fn name(&self) -> String;
+    /// See [`Case::can_run`].
+    ///
+    /// # Errors
+    /// The reason if not.
+    fn can_run(&self) -> Result<(), String>;
+    /// The test.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn run(&self) -> anyhow::Result<()>;
+}
+
+impl Test for Case {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    fn can_run(&self) -> Result<(), String> {
+        (self.can_run)()
+    }
+
+    fn run(&self) -> anyhow::Result<()> {
+        (self.run)()
+    }
+}
+
+/// Said once more after all cases.
+static REMARKS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Shows something that must not be overlooked: after the result of all
+/// cases, on a line of its own.
+pub fn remark(text: String) {
+    REMARKS
+        .lock()
+        .unwrap_or_else(|poison| poison.into_inner())
+        .push(text);
+}
+
 /// Names and reasons of the cases that did not run.
-static SKIPPED: Mutex<Vec<(&'static str, String)>> = Mutex::new(Vec::new());
+static SKIPPED: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
 /// Runs the cases that the command line selects, one after another, because
 /// they measure the machine that they all share. This is the whole `main` of
 /// a test target with `harness = false`.
 #[must_use]
-pub fn run(cases: &[Case]) -> ExitCode {
+pub fn run<T: Test>(cases: &[T]) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let trials = cases.iter().map(|case| trial(*case)).collect();
+    let trials = cases.iter().map(|case| trial(case.clone())).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
+    for remark in &*REMARKS.lock().unwrap_or_else(|poison| poison.into_inner()) {
+        println!("{remark}\n");
+    }
     let skipped = SKIPPED.lock().unwrap_or_else(|poison| poison.into_inner());
     if !skipped.is_empty() {
         println!("{}\n", summary(&skipped));
@@ -55,14 +101,14 @@ pub fn note(text: &str) {
     let _ = std::io::stdout().flush();
 }
 
-fn trial(case: Case) -> Trial {
-    Trial::ignorable_test(case.name, move || match outcome(case) {
+fn trial<T: Test>(case: T) -> Trial {
+    Trial::ignorable_test(case.name(), move || match outcome(&case) {
         Ok(None) => Ok(Completion::Completed),
         Ok(Some(reason)) => {
             SKIPPED
                 .lock()
                 .unwrap_or_else(|poison| poison.into_inner())
-                .push((case.name, reason.clone()));
+                .push((case.name(), reason.clone()));
             Ok(Completion::ignored_with(reason))
         }
         Err(error) => Err(Failed::from(format!("{error:#}"))),
@@ -70,21 +116,21 @@ fn trial(case: Case) -> Trial {
 }
 
 /// `Some` reason if the case was skipped.
-fn outcome(case: Case) -> anyhow::Result<Option<String>> {
-    match (case.can_run)() {
-        Ok(()) => (case.run)().map(|()| None),
+fn outcome(case: &impl Test) -> anyhow::Result<Option<String>> {
+    match case.can_run() {
+        Ok(()) => case.run().map(|()| None),
         Err(reason) => Ok(Some(reason)),
     }
 }
 
 /// `skipped 3: a, b (no root); c (no emulator)`, reasons in order of
 /// appearance.
-fn summary(skipped: &[(&str, String)]) -> String {
+fn summary(skipped: &[(impl AsRef<str>, String)]) -> String {
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
     for (name, reason) in skipped {
         match by_reason.iter_mut().find(|(known, _)| known == reason) {
-            Some((_, names)) => names.push(name),
-            None => by_reason.push((reason, vec![name])),
+            Some((_, names)) => names.push(name.as_ref()),
+            None => by_reason.push((reason, vec![name.as_ref()])),
         }
     }
     let each: Vec<String> = by_reason
@@ -112,14 +158,14 @@ mod tests {
             || Err("no emulator".to_owned()),
             || panic!("must not be run"),
         );
-        assert_eq!(outcome(cannot).unwrap().as_deref(), Some("no emulator"));
+        assert_eq!(outcome(&cannot).unwrap().as_deref(), Some("no emulator"));
     }
 
     #[test]
     fn a_case_that_can_run_passes_or_fails() {
-        assert_eq!(outcome(case(|| Ok(()), || Ok(()))).unwrap(), None);
+        assert_eq!(outcome(&case(|| Ok(()), || Ok(()))).unwrap(), None);
         let fails = case(|| Ok(()), || anyhow::bail!("37 points off"));
-        assert_eq!(outcome(fails).unwrap_err().to_string(), "37 points off");
+        assert_eq!(outcome(&fails).unwrap_err().to_string(), "37 points off");
     }
 
     #[test]

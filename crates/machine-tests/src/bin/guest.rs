@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Parser;
-use sandbag_machine_tests::guest::{self, Guest, Kind};
+use sandbag_machine_tests::guest::{self, Guest, Kernel, Kind};
 
 /// Boot a guest, run a scenario in it, print what it says
 #[derive(Debug, Parser)]
@@ -17,12 +17,22 @@ struct Arguments {
     /// A Debian with systemd as PID 1 in place of a bare busybox
     #[arg(long)]
     systemd: bool,
+    /// Its kernel: 6.1 (CFS) or 6.12 (EEVDF)
+    #[arg(long, default_value = "6.1", value_parser = kernel)]
+    kernel: Kernel,
     /// CPUs of the guest
     #[arg(long, default_value_t = 4)]
     cpus: u32,
     /// Seconds after which the guest is killed
     #[arg(long, default_value_t = 300)]
     timeout: u64,
+}
+
+fn kernel(name: &str) -> anyhow::Result<Kernel> {
+    match Kernel::ALL.iter().find(|kernel| kernel.name() == name) {
+        Some(kernel) => Ok(*kernel),
+        None => bail!("neither 6.1 nor 6.12"),
+    }
 }
 
 fn main() -> ExitCode {
@@ -41,7 +51,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     } else {
         Kind::Bare
     };
-    guest::prepare(kind).map_err(anyhow::Error::msg)?;
+    guest::prepare(kind, arguments.kernel).map_err(anyhow::Error::msg)?;
     let own = std::env::current_exe()?;
     let mut programs = vec![own.with_file_name("spinner"), own.with_file_name("killer")];
     match guest::sandbag() {
@@ -50,6 +60,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let outcome = Guest {
         kind,
+        kernel: arguments.kernel,
         cpus: arguments.cpus,
         timeout: Duration::from_secs(arguments.timeout),
         programs,
@@ -59,9 +70,10 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         println!("{line}");
     }
     eprintln!(
-        "up after {:.1} s, {:.1} s in all",
+        "up after {:.1} s, {:.1} s in all; others used {:.0} % of this machine",
         outcome.boot.as_secs_f64(),
-        outcome.total.as_secs_f64()
+        outcome.total.as_secs_f64(),
+        outcome.others_pct
     );
     if outcome.status != 0 {
         bail!("the scenario ended with status {}", outcome.status);

@@ -11,10 +11,10 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use super::{cache, image};
+use super::{cache, image, packages};
 use crate::case;
 
-/// The release that has the guest's kernel.
+/// Debian 12; its systemd is the oldest that is still in wide use.
 const SUITE: &str = "bookworm";
 
 /// Beyond what is essential. `dbus` because the group layout is asked of
@@ -54,7 +54,7 @@ fn build(cache: &Path, archive: &Path) -> anyhow::Result<()> {
     if !nix::unistd::geteuid().is_root() {
         bail!("debootstrap needs root");
     }
-    let mirror = mirror()?;
+    let mirror = packages::mirror()?;
     let work = tempfile::tempdir_in(cache)?;
     let root = work.path().join("root");
     case::note("building a Debian with systemd, about a minute");
@@ -80,43 +80,4 @@ fn build(cache: &Path, archive: &Path) -> anyhow::Result<()> {
     let unfinished = work.path().join("cpio");
     image::archive(&root, None, &mut File::create(&unfinished)?)?;
     std::fs::rename(&unfinished, archive).with_context(|| archive.display().to_string())
-}
-
-/// Where apt gets Debian's release [`SUITE`] from on this machine.
-fn mirror() -> anyhow::Result<String> {
-    let targets = cache::output(Command::new(cache::tool("apt-get", "apt")?).args([
-        "indextargets",
-        "--format",
-        "$(LABEL) $(CODENAME) $(COMPONENT) $(REPO_URI)",
-        "Created-By: Packages",
-    ]))?;
-    pick_mirror(&String::from_utf8_lossy(&targets.stdout))
-        .with_context(|| format!("apt has no mirror of Debian {SUITE} here"))
-}
-
-fn pick_mirror(targets: &str) -> Option<String> {
-    targets.lines().find_map(|line| {
-        let mut words = line.split_whitespace();
-        let wanted = [Some("Debian"), Some(SUITE), Some("main")];
-        (wanted == [words.next(), words.next(), words.next()])
-            .then(|| words.next().map(str::to_owned))
-            .flatten()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_mirror_is_the_one_of_the_release_itself() {
-        let targets = "Debian-Security bookworm-security main http://a.example/security/\n\
-                       Debian bookworm-updates main http://b.example/debian/\n\
-                       Debian bookworm main http://c.example/debian/\n";
-        assert_eq!(
-            pick_mirror(targets).as_deref(),
-            Some("http://c.example/debian/")
-        );
-        assert_eq!(pick_mirror("Ubuntu noble main http://a.example/\n"), None);
-    }
 }

@@ -20,11 +20,18 @@ use super::{Guest, Kind, cache, file};
 /// Where everything about the scenario is, inside.
 const HOME: &str = "usr/lib/sandbag-guest";
 
+/// Beside busybox in a bare guest: `setpriv` becomes another user and
+/// `unshare` makes a cgroup namespace, of which busybox's ones know nothing.
+const BARE_TOOLS: [&str; 2] = ["setpriv", "unshare"];
+
 /// Checks that the tools are there.
 pub fn tools() -> anyhow::Result<()> {
     cache::tool("busybox", "busybox-static")?;
     cache::tool("cpio", "cpio")?;
     cache::tool("find", "findutils")?;
+    for name in BARE_TOOLS {
+        cache::tool(name, "util-linux")?;
+    }
     Ok(())
 }
 
@@ -63,6 +70,9 @@ pub fn build(
 /// points, and `/init`.
 fn add_bare_root(layer: &Path) -> anyhow::Result<()> {
     add_program(&cache::tool("busybox", "busybox-static")?, layer)?;
+    for name in BARE_TOOLS {
+        add_program(&cache::tool(name, "util-linux")?, layer)?;
+    }
     for name in ["dev", "etc", "proc", "root", "run", "sys", "tmp"] {
         fs::create_dir_all(layer.join(name))?;
     }

@@ -1,92 +1,92 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guest's kernel: Debian's package of Linux 6.1 for clouds.
+//! The guests' kernels: Debian's packages of Linux for clouds.
 //!
-//! It is small, has cgroup v2, CFS and the serial console built in, and boots
-//! from an initial RAM file system without any module. The package is
-//! unpacked in the cache, never installed.
+//! They are small, have cgroup v2 and the serial console built in, and boot
+//! from an initial RAM file system without any module. A package is unpacked
+//! in the cache, never installed.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::Context;
 
-use super::cache;
+use super::{cache, packages};
 use crate::case;
 
-/// `apt-cache search --names-only` takes this; signed and unsigned packages
-/// hold the same kernel.
-const PACKAGES: &str = "^linux-image-6\\.1\\.0-[0-9]+-cloud-amd64(-unsigned)?$";
+/// Which kernel a guest runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kernel {
+    /// Linux 6.1 of Debian 12: CFS.
+    V6_1,
+    /// Linux 6.12 of Debian 13: EEVDF, and slices that a task can choose.
+    V6_12,
+}
 
-/// The name of a kernel image begins with this, in the package and the cache.
-const IMAGE: &str = "vmlinuz-";
+impl Kernel {
+    /// All of them, the oldest first.
+    pub const ALL: [Self; 2] = [Self::V6_1, Self::V6_12];
 
-/// The newest kernel in the cache, or, if there is none, the newest that apt
-/// offers, fetched by `apt-get download` as any user.
-pub fn find_or_fetch() -> anyhow::Result<PathBuf> {
-    let cache = cache::directory()?;
-    match newest_image(&cache)? {
-        Some(image) => Ok(image),
-        None => fetch(&cache).context("no kernel for the guest"),
+    /// Version, as in the names of the cases.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V6_1 => "6.1",
+            Self::V6_12 => "6.12",
+        }
     }
-}
 
-fn fetch(cache: &Path) -> anyhow::Result<PathBuf> {
-    let search = cache::output(Command::new(cache::tool("apt-cache", "apt")?).args([
-        "search",
-        "--names-only",
-        PACKAGES,
-    ]))?;
-    let package = newest_package(&String::from_utf8_lossy(&search.stdout)).context(
-        "apt knows no linux-image-6.1.0-*-cloud-amd64 (Debian 12, after `apt-get update`)",
-    )?;
+    /// The Debian release that has it.
+    fn release(self) -> &'static str {
+        match self {
+            Self::V6_1 => "bookworm",
+            Self::V6_12 => "trixie",
+        }
+    }
 
-    let work = tempfile::tempdir_in(cache)?;
-    case::note(&format!("fetching {package}"));
-    cache::output(
-        Command::new(cache::tool("apt-get", "apt")?)
-            .args(["--quiet", "download", &package])
-            .current_dir(&work),
-    )?;
-    let package = std::fs::read_dir(&work)?
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
-        .context("apt-get download left no package")?;
-    let tree = work.path().join("tree");
-    cache::output(
-        Command::new(cache::tool("dpkg", "dpkg")?)
-            .arg("-x")
-            .args([&package, &tree]),
-    )?;
+    /// A regular expression for the package; signed and unsigned ones hold
+    /// the same kernel.
+    fn package(self) -> &'static str {
+        match self {
+            Self::V6_1 => r"^linux-image-6\.1\.0-[0-9]+-cloud-amd64(-unsigned)?$",
+            Self::V6_12 => r"^linux-image-6\.12\.[0-9]+\+deb13-cloud-amd64(-unsigned)?$",
+        }
+    }
 
-    let image = newest_image(&tree.join("boot"))?.context("the package holds no kernel")?;
-    let name = image.file_name().context("the kernel has no name")?;
-    let kept = cache.join(name);
-    std::fs::rename(&image, &kept).with_context(|| kept.display().to_string())?;
-    Ok(kept)
-}
+    /// The newest image in the cache, or, if there is none, the newest that
+    /// Debian has now.
+    pub(super) fn find_or_fetch(self) -> anyhow::Result<PathBuf> {
+        let cache = cache::directory()?;
+        match self.newest_image(&cache)? {
+            Some(image) => Ok(image),
+            None => self
+                .fetch(&cache)
+                .with_context(|| format!("no kernel {} for the guest", self.name())),
+        }
+    }
 
-/// The first word of the line with the highest number behind `6.1.0-`.
-fn newest_package(search: &str) -> Option<String> {
-    search
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .max_by_key(|name| abi(name))
-        .map(str::to_owned)
-}
+    fn fetch(self, cache: &Path) -> anyhow::Result<PathBuf> {
+        let work = tempfile::tempdir_in(cache)?;
+        case::note(&format!("fetching Linux {}", self.name()));
+        let (package, tree) = packages::unpack_newest(self.release(), self.package(), work.path())?;
+        let image = self
+            .newest_image(&tree.join("boot"))?
+            .with_context(|| format!("{package} holds no kernel"))?;
+        let name = image.file_name().context("the kernel has no name")?;
+        let kept = cache.join(name);
+        std::fs::rename(&image, &kept).with_context(|| kept.display().to_string())?;
+        Ok(kept)
+    }
 
-fn newest_image(directory: &Path) -> anyhow::Result<Option<PathBuf>> {
-    let entries = std::fs::read_dir(directory).with_context(|| directory.display().to_string())?;
-    Ok(entries
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(IMAGE))
-        .max_by_key(|entry| abi(&entry.file_name().to_string_lossy()))
-        .map(|entry| entry.path()))
-}
-
-/// 56 in `linux-image-6.1.0-56-cloud-amd64` and `vmlinuz-6.1.0-56-cloud-amd64`.
-fn abi(name: &str) -> Option<u32> {
-    name.split_once("6.1.0-")?.1.split('-').next()?.parse().ok()
+    fn newest_image(self, directory: &Path) -> anyhow::Result<Option<PathBuf>> {
+        let begin = format!("vmlinuz-{}.", self.name());
+        let entries =
+            std::fs::read_dir(directory).with_context(|| directory.display().to_string())?;
+        Ok(entries
+            .filter_map(Result::ok)
+            .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry))
+            .filter(|(name, _)| name.starts_with(&begin))
+            .max_by_key(|(name, _)| packages::numbers(name))
+            .map(|(_, entry)| entry.path()))
+    }
 }
 
 #[cfg(test)]
@@ -94,31 +94,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_package_is_by_number_not_by_letter() {
-        let search = "linux-image-6.1.0-9-cloud-amd64 - Linux 6.1 for x86-64 cloud (signed)\n\
-                      linux-image-6.1.0-56-cloud-amd64-unsigned - Linux 6.1 for x86-64 cloud\n\
-                      linux-image-6.1.0-47-cloud-amd64 - Linux 6.1 for x86-64 cloud (signed)\n";
-        assert_eq!(
-            newest_package(search).as_deref(),
-            Some("linux-image-6.1.0-56-cloud-amd64-unsigned")
-        );
-        assert_eq!(newest_package(""), None);
-    }
-
-    #[test]
-    fn the_newest_image_of_a_directory_is_found_among_other_files() {
+    fn the_newest_image_of_a_kernel_is_found_among_others() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(newest_image(directory.path()).unwrap(), None);
+        assert_eq!(Kernel::V6_1.newest_image(directory.path()).unwrap(), None);
         for name in [
             "vmlinuz-6.1.0-9-x",
             "vmlinuz-6.1.0-50-x",
             "config-6.1.0-60-x",
+            "vmlinuz-6.12.94-x",
         ] {
             std::fs::write(directory.path().join(name), "").unwrap();
         }
-        assert_eq!(
-            newest_image(directory.path()).unwrap(),
-            Some(directory.path().join("vmlinuz-6.1.0-50-x"))
-        );
+        let newest = |kernel: Kernel| kernel.newest_image(directory.path()).unwrap();
+        let path = |name| Some(directory.path().join(name));
+        assert_eq!(newest(Kernel::V6_1), path("vmlinuz-6.1.0-50-x"));
+        assert_eq!(newest(Kernel::V6_12), path("vmlinuz-6.12.94-x"));
     }
 }

@@ -3,12 +3,12 @@
 //!
 //! # Problem
 //! The schedulers and group layouts that sandbag must get right are more than
-//! those of the machine at hand: CFS, cgroup v2 from the root down, more CPUs
-//! than there are, systemd as PID 1.
+//! those of the machine at hand: CFS and EEVDF, cgroup v2 from the root down,
+//! more CPUs than there are, systemd as PID 1.
 //!
 //! # Approach
 //! QEMU, emulating in software (it works in any container and under any
-//! hypervisor), boots Debian's kernel package with an initial RAM file system
+//! hypervisor), boots one of Debian's kernel packages with an initial RAM file system
 //! as its only root: busybox and an `/init` for a [`Kind::Bare`] guest, a
 //! small Debian with systemd for [`Kind::Systemd`]. The scenario is a shell
 //! script; its output goes over a second serial line, so that no message of
@@ -31,9 +31,11 @@
 
 mod cache;
 mod debian;
+mod host;
 mod image;
 mod kernel;
 mod outcome;
+mod packages;
 mod qemu;
 
 use std::path::{Path, PathBuf};
@@ -41,6 +43,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+pub use kernel::Kernel;
 pub use outcome::Outcome;
 
 /// What the guest is made of.
@@ -57,6 +60,8 @@ pub enum Kind {
 pub struct Guest {
     /// What it is made of.
     pub kind: Kind,
+    /// What it runs.
+    pub kernel: Kernel,
     /// Number of CPUs.
     pub cpus: u32,
     /// Wall time after which it is killed, boot included.
@@ -74,7 +79,7 @@ impl Guest {
     /// error carries the last lines that it printed. A scenario that ends
     /// with a status other than 0 is no error here.
     pub fn run(&self, scenario: &Path) -> anyhow::Result<Outcome> {
-        let kernel = kernel::find_or_fetch()?;
+        let kernel = self.kernel.find_or_fetch()?;
         let base = match self.kind {
             Kind::Bare => None,
             Kind::Systemd => Some(debian::find_or_build()?),
@@ -86,18 +91,18 @@ impl Guest {
     }
 }
 
-/// Gets everything that a guest of this kind needs: finds the tools, fetches
+/// Gets everything that such a guest needs: finds the tools, fetches
 /// the kernel, builds the systemd root, each unless it is in the cache.
 ///
 /// # Errors
 /// What is missing and which package has it, in one line.
-pub fn prepare(kind: Kind) -> Result<(), String> {
+pub fn prepare(kind: Kind, kernel: Kernel) -> Result<(), String> {
     if !cfg!(target_arch = "x86_64") {
         return Err("the guest is x86_64, this build is not".to_owned());
     }
     qemu::program()
         .and_then(|_| image::tools())
-        .and_then(|()| kernel::find_or_fetch().map(drop))
+        .and_then(|()| kernel.find_or_fetch().map(drop))
         .and_then(|()| match kind {
             Kind::Bare => Ok(()),
             Kind::Systemd => debian::find_or_build().map(drop),

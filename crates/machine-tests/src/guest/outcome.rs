@@ -18,6 +18,9 @@ pub struct Outcome {
     pub boot: Duration,
     /// From the start of the emulator to its end.
     pub total: Duration,
+    /// Percent of the host's CPU time that others used meanwhile. The guest's
+    /// CPUs had to wait for them and could not know.
+    pub others_pct: f64,
 }
 
 impl Outcome {
@@ -25,7 +28,7 @@ impl Outcome {
     ///
     /// # Errors
     /// If it has no `@begin` or no `@end`: the guest did not come so far.
-    pub(super) fn parse(output: &str, total: Duration) -> anyhow::Result<Self> {
+    pub(super) fn parse(output: &str, total: Duration, others_pct: f64) -> anyhow::Result<Self> {
         let mut lines = output.lines().map(|line| line.trim_end_matches('\r'));
         let boot = lines
             .find_map(|line| line.strip_prefix("@begin "))
@@ -40,6 +43,7 @@ impl Outcome {
                     lines: said,
                     boot: Duration::try_from_secs_f64(boot)?,
                     total,
+                    others_pct,
                 });
             }
             said.push(line.to_owned());
@@ -100,13 +104,15 @@ pub(super) fn tail(text: &str, count: usize) -> String {
 mod tests {
     use super::*;
 
-    const TOTAL: Duration = Duration::from_secs(9);
+    fn parse(output: &str) -> anyhow::Result<Outcome> {
+        Outcome::parse(output, Duration::from_secs(9), 0.0)
+    }
 
     #[test]
     fn lines_results_and_status_are_found_between_the_markers() {
         let output = "noise\r\n@begin 4.50\r\nhello\r\n@result a 1\n@result b [2]\n\
                       @result a 3\n@end 7\nnoise\n";
-        let outcome = Outcome::parse(output, TOTAL).unwrap();
+        let outcome = parse(output).unwrap();
         assert_eq!(outcome.status, 7);
         assert_eq!(outcome.boot, Duration::from_millis(4500));
         assert_eq!(outcome.lines.len(), 4);
@@ -116,8 +122,7 @@ mod tests {
 
     #[test]
     fn missing_double_and_malformed_results_are_told_apart() {
-        let outcome =
-            Outcome::parse("@begin 1\n@result a 1\n@result a 2\n@end 0\n", TOTAL).unwrap();
+        let outcome = parse("@begin 1\n@result a 1\n@result a 2\n@end 0\n").unwrap();
         let message = |error: anyhow::Error| format!("{error:#}");
         assert!(message(outcome.result::<u32>("a").unwrap_err()).contains("2 results a"));
         assert!(message(outcome.result::<u32>("c").unwrap_err()).contains("@result a 1"));
@@ -132,7 +137,7 @@ mod tests {
             ("@begin x\n@end 0\n", "without a time"),
             ("@begin 1\n@end x\n", "without a status"),
         ] {
-            let error = Outcome::parse(output, TOTAL).unwrap_err();
+            let error = parse(output).unwrap_err();
             assert!(format!("{error:#}").contains(part), "{error:#}");
         }
     }
