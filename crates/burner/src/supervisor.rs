@@ -65,6 +65,7 @@ use timeline::{Piece, RunClock};
 use trigger::Trigger;
 
 pub use control::{Control, Controlled, Level};
+pub use cpu::check_online;
 pub use meter::Windows;
 pub use node::NodePlan;
 pub use outcome::{

@@ -54,8 +54,8 @@ pub struct Reshape {
     #[arg(long, value_name = "FACTOR")]
     pub scale_time: Option<f64>,
 
-    /// Resample to pieces of this length (time-weighted means)
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    /// Resample to pieces of this length (time-weighted means); at least 100ms
+    #[arg(long, value_name = "TIME", value_parser = piece)]
     pub resample: Option<Duration>,
 
     /// Only the part FROM..TO of the profile (before any scaling)
@@ -70,6 +70,18 @@ pub enum Steal {
     Exclude,
     /// Load is the share of all time in which the CPU was not to be had.
     Load,
+}
+
+/// What is got cannot be told in pieces shorter than the 100 ms at which
+/// burners note their clocks; a profile of an hour in pieces of 1 ns would be
+/// made for days.
+fn piece(text: &str) -> std::result::Result<Duration, String> {
+    match units::duration(text)? {
+        time if nanos(time) < sandbag_burner::board::BOUNDARY_NS => {
+            Err("must be 100ms or longer: shorter pieces cannot be held and measured".to_owned())
+        }
+        time => Ok(time),
+    }
 }
 
 fn range(text: &str) -> std::result::Result<(u64, u64), String> {
@@ -246,6 +258,14 @@ mod tests {
         assert_eq!(range("..1s").unwrap(), (0, 1_000_000_000));
         assert_eq!(range("1s..").unwrap(), (1_000_000_000, u64::MAX));
         assert!(range("1s").is_err() && range("2s..1s").is_err() && range("x..").is_err());
+    }
+
+    #[test]
+    fn pieces_have_a_least_length() {
+        assert_eq!(piece("100ms"), Ok(Duration::from_millis(100)));
+        for short in ["1ns", "99ms", "0"] {
+            assert!(piece(short).unwrap_err().contains("100ms or longer"));
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use sandbag_burner::command::{CommandSpec, User};
 use sandbag_burner::layout::{Kind, Layout};
 use sandbag_burner::method::{self, Method};
@@ -103,7 +103,25 @@ pub fn run_by(
     }
     let machine = machine::describe(&root, &topology, &layout.kind().to_string());
     warnings.extend(machine::unrepeatable(&machine, &topology, &loaded));
+    // Also what would be found out while the run begins: a dry run is to say
+    // what a run would say.
+    supervisor::check_online(&root, &loaded)?;
+    let pin = options.pin.as_ref().map(|cpus: &Cpus| cpus.on(&topology));
+    if let Some(pin) = &pin {
+        supervisor::check_online(&root, pin).context("--pin")?;
+    }
+    if let Some(cpu) = options.supervisor_cpu {
+        supervisor::check_online(&root, &CpuList::from_iter([cpu])).context("--supervisor-cpu")?;
+    }
+    let start_at_ns = options
+        .at
+        .as_deref()
+        .map(schedule::monotonic_at)
+        .transpose()?;
+    let registry = Registry::open()?;
     if options.dry_run {
+        refuse_busy(&registry, &loaded)?;
+        warnings.iter().for_each(|text| messages.warning(text));
         return dry_run(
             &load.name,
             load.length_ns,
@@ -117,11 +135,6 @@ pub fn run_by(
         true => None,
         false => User::behind_sudo(),
     };
-    let start_at_ns = options
-        .at
-        .as_deref()
-        .map(schedule::monotonic_at)
-        .transpose()?;
     let dir = match options.no_out {
         true => None,
         false => RunDir::make(options.out.clone(), user.clone(), messages),
@@ -170,7 +183,7 @@ pub fn run_by(
                     _ => None,
                 },
             }),
-            pin: options.pin.as_ref().map(|cpus: &Cpus| cpus.on(&topology)),
+            pin,
             node: node.map(|node| NodePlan {
                 control: Some(node.control),
             }),
@@ -180,7 +193,7 @@ pub fn run_by(
             timeout_ns: options.timeout.map(nanos),
             supervisor_cpu: options.supervisor_cpu,
         },
-        &Registry::open()?,
+        &registry,
         &mut collector,
     );
     warnings.extend(collector.close());
@@ -197,6 +210,18 @@ pub fn run_by(
     let run = record::record(facts, &outcome, &collector, warnings);
     leave(&run, dir.as_ref(), user.as_ref(), options, messages);
     Ok(code(&run, outcome.end, options.strict))
+}
+
+/// As registering a run does, without doing it.
+fn refuse_busy(registry: &Registry, wanted: &CpuList) -> Result<()> {
+    for run in registry.runs()? {
+        let held: CpuList = run.cpus.parse().unwrap_or_default();
+        let cpus: CpuList = wanted.iter().filter(|cpu| held.contains(*cpu)).collect();
+        if !cpus.is_empty() {
+            return Err(sandbag_burner::Error::Busy { pid: run.pid, cpus }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Writes the run directory, the JSON and the table.

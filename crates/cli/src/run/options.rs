@@ -103,7 +103,7 @@ pub struct RunOptions {
     #[arg(long)]
     pub progress: bool,
 
-    /// Print what would be done, and do nothing
+    /// Check all that a run checks, print what would be done, and do nothing
     #[arg(long)]
     pub dry_run: bool,
 

@@ -19,6 +19,7 @@ pub const CASES: &[Case] = cases![root;
     a_command_that_cannot_run_leaves_nothing,
     a_cgroup_that_is_none_is_refused,
     beside_a_command_a_refusal_is_125_and_in_run_json,
+    a_dry_run_says_what_a_run_would_say,
 ];
 
 pub const APART: &[Case] = cases![two_cpus; disjoint_cpus_can_be_loaded_at_once];
@@ -165,6 +166,38 @@ fn beside_a_command_a_refusal_is_125_and_in_run_json() -> anyhow::Result<()> {
         fs::read_dir(place.path("."))?.count() == 1,
         "a file was left"
     );
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_dry_run_says_what_a_run_would_say() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    fs::write(place.path("bad.csv"), "time,cpu0\n0,50\n")?;
+    let first = place.start("load 20 --cpus 0 --no-out -q")?;
+    place.burners(1)?;
+    for (words, code, said) in [
+        ("load 20 --cpus 4095 -d 1s", 2, "not present"),
+        ("load 20 --cpus 0 -d 1s", 5, "already loaded"),
+        ("replay bad.csv", 2, "no end"),
+        ("load 20 -d 1s --at @1000", 2, "is past"),
+        ("load 20 -d 1s --supervisor-cpu 4095", 2, "--supervisor-cpu"),
+        ("load 20 --pin 4095 -- true", 125, "not present"),
+        ("load 20 --cgroup /no/such/group", 5, "is not a group"),
+    ] {
+        for dry in ["--dry-run", ""] {
+            let (options, command) = words.split_once(" --").unwrap_or((words, ""));
+            let rest = if command.is_empty() { "" } else { " --" };
+            place
+                .run(&format!("{options} {dry}{rest}{command}"))?
+                .expect(code)?
+                .says(&[said])?;
+        }
+    }
+    kill(pid_of(&first), Signal::SIGTERM)?;
+    finish(first)?;
+    let ended = place.run("load 100 --cpus 0 -d 1s --dry-run")?.expect(0)?;
+    ensure!(ended.err.contains("at most"), "no note: {ended:?}");
+    ensure!(ended.out.contains("would put"), "{ended:?}");
     place.as_before()?;
     Ok(())
 }

@@ -171,7 +171,8 @@ impl Planned {
                     let steps = source.open(None, &ReadOptions::default())?;
                     Ok(plan::slowed(steps, AtEnd::Hold))
                 };
-                let mut read = plan::slowed(source.open(None, &ReadOptions::default())?, AtEnd::End);
+                let mut read =
+                    plan::slowed(source.open(None, &ReadOptions::default())?, AtEnd::End);
                 let summary = sandbag_profile::summarise(&mut *read)?;
                 let of: Vec<u32> = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
                 if of != cpus {
