@@ -23,6 +23,7 @@ mod machine;
 mod markdown;
 mod mounts;
 mod mpstat;
+mod nodes;
 mod on_v2;
 mod place;
 mod report;
@@ -67,6 +68,11 @@ enum Verb {
     /// Hold other load generators (stress-ng) against sandbag beside the same
     /// spinners; needs root
     Others(tools::OthersArgs),
+    /// Measure how nearly proportional slowed programs are to their speed
+    Nodes(nodes::NodesArgs),
+    /// Count work for some time
+    #[command(hide = true)]
+    Work(nodes::work::WorkArgs),
     /// Compete for the CPUs, and print the CPU time taken as JSON
     #[command(hide = true)]
     Compete(compete::CompeteArgs),
@@ -90,6 +96,8 @@ fn main() -> ExitCode {
         None => session::run(&arguments.session),
         Some(Verb::Clean) => clean(),
         Some(Verb::Others(args)) => tools::others(args),
+        Some(Verb::Nodes(args)) => nodes::nodes(args),
+        Some(Verb::Work(args)) => nodes::work::work(args),
         Some(Verb::Compete(args)) => compete::compete(args),
         Some(Verb::Latency(args)) => latency::latency(args),
         Some(Verb::HierarchyGuard) => hierarchy::guard(),
