@@ -62,6 +62,8 @@ pub(super) struct Changing<'r, 'a> {
     pub(super) stop: bool,
 }
 
+/// What giving all burners their orders may take.
+const LEAD_NS: u64 = 1_000_000;
 /// Pieces that are asked until something else is.
 const FOR_GOOD_NS: u64 = u64::MAX / 4;
 
@@ -69,10 +71,9 @@ impl Controlled for Changing<'_, '_> {
     fn levels(&self) -> Vec<Level> {
         let run = &*self.run;
         let now = run.clock.run_ns(clock::monotonic());
-        let piece = run
-            .ahead
-            .iter()
-            .find(|p| p.start_ns <= now && now < p.end_ns);
+        let in_force = |p: &&Piece| p.start_ns <= now && now < p.end_ns;
+        // One that was set a moment ago is as good as in force.
+        let piece = run.ahead.iter().find(in_force).or(run.ahead.front());
         let asked = |n: usize| {
             piece
                 .and_then(|p| p.asked_pct.get(n).copied())
@@ -97,7 +98,11 @@ impl Controlled for Changing<'_, '_> {
     fn set_levels(&mut self, percent: &[f64]) -> Result<()> {
         let run = &mut *self.run;
         let common = run.common();
-        let run_ns = run.clock.run_ns(clock::monotonic());
+        // A grid point that no burner has passed when the last of them has its
+        // order, so that all CPUs change in the same period.
+        let period_ns = run.method.duty().period_ns().max(1);
+        let from_ns = (clock::monotonic() + LEAD_NS).next_multiple_of(period_ns);
+        let run_ns = run.clock.run_ns(from_ns);
         self.feed.hold_open();
         run.profile_end_ns = None;
         run.ahead.clear();

@@ -3,7 +3,7 @@
 
 use sandbag_profile::{BoxSteps, Cell, Fault, Header, Result, Seconds, Step, Steps};
 
-use super::{OPEN_END_NS, Read};
+use super::OPEN_END_NS;
 
 /// What holds after the end of a profile of speeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,7 +70,7 @@ impl Slowed {
         }
     }
 
-    fn read(&mut self) -> Read {
+    fn read(&mut self) -> Result<Option<Step>> {
         if let Some(mut step) = self.inner.next_step()? {
             let cells = std::mem::take(&mut step.cells);
             step.cells = cells
@@ -96,7 +96,7 @@ impl Steps for Slowed {
         self.inner.header()
     }
 
-    fn next_step(&mut self) -> Read {
+    fn next_step(&mut self) -> Result<Option<Step>> {
         if self.over {
             return Ok(None);
         }

@@ -54,7 +54,7 @@ impl Control for NodeControl {
             machine,
             slowest,
         } = self;
-        server.turn(&mut |_, request| match request {
+        server.turn(&mut |peer, request| match request {
             Request::Status => Reply::Status(Status {
                 name: name.to_string(),
                 pid: std::process::id(),
@@ -84,6 +84,10 @@ impl Control for NodeControl {
                         }
                     }
                 },
+            },
+            // Whoever wants in comes himself: nobody moves others about.
+            Request::Admit { pid } if peer.pid.unsigned_abs() != *pid => Reply::Error {
+                message: format!("process {} asked for process {pid}, not for itself", peer.pid),
             },
             Request::Admit { pid } => match run.admit(*pid) {
                 Err(error) => Reply::Error {

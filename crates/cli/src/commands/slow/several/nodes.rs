@@ -31,7 +31,8 @@ struct Running {
     placed: Placed,
     child: Child,
     json: PathBuf,
-    out: tempfile::TempDir,
+    /// Where that is; removed at the end.
+    _dir: tempfile::TempDir,
 }
 
 impl Nodes {
@@ -176,7 +177,7 @@ fn start(node: &Placed, dir: Option<&RunDir>, options: &NodeOptions) -> Result<R
         placed: node.clone(),
         child,
         json,
-        out,
+        _dir: out,
     })
 }
 
