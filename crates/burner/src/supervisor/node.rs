@@ -134,11 +134,7 @@ impl Run<'_> {
     /// What the node's group used.
     pub(super) fn node_outcome(&self) -> Option<NodeOutcome> {
         let node = self.node.as_ref()?;
-        Some(outcome::of_node(
-            &node.group,
-            node.entered,
-            node.changes,
-        ))
+        Some(outcome::of_node(&node.group, node.entered, node.changes))
     }
 }
 

@@ -69,14 +69,19 @@ impl Run<'_> {
             if limits.start_at_ns.is_none() && good >= 2 {
                 return Ok(Some((now + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS)));
             }
-            if now >= limits.start_at_ns.unwrap_or(from_ns + SETTLE_NS) {
+            // Early enough to publish the profile before it begins.
+            let soon = now + BOUNDARY_NS / 5;
+            let begins_at = limits
+                .start_at_ns
+                .map(|at| at.next_multiple_of(BOUNDARY_NS));
+            if soon >= begins_at.unwrap_or(from_ns + SETTLE_NS) {
                 if wanted && good < 2 {
                     self.observer.warning(
                         "the first level was not held before the start; going on".to_owned(),
                     );
                 }
-                let at = limits.start_at_ns.unwrap_or(now);
-                return Ok(Some((at.max(now) + 1).next_multiple_of(BOUNDARY_NS)));
+                let at = begins_at.filter(|at| *at > now);
+                return Ok(Some(at.unwrap_or(soon.next_multiple_of(BOUNDARY_NS))));
             }
         }
     }

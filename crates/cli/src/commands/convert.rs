@@ -112,7 +112,16 @@ fn refuse_same_file(input: &Path, output: &Path) -> Result<()> {
 }
 
 fn write(path: &Path, to: Format, mut steps: BoxSteps) -> Result<ExportReport> {
-    if path.as_os_str() == "-" {
+    let to_stream = path.as_os_str() == "-";
+    let cpus = steps.header().cpus.len();
+    if to_stream && to == Format::SimGrid && cpus != 1 {
+        return Err(BadInput(format!(
+            "a SimGrid trace is of one CPU and the profile has {cpus}: name a file (-o day.simgrid \
+             writes day.cpu0.simgrid and so on), or take one CPU (--cpus 0 --map first)"
+        ))
+        .into());
+    }
+    if to_stream {
         return to_stdout(to, steps);
     }
     if to == Format::SimGrid {

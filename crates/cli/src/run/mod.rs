@@ -135,6 +135,13 @@ pub fn run_by(
         true => None,
         false => User::behind_sudo(),
     };
+    if let Some(at_ns) = start_at_ns {
+        messages.say(&format!(
+            "--at: this host's run begins {:.1} ms after that time, at a multiple of 100 ms of \
+             its clock",
+            schedule::delay_ns(at_ns) as f64 / 1e6
+        ));
+    }
     let dir = match options.no_out {
         true => None,
         false => RunDir::make(options.out.clone(), user.clone(), messages),

@@ -51,7 +51,13 @@ pub struct RunOptions {
     pub no_settle: bool,
 
     /// Begin at this time (RFC 3339, or @ and seconds since 1970): starts
-    /// several hosts together
+    /// several hosts together, to within 100 ms
+    ///
+    /// Windows and levels begin at multiples of 100 ms of each host's own
+    /// monotonic clock, at which its burners note what they took; those of two
+    /// hosts do not fall together. The run begins at the first one that is not
+    /// before TIME and says how much later that is; CMD begins then, too, so
+    /// that it meets the profile at the same place on every host.
     #[arg(long, value_name = "TIME")]
     pub at: Option<String>,
 

@@ -3,6 +3,7 @@
 
 use anyhow::{Result, anyhow};
 use jiff::Timestamp;
+use sandbag_burner::board::BOUNDARY_NS;
 use sandbag_kernel::clock;
 
 use crate::exit::BadInput;
@@ -21,6 +22,14 @@ pub fn monotonic_at(text: &str) -> Result<u64> {
     Ok(clock::monotonic() + ahead)
 }
 
+/// How much later than at a monotonic time a run begins, ns: at the first
+/// boundary after it. Another base for the boundaries would make it exact, but
+/// it is all burners' and all runs' one clock that they are counted on.
+#[must_use]
+pub fn delay_ns(at_ns: u64) -> u64 {
+    at_ns.next_multiple_of(BOUNDARY_NS) - at_ns
+}
+
 fn parse(text: &str) -> Option<Timestamp> {
     match text.strip_prefix('@') {
         None => text.parse().ok(),
@@ -34,6 +43,12 @@ fn parse(text: &str) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_begins_at_the_next_boundary() {
+        assert_eq!(delay_ns(7 * BOUNDARY_NS), 0);
+        assert_eq!(delay_ns(7 * BOUNDARY_NS + 1), BOUNDARY_NS - 1);
+    }
 
     #[test]
     fn times_to_come_are_ahead_and_past_ones_refused() {

@@ -278,6 +278,19 @@ fn input_and_output_are_the_same_file() {
 }
 
 #[test]
+fn a_stream_of_several_simgrid_traces() {
+    let dir = Dir::new().with("day.csv", "time,cpu0,cpu1\n0,50,20\n1,end\n");
+    let arguments = ["convert", "day.csv", "-o", "-", "--to", "simgrid"];
+    dir.run(&arguments)
+        .code(2)
+        .stdout("")
+        .stderr(contains("is of one CPU and the profile has 2").and(contains("-o day.simgrid")));
+    // What is advised works.
+    let one = [&arguments[..], &["--cpus", "0", "--map", "first"]].concat();
+    dir.run(&one).code(0).stdout(contains("0 0.5"));
+}
+
+#[test]
 fn a_format_that_is_only_read() {
     let dir = Dir::new().with("day.csv", "time,cpu0\n0,50\n1,end\n");
     dir.run(&["convert", "day.csv", "-o", "day.txt", "--to", "sar"])

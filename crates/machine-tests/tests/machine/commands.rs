@@ -268,6 +268,21 @@ fn a_start_at_a_given_time_is_kept() -> anyhow::Result<()> {
         .expect(0)?;
     let late = ended.out.trim().parse::<f64>()? - at;
     ensure!((0.0..1.0).contains(&late), "{late} s after the time given");
+    // Time 0 is a multiple of 100 ms of the monotonic clock, and how much
+    // later that is was said before.
+    let at = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() + 3.0;
+    let ended = place
+        .script(&format!("load 20 --no-out --at @{at:.3}"), "date +%s.%N")?
+        .expect(0)?;
+    let said = ended
+        .err
+        .split("run begins ")
+        .nth(1)
+        .context("no word of it")?;
+    let said: f64 = said.split(' ').next().unwrap_or("").parse()?;
+    ensure!((0.0..100.0).contains(&said), "{said} ms");
+    let late = ended.out.trim().parse::<f64>()? - at;
+    ensure!((late - said / 1e3).abs() < 0.08, "{late} s, said {said} ms");
     place.run("load 20 --no-out --at @1000 -d 1s")?.expect(2)?;
     place.as_before()?;
     Ok(())
