@@ -19,8 +19,8 @@ use serde::Deserialize;
 const ASKED_PCT: f64 = 50.0;
 /// How far `pace` may be off, points.
 const PACE_POINTS: f64 = 2.0;
-/// How far `quota` may be off, points: enforced at the tick, and ticks of an
-/// emulated CPU come late.
+/// How far `quota` may be off, points: refills that an emulated timer misses
+/// are lost.
 const QUOTA_POINTS: f64 = 5.0;
 /// How far what is left on one CPU may be off in any case, points: the emulated
 /// CPUs take turns on few real ones, so a competitor may begin a tenth of a
@@ -85,6 +85,10 @@ enum Look {
 }
 use Look::{Facts, Figures};
 
+/// With its default period of 20 ms. A refill that an emulated timer misses is
+/// lost; docs/testing.md has what was measured.
+const DEFAULT_QUOTA: &str = "quota";
+
 const HOLDING: [(&str, Look); 6] = [
     // Shows that the guest measures: what the kernel's rule gives is known.
     (
@@ -99,7 +103,10 @@ const HOLDING: [(&str, Look); 6] = [
         "pace_against_tasks_outside",
         Figures(|outcome, cpus| held_within(PACE_POINTS, outcome, cpus, "pace-outside")),
     ),
-    ("quota", Figures(quota)),
+    (
+        DEFAULT_QUOTA,
+        Figures(|outcome, cpus| held_within(QUOTA_POINTS, outcome, cpus, "quota")),
+    ),
     (
         "quota_200ms",
         Figures(|outcome, cpus| held_within(QUOTA_POINTS, outcome, cpus, "quota-200ms")),
@@ -162,6 +169,13 @@ impl Test for Entry {
 
     fn can_run(&self) -> Result<(), String> {
         guest::sandbag()?;
+        let own = std::thread::available_parallelism().map_or(1, usize::from);
+        if self.name == DEFAULT_QUOTA && self.boot.cpus as usize > 2 * own {
+            return Err(format!(
+                "{} emulated CPUs on {own} real ones miss refills every 20 ms",
+                self.boot.cpus
+            ));
+        }
         prepared(self.boot.kind, self.boot.kernel)
     }
 
@@ -273,12 +287,6 @@ impl Boot {
 
 fn published(outcome: &Outcome, left: &str) -> anyhow::Result<()> {
     off_by_at_least(PUBLISHED_POINTS, &outcome.result(left)?)
-}
-
-/// With the default period. Refills that an emulated timer misses are lost,
-/// and with 8 emulated CPUs on few real ones it misses many.
-fn quota(outcome: &Outcome, cpus: u32) -> anyhow::Result<()> {
-    held_within(QUOTA_POINTS, outcome, cpus, "quota")
 }
 
 /// After a run, after a command's failure and after kill -9 of the supervisor.

@@ -11,10 +11,13 @@ groups=/sys/fs/cgroup
 mkdir "$groups/base"
 for cpu in $(seq 0 $(($(nproc) - 1))); do
     mkdir "$groups/burn$cpu"
-    in_group "burn$cpu" spinner 8 "$cpu" > "burner$cpu" &
+    in_group "burn$cpu" spinner 600 "$cpu" > "burner$cpu" &
 done
 sleep 1
 in_group base spinner 5 all | result left-by-hand
+for group in "$groups"/burn*; do
+    echo 1 > "$group/cgroup.kill"
+done
 wait
 rmdir "$groups/base" "$groups"/burn*
 
