@@ -7,8 +7,8 @@ mod fixture;
 
 use std::path::PathBuf;
 
-use sandbag_report::terminal::summary_table;
-use sandbag_report::{plot_run, write_run};
+use sandbag_report::terminal::{nodes_table, summary_table};
+use sandbag_report::{Nodes, plot_run, write_nodes, write_run};
 
 fn main() {
     let Some(dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
@@ -32,4 +32,15 @@ fn main() {
         println!("{}\n{}", dir.display(), summary_table(&made.run));
         println!("{}", plot_run(&made.run, &achieved).unwrap());
     }
+    let dir = dir.join("nodes");
+    let mut runs = Vec::new();
+    for made in fixture::nodes() {
+        let own = dir.join(&made.run.node.as_ref().unwrap().name);
+        std::fs::create_dir_all(&own).unwrap();
+        made.write_achieved(&own.join("achieved.csv"));
+        write_run(&own, &made.run).unwrap();
+        runs.push(made.run);
+    }
+    write_nodes(&dir, &runs).unwrap();
+    println!("{}\n{}", dir.display(), nodes_table(&Nodes::of(&runs)));
 }

@@ -12,6 +12,7 @@ pub mod failure;
 #[cfg(test)]
 mod fixture;
 pub mod html;
+pub mod nodes;
 pub mod plot;
 pub mod run;
 mod series;
@@ -23,6 +24,7 @@ pub mod write;
 
 pub use achieved::{AchievedWriter, read_achieved};
 pub use error::Error;
+pub use nodes::Nodes;
 pub use plot::{plot_profile, plot_run};
 pub use run::Run;
-pub use write::{read_run, write_run};
+pub use write::{read_nodes, read_run, write_nodes, write_run};

@@ -69,6 +69,7 @@ pub struct Run {
 
 /// A virtual node and what its programs did in it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NodeUse {
     /// The node's name.
     pub name: String,

@@ -3,6 +3,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
+use crate::nodes::Nodes;
 use crate::run::{CommandResult, CpuResult, NodeUse, Run, worst_first};
 use crate::text::{signed, throttled, times, visible};
 use crate::together::Together;
@@ -59,6 +60,57 @@ pub fn summary_table(run: &Run) -> String {
     out
 }
 
+/// Nodes that ran together, a line for each speed; as wide and plain as
+/// [`summary_table`].
+#[must_use]
+pub fn nodes_table(nodes: &Nodes) -> String {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(COLUMNS as u16)
+        .set_header([
+            "node", "cpus", "method", "asked %", "got %", "mean abs", "worst", "used s", "verdict",
+        ]);
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
+    for result in &nodes.nodes {
+        let first = [
+            visible(&result.node.name),
+            visible(&result.method),
+            number(result.node.used_s),
+            result.verdict.to_string(),
+        ];
+        let lines = result.speeds.iter().map(Some);
+        // A node without windows has a line all the same.
+        let lines = lines.chain(result.speeds.is_empty().then_some(None));
+        for (i, speed) in lines.enumerate() {
+            let [name, method, used, verdict] = match i {
+                0 => first.clone(),
+                _ => Default::default(),
+            };
+            let cpus = speed.map_or_else(String::new, |s| s.cpus.clone());
+            let worst = speed.and_then(|s| s.worst_points);
+            table.add_row([
+                name,
+                cpus,
+                method,
+                number(speed.map(|s| s.asked_speed_pct)),
+                number(speed.map(|s| s.got_speed_pct)),
+                number(speed.and_then(|s| s.mean_abs_points)),
+                worst.map_or_else(|| "-".to_owned(), |w| signed(w, 2)),
+                used,
+                verdict,
+            ]);
+        }
+    }
+    for column in table.column_iter_mut() {
+        if (3..8).contains(&column.index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    lines(&table)
+}
+
 fn table(cpus: &[CpuResult]) -> String {
     let mut table = Table::new();
     table
@@ -88,7 +140,11 @@ fn table(cpus: &[CpuResult]) -> String {
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    // The last column pads its lines with blanks.
+    lines(&table)
+}
+
+/// The last column pads its lines with blanks.
+fn lines(table: &Table) -> String {
     table
         .lines()
         .map(|l| l.trim_end().to_owned() + "\n")
@@ -198,6 +254,28 @@ mod tests {
         assert!(summary_table(&run).contains("throttled never"));
         run.node = Some(NodeUse::default());
         assert!(summary_table(&run).contains("in the node: 0 programs entered\n"));
+    }
+
+    #[test]
+    fn nodes_that_ran_together_have_a_line_for_each_speed() {
+        let mut runs: Vec<Run> = fixture::nodes().into_iter().map(|f| f.run).collect();
+        let text = nodes_table(&Nodes::of(&runs));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 6, "{text}");
+        assert!(
+            lines[1].starts_with(" one    0     hogs      75.00"),
+            "{text}"
+        );
+        assert!(
+            lines[3].ends_with("missed") && lines[4].contains("- "),
+            "{text}"
+        );
+        assert!(lines[5].trim_start().starts_with("6,7 "), "{text}");
+        runs[0].cpus.clear();
+        runs[1].node.as_mut().unwrap().name = "a-name-of-forty-characters-as-one-may-be".to_owned();
+        let text = nodes_table(&Nodes::of(&runs));
+        assert!(widest(&text) <= COLUMNS, "{text}");
+        assert!(nodes_table(&Nodes::of(&[])).lines().count() == 1);
     }
 
     #[test]

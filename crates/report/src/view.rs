@@ -66,7 +66,7 @@ static LOAD: Words = Words {
     limit_unit: "%, least",
 };
 
-static SPEED: Words = Words {
+pub(crate) static SPEED: Words = Words {
     quantity: "speed",
     table: "Speed asked and got",
     unit: "% of full",

@@ -6,10 +6,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::run::{FORMAT, Run};
+use crate::nodes::{self, Nodes};
+use crate::run::{self, Run};
 use crate::{Error, html};
 
 /// Name of the record in a run directory.
@@ -18,6 +20,8 @@ pub const RUN_JSON: &str = "run.json";
 pub const ACHIEVED_CSV: &str = "achieved.csv";
 /// Name of the page in a run directory.
 pub const REPORT_HTML: &str = "report.html";
+/// Name of what several nodes came to, in the directory above theirs.
+pub const NODES_JSON: &str = "nodes.json";
 
 /// Writes `run.json`, then `report.html` from it and the `achieved.csv`
 /// beside it, into the existing directory `dir`.
@@ -26,13 +30,7 @@ pub const REPORT_HTML: &str = "report.html";
 /// [`Error::Write`] for the first file that cannot be written; `run.json`
 /// comes first because it cannot be had again.
 pub fn write_run(dir: &Path, run: &Run) -> Result<(), Error> {
-    let path = dir.join(RUN_JSON);
-    let mut json = serde_json::to_vec_pretty(run).map_err(|cause| Error::Json {
-        path: path.clone(),
-        cause,
-    })?;
-    json.push(b'\n');
-    replace(&path, &json)?;
+    write_json(&dir.join(RUN_JSON), run)?;
     let page = html::render(run, &dir.join(ACHIEVED_CSV));
     replace(&dir.join(REPORT_HTML), page.as_bytes())
 }
@@ -43,16 +41,35 @@ pub fn write_run(dir: &Path, run: &Run) -> Result<(), Error> {
 /// # Errors
 /// [`Error::Write`].
 pub fn write_failure(dir: &Path, failure: &Failure) -> Result<(), Error> {
-    let path = dir.join(RUN_JSON);
-    let mut json = serde_json::to_vec_pretty(failure).map_err(|cause| Error::Json {
-        path: path.clone(),
-        cause,
-    })?;
-    json.push(b'\n');
-    replace(&path, &json)?;
+    write_json(&dir.join(RUN_JSON), failure)?;
     // It need not be there.
     let _ = fs::remove_file(dir.join(REPORT_HTML));
     Ok(())
+}
+
+/// Writes `nodes.json`, then `report.html`, into the existing directory `dir`,
+/// for nodes that ran together. The page draws from the `achieved.csv` in the
+/// directory of each node's name in `dir`, and leads to the `report.html`
+/// there. Runs that are no nodes are left out.
+///
+/// # Errors
+/// [`Error::Write`] for the first file that cannot be written.
+pub fn write_nodes(dir: &Path, runs: &[Run]) -> Result<(), Error> {
+    let nodes = Nodes::of(runs);
+    write_json(&dir.join(NODES_JSON), &nodes)?;
+    let page = html::render_nodes(&nodes, runs, dir);
+    replace(&dir.join(REPORT_HTML), page.as_bytes())
+}
+
+/// Reads a `nodes.json`, given itself or its directory.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::Json`], [`Error::NoFormat`] or
+/// [`Error::NewerFormat`].
+pub fn read_nodes(path: &Path) -> Result<Nodes, Error> {
+    let path = within(path, NODES_JSON);
+    let (text, _) = read_record(&path, nodes::FORMAT)?;
+    serde_json::from_str(&text).map_err(|cause| Error::Json { path, cause })
 }
 
 /// Reads a `run.json`, given itself or its directory.
@@ -61,33 +78,43 @@ pub fn write_failure(dir: &Path, failure: &Failure) -> Result<(), Error> {
 /// [`Error::Read`], [`Error::Json`], [`Error::NoFormat`],
 /// [`Error::NewerFormat`], or [`Error::Failed`] for a run that was not made.
 pub fn read_run(path: &Path) -> Result<Run, Error> {
-    let path = if path.is_dir() {
-        path.join(RUN_JSON)
-    } else {
-        path.to_owned()
-    };
-    let text = fs::read_to_string(&path).map_err(|cause| Error::Read {
-        path: path.clone(),
-        cause,
-    })?;
-    let not_a_run = |cause| Error::Json {
-        path: path.clone(),
-        cause,
-    };
-    let value: Value = serde_json::from_str(&text).map_err(not_a_run)?;
-    check_readable(&path, &value)?;
+    let path = within(path, RUN_JSON);
+    let (text, value) = read_record(&path, run::FORMAT)?;
     if let Ok(failure) = serde_json::from_value::<Failure>(value) {
         return Err(Error::Failed {
             path,
             message: failure.error.message,
         });
     }
-    serde_json::from_str(&text).map_err(not_a_run)
+    serde_json::from_str(&text).map_err(|cause| Error::Json { path, cause })
 }
 
-/// Whether this sandbag can read the record: its format is known and not
-/// newer than [`FORMAT`]. Older formats stay readable.
-fn check_readable(path: &Path, record: &Value) -> Result<(), Error> {
+/// The file `name` in `path`, or `path` if it is no directory.
+fn within(path: &Path, name: &str) -> PathBuf {
+    if path.is_dir() {
+        path.join(name)
+    } else {
+        path.to_owned()
+    }
+}
+
+/// The text of a record, and what it holds, if its format can be read.
+fn read_record(path: &Path, known: u32) -> Result<(String, Value), Error> {
+    let text = fs::read_to_string(path).map_err(|cause| Error::Read {
+        path: path.to_owned(),
+        cause,
+    })?;
+    let value = serde_json::from_str(&text).map_err(|cause| Error::Json {
+        path: path.to_owned(),
+        cause,
+    })?;
+    check_readable(path, &value, known)?;
+    Ok((text, value))
+}
+
+/// Whether this sandbag can read the record: it says its format, which is not
+/// newer than `known`. Older formats stay readable.
+fn check_readable(path: &Path, record: &Value, known: u32) -> Result<(), Error> {
     let found = record
         .get("format")
         .and_then(Value::as_u64)
@@ -95,19 +122,28 @@ fn check_readable(path: &Path, record: &Value) -> Result<(), Error> {
         .ok_or_else(|| Error::NoFormat {
             path: path.to_owned(),
         })?;
-    if found <= u64::from(FORMAT) {
+    if found <= u64::from(known) {
         return Ok(());
     }
     Err(Error::NewerFormat {
         path: path.to_owned(),
         found,
-        known: FORMAT,
+        known,
         writer: record
             .get("sandbag")
             .and_then(Value::as_str)
             .unwrap_or("version unknown")
             .to_owned(),
     })
+}
+
+fn write_json(path: &Path, record: &impl Serialize) -> Result<(), Error> {
+    let mut json = serde_json::to_vec_pretty(record).map_err(|cause| Error::Json {
+        path: path.to_owned(),
+        cause,
+    })?;
+    json.push(b'\n');
+    replace(path, &json)
 }
 
 /// Puts `content` at `path` by a rename, so that a reader, or a machine that
@@ -137,6 +173,7 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::run::FORMAT;
 
     fn rewritten(change: impl FnOnce(&mut Value)) -> Result<Run, Error> {
         let mut value = serde_json::to_value(fixture::quiet().run).unwrap();
@@ -158,6 +195,29 @@ mod tests {
                 serde_json::to_value(&run).unwrap()
             );
         }
+    }
+
+    #[test]
+    fn nodes_are_written_beside_their_directories_and_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let runs: Vec<Run> = fixture::nodes().into_iter().map(|f| f.run).collect();
+        write_nodes(dir.path(), &runs).unwrap();
+        assert_eq!(read_nodes(dir.path()).unwrap(), Nodes::of(&runs));
+        assert!(dir.path().join(REPORT_HTML).exists());
+        let path = dir.path().join(NODES_JSON);
+        fs::write(&path, r#"{"format": 9}"#).unwrap();
+        let error = read_nodes(&path).unwrap_err();
+        assert!(matches!(error, Error::NewerFormat { found: 9, .. }));
+    }
+
+    #[test]
+    fn a_record_from_before_there_were_nodes_is_read() {
+        let old = rewritten(|v| {
+            v.as_object_mut().unwrap().remove("node");
+        });
+        assert_eq!(old.unwrap().node, None);
+        let new = rewritten(|v| v["node"] = serde_json::json!({"name": "a", "later": 1}));
+        assert_eq!(new.unwrap().node.unwrap().name, "a");
     }
 
     #[test]

@@ -74,6 +74,27 @@ impl<'a> Charts<'a> {
         }
     }
 
+    /// All `lines` in one chart of `length_s` seconds, beside other nodes.
+    pub(super) fn among_others(
+        view: &View<'_>,
+        series: Option<&Series>,
+        lines: Vec<(String, Cow<'a, Track>)>,
+        length_s: f64,
+    ) -> Self {
+        let (names, lines) = lines.into_iter().unzip();
+        Self {
+            length_s,
+            width_s: series.map_or(1.0, |s| s.width_s),
+            buckets: series.map_or(0, Series::buckets),
+            quantity: view.words.quantity,
+            lines,
+            names,
+            rows: Vec::new(),
+            mean: Track::default(),
+            histogram: None,
+        }
+    }
+
     pub(super) fn steal_seen(&self) -> bool {
         self.mean.steal_max.iter().flatten().any(|v| *v > 0.0)
     }

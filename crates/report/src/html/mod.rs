@@ -6,6 +6,7 @@
 //! outside is escaped by the template.
 
 mod data;
+mod nodes;
 mod tables;
 
 use std::path::Path;
@@ -18,6 +19,7 @@ use crate::series::Series;
 use crate::text::{self, command_line, visible};
 use crate::view::View;
 use data::Charts;
+pub use nodes::render as render_nodes;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

@@ -227,7 +227,8 @@ fn fact(name: &str, value: &str) -> Markup {
     html! { div { dt { (visible(name)) } dd { (visible(value)) } } }
 }
 
-fn none() -> String {
+/// In the place of a figure that is not known.
+pub(super) fn none() -> String {
     "–".to_owned()
 }
 

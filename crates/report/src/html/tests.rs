@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::fixture::{self, Fixture};
+use crate::nodes::Nodes;
 
 fn rendered(fixture: &Fixture) -> String {
     let dir = tempfile::tempdir().unwrap();
@@ -106,6 +107,63 @@ fn a_node_is_shown_in_speeds_and_what_is_not_known_is_not_shown() {
     let loads = rendered(&fixture::quiet());
     assert_eq!(self::data(&loads)["quantity"], "load");
     assert!(!own_part(&loads).contains("speed"));
+}
+
+fn rendered_nodes(all: &[Fixture]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    for made in all {
+        let own = dir.path().join(&made.run.node.as_ref().unwrap().name);
+        std::fs::create_dir(&own).unwrap();
+        made.write_achieved(&own.join("achieved.csv"));
+    }
+    let runs: Vec<Run> = all.iter().map(|made| made.run.clone()).collect();
+    render_nodes(&Nodes::of(&runs), &runs, dir.path())
+}
+
+#[test]
+fn several_nodes_have_a_table_and_a_chart_each_that_leads_to_their_own_page() {
+    let page = rendered_nodes(&fixture::nodes());
+    let own = own_part(&page);
+    assert!(own.contains("1 of 4 nodes did not have the speed that was asked"));
+    for name in ["one", "two", "three", "four"] {
+        let link = format!(r#"<a href="./{name}/report.html">{name}</a>"#);
+        assert_eq!(own.matches(&link).count(), 2, "{own}");
+    }
+    assert_eq!(own.matches(r#"data-chart="lines""#).count(), 4);
+    // Two speeds in the last node, and nothing known of what was used.
+    assert_eq!(own.matches("<tr class=\"more\">").count(), 1);
+    assert!(own.contains("CPU 0, hogs") && own.contains("CPUs 4-7, hogs"));
+    assert!(own.contains("s of CPU time") && !own.contains("not slowed"));
+    assert!(own.contains("Node three: the phase of quota"));
+    let start = page.find(r#"id="data">"#).unwrap() + r#"id="data">"#.len();
+    let end = start + page[start..].find("</script>").unwrap();
+    let data: serde_json::Value = serde_json::from_str(&page[start..end]).unwrap();
+    assert_eq!(data[2]["names"], serde_json::json!(["CPUs 2,3"]));
+    assert_eq!(
+        data[3]["names"],
+        serde_json::json!(["CPUs 4,5", "CPUs 6,7"])
+    );
+    assert_eq!(data[3]["lines"][1]["asked"][0], 50.0);
+}
+
+#[test]
+fn a_page_of_nodes_asks_for_nothing_and_hostile_names_stay_text() {
+    let mut all = fixture::nodes();
+    all.truncate(1);
+    let mut runs = vec![all.remove(0).run];
+    runs[0].node.as_mut().unwrap().name = "</script>javascript:alert(1)".to_owned();
+    runs[0].node.as_mut().unwrap().used_s = None;
+    runs[0].warnings = vec!["<b>".to_owned()];
+    let page = render_nodes(&Nodes::of(&runs), &runs, Path::new("/nonexistent"));
+    assert_eq!(page.matches("</script>").count(), 3);
+    assert!(page.contains("default-src 'none'") && !page.contains("href=\"javascript"));
+    assert!(!page.contains("s of CPU time"));
+    assert!(page.contains("No chart: cannot read /nonexistent"));
+    for tag in ["src=", "@import", "url(", "http:"] {
+        assert!(!own_part(&page).contains(tag), "{tag}");
+    }
+    let none = render_nodes(&Nodes::of(&[]), &[], Path::new("/nonexistent"));
+    assert!(none.contains("no node left a record"));
 }
 
 #[test]

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The page of several nodes: one table of all, and a chart of each that
+//! leads to its own page.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use maud::{Markup, html};
+use sandbag_kernel::CpuList;
+use sandbag_measure::Verdict;
+
+use super::data::Charts;
+use super::tables::none;
+use super::{CREDIT, frame, sentence, signed};
+use crate::nodes::{NodeResult, Nodes, SpeedResult};
+use crate::run::Run;
+use crate::series::{Series, Track};
+use crate::text::{clock, visible};
+use crate::view::{SPEED, View};
+use crate::write::{ACHIEVED_CSV, REPORT_HTML};
+
+/// With more different speeds than this in a node its CPUs share one line.
+const MOST_LINES: usize = 4;
+
+/// The page for `nodes`, which come from `runs`; the windows of each are in
+/// its directory under `dir`. Where they cannot be read, the page says why.
+#[must_use]
+pub fn render(nodes: &Nodes, runs: &[Run], dir: &Path) -> String {
+    let views: Vec<View<'_>> = runs
+        .iter()
+        .filter(|run| run.node.is_some())
+        .map(View::of)
+        .collect();
+    let all: Vec<Result<Series, String>> = views
+        .iter()
+        .zip(&nodes.nodes)
+        .map(|(view, node)| {
+            view.series(&dir.join(&node.directory).join(ACHIEVED_CSV))
+                .map_err(|e| e.to_string())
+        })
+        .collect();
+    // One time axis for all, so that their charts can be compared.
+    let length_s = runs.iter().map(|r| r.length_s).fold(0.0, f64::max);
+    let charts: Vec<Charts<'_>> = views
+        .iter()
+        .zip(&all)
+        .map(|(view, series)| {
+            let series = series.as_ref().ok();
+            Charts::among_others(view, series, series.map_or_else(Vec::new, lines), length_s)
+        })
+        .collect();
+    let holes = all
+        .iter()
+        .flatten()
+        .flat_map(|series| &series.cpus)
+        .any(|(_, track)| !track.holes.is_empty());
+    let title = format!(
+        "sandbag: {}, {} on {}",
+        nodes.verdict,
+        count(nodes),
+        visible(&nodes.host)
+    );
+    let body = html! {
+        (headline(nodes, length_s))
+        (warnings(nodes))
+        section {
+            h2 { (SPEED.table) }
+            (table(nodes))
+        }
+        section {
+            h2 { "Over time" }
+            p .legend {
+                span { i .key.asked {} "asked" }
+                span { i .key.got {} "got" }
+                @if holes { span { i .key.hole {} (SPEED.absent) } }
+                span .note {
+                    (SPEED.charts) " CPUs of which the same was asked share a line: their mean, in "
+                    "a band from the slowest to the fastest; the errors are those of the worst."
+                }
+            }
+            div .charts {
+                @for (i, (node, series)) in nodes.nodes.iter().zip(&all).enumerate() {
+                    (chart(i, node, series))
+                }
+            }
+            noscript { p { "The charts need JavaScript; the table is complete without it." } }
+        }
+        footer {
+            "sandbag " (visible(&nodes.sandbag)) ", format " (nodes.format)
+            " of nodes.json. The record of each node is in the directory of its name. " (CREDIT)
+        }
+    };
+    frame(&title, &body, &charts).into_string()
+}
+
+fn headline(nodes: &Nodes, length_s: f64) -> Markup {
+    let all = nodes.nodes.len();
+    let with = |verdict| nodes.nodes.iter().filter(|n| n.verdict == verdict).count();
+    let (class, words) = match nodes.verdict {
+        _ if all == 0 => ("missed", "no node left a record".to_owned()),
+        Verdict::Kept if all == 1 => ("kept", "the node had the speed that was asked".to_owned()),
+        Verdict::Kept => (
+            "kept",
+            format!("all {all} nodes had the speed that was asked"),
+        ),
+        Verdict::Missed => (
+            "missed",
+            format!(
+                "{} of {} did not have the speed that was asked",
+                with(Verdict::Missed),
+                count(nodes)
+            ),
+        ),
+        Verdict::Undecided => (
+            "undecided",
+            format!(
+                "the machine was too disturbed to tell for {} of {}",
+                with(Verdict::Undecided),
+                count(nodes)
+            ),
+        ),
+    };
+    let what = [
+        count(nodes),
+        clock(length_s),
+        format!("host {}", visible(&nodes.host)),
+        visible(&nodes.started_at),
+    ];
+    html! {
+        header {
+            p .what { (what.join(" · ")) }
+            h1 { span .verdict.(class) { (nodes.verdict) } ": " (words) }
+        }
+    }
+}
+
+fn count(nodes: &Nodes) -> String {
+    match nodes.nodes.len() {
+        1 => "1 node".to_owned(),
+        n => format!("{n} nodes"),
+    }
+}
+
+fn warnings(nodes: &Nodes) -> Markup {
+    let all: Vec<(&str, &String)> = nodes
+        .nodes
+        .iter()
+        .flat_map(|n| n.warnings.iter().map(|w| (n.node.name.as_str(), w)))
+        .collect();
+    html! {
+        @if !all.is_empty() {
+            section .warnings {
+                h2 { @if all.len() == 1 { "Warning" } @else { "Warnings" } }
+                ul {
+                    @for (name, text) in all {
+                        li { "Node " (visible(name)) ": " (visible(text)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn table(nodes: &Nodes) -> Markup {
+    let used = nodes.nodes.iter().any(|n| n.node.used_s.is_some());
+    html! {
+        div .table {
+            table {
+                thead {
+                    tr {
+                        th .text { "node" }
+                        th .text { "CPUs" }
+                        th .text { "method" }
+                        th { "asked" small { (SPEED.unit) } }
+                        th { "got" small { (SPEED.unit) } }
+                        th { "mean abs. error" small { "points" } }
+                        th { "worst 1 s" small { "points" } }
+                        @if used { th { "used" small { "s of CPU time" } } }
+                        th .text { "verdict" }
+                    }
+                }
+                tbody { @for node in &nodes.nodes { (rows(node, used)) } }
+            }
+        }
+    }
+}
+
+/// A line for each speed in the node; what concerns all of it stands on the
+/// first.
+fn rows(node: &NodeResult, used: bool) -> Markup {
+    let used_s = node.node.used_s.map_or_else(none, |s| format!("{s:.2}"));
+    let more = node.speeds.get(1..).unwrap_or_default();
+    html! {
+        tr {
+            th .text { (link(node)) }
+            @if let Some(first) = node.speeds.first() {
+                td .text { (first.cpus) }
+                td .text { (visible(&node.method)) }
+                (figures(first))
+            } @else {
+                td {}
+                td .text { (visible(&node.method)) }
+                td { (none()) } td { (none()) } td { (none()) } td { (none()) }
+            }
+            @if used { td { (used_s) } }
+            td .text { span .verdict.(node.verdict) { (node.verdict) } }
+        }
+        @for speed in more {
+            tr .more { td {} td .text { (speed.cpus) } td {} (figures(speed)) @if used { td {} } td {} }
+        }
+    }
+}
+
+fn figures(speed: &SpeedResult) -> Markup {
+    html! {
+        td { (format!("{:.2}", speed.asked_speed_pct)) }
+        td { (format!("{:.2}", speed.got_speed_pct)) }
+        td { (speed.mean_abs_points.map_or_else(none, |e| format!("{e:.2}"))) }
+        td { (speed.worst_points.map_or_else(none, |e| signed(e, 2))) }
+    }
+}
+
+/// To the page of the node. The point makes it a path, whatever the name.
+fn link(node: &NodeResult) -> Markup {
+    let path = format!("./{}/{REPORT_HTML}", node.directory);
+    html! { a href=(path) { (visible(&node.node.name)) } }
+}
+
+fn chart(i: usize, node: &NodeResult, series: &Result<Series, String>) -> Markup {
+    html! {
+        figure {
+            figcaption { (link(node)) ", " (named(&node.cpus())) ", " (visible(&node.method)) }
+            p .note { (sentence(&visible(&node.reason))) }
+            @match series {
+                Ok(series) if series.cpus.is_empty() => p { "The node has no windows." },
+                Ok(_) => div .chart.load data-chart="lines" data-of=(i) {},
+                Err(why) => p { "No chart: " (visible(why)) "." },
+            }
+        }
+    }
+}
+
+/// The lines of a node's chart, by name.
+fn lines(series: &Series) -> Vec<(String, Cow<'_, Track>)> {
+    let mut groups = series.alike();
+    if groups.len() > MOST_LINES {
+        groups = vec![series.cpus.iter().collect()];
+    }
+    groups
+        .into_iter()
+        .map(|group| {
+            let name = named(&group.iter().map(|(cpu, _)| *cpu).collect());
+            match group[..] {
+                [(_, only)] => (name, Cow::Borrowed(only)),
+                _ => {
+                    let tracks: Vec<&Track> = group.iter().map(|(_, t)| t).collect();
+                    (name, Cow::Owned(Track::spread(&tracks)))
+                }
+            }
+        })
+        .collect()
+}
+
+fn named(cpus: &CpuList) -> String {
+    match cpus.len() {
+        0 => "no CPU".to_owned(),
+        1 => format!("CPU {cpus}"),
+        _ => format!("CPUs {cpus}"),
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `nodes.json`: several virtual nodes that ran together.
+//!
+//! The record of each node is the `run.json` in its directory; this file says
+//! in speeds what they came to, so that they can be compared at a glance.
+
+use sandbag_kernel::CpuList;
+use sandbag_measure::Verdict;
+use serde::{Deserialize, Serialize};
+
+use crate::run::{CpuResult, NodeUse, Run};
+use crate::together::Together;
+use crate::view::View;
+
+/// Version of the format of `nodes.json`.
+pub const FORMAT: u32 = 1;
+
+/// Nodes that ran together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Nodes {
+    /// [`FORMAT`] of the writer.
+    pub format: u32,
+    /// Version of sandbag.
+    pub sandbag: String,
+    /// When the first of them began, RFC 3339, UTC.
+    pub started_at: String,
+    /// Host name.
+    pub host: String,
+    /// The worst verdict of them; missed if there are none.
+    pub verdict: Verdict,
+    /// In the order in which they were given.
+    pub nodes: Vec<NodeResult>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeResult {
+    /// Its name and what its programs did.
+    pub node: NodeUse,
+    /// Directory of its own record, beside this file.
+    pub directory: String,
+    /// When it began, RFC 3339, UTC.
+    pub started_at: String,
+    /// Length of the run on its own clock, seconds.
+    pub length_s: f64,
+    /// Name of the method.
+    pub method: String,
+    /// CPUs of which the same mean speed was asked, together.
+    pub speeds: Vec<SpeedResult>,
+    /// Whether the speed was there.
+    pub verdict: Verdict,
+    /// Why the verdict is what it is, one sentence.
+    pub reason: String,
+    /// Everything the user should know, most important first.
+    pub warnings: Vec<String>,
+}
+
+/// CPUs of a node of which the same was asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SpeedResult {
+    /// Which CPUs, as the kernel writes lists.
+    pub cpus: String,
+    /// Time-weighted mean of the asked speed, percent of full speed.
+    pub asked_speed_pct: f64,
+    /// Mean of the speed that was got, percent of full speed.
+    pub got_speed_pct: f64,
+    /// Mean absolute error of the 1 s windows, points.
+    pub mean_abs_points: Option<f64>,
+    /// The error of largest magnitude, points; above zero it was too fast.
+    pub worst_points: Option<f64>,
+    /// Windows in which the CPUs were not slowed.
+    pub holes: u64,
+}
+
+impl Nodes {
+    /// What `runs` came to. Runs that are no nodes are left out.
+    #[must_use]
+    pub fn of(runs: &[Run]) -> Self {
+        let first = runs.iter().min_by_key(|run| &run.started_at);
+        let of_first =
+            |value: fn(&Run) -> &String| first.map_or_else(String::new, |r| value(r).clone());
+        let nodes: Vec<NodeResult> = runs.iter().filter_map(NodeResult::of).collect();
+        Self {
+            format: FORMAT,
+            sandbag: of_first(|r| &r.sandbag),
+            started_at: of_first(|r| &r.started_at),
+            host: of_first(|r| &r.machine.host),
+            verdict: [Verdict::Missed, Verdict::Undecided]
+                .into_iter()
+                .find(|worse| nodes.iter().any(|n| n.verdict == *worse))
+                .unwrap_or(if nodes.is_empty() {
+                    Verdict::Missed
+                } else {
+                    Verdict::Kept
+                }),
+            nodes,
+        }
+    }
+}
+
+impl NodeResult {
+    fn of(run: &Run) -> Option<Self> {
+        let node = run.node.clone()?;
+        Some(Self {
+            directory: node.name.clone(),
+            node,
+            started_at: run.started_at.clone(),
+            length_s: run.length_s,
+            method: run.method.name.clone(),
+            speeds: speeds(&View::of(run).run.cpus),
+            verdict: run.verdict,
+            reason: run.reason.clone(),
+            warnings: run.warnings.clone(),
+        })
+    }
+
+    /// All of its CPUs.
+    pub(crate) fn cpus(&self) -> CpuList {
+        let lists = self.speeds.iter().filter_map(|s| s.cpus.parse().ok());
+        lists
+            .flat_map(|list: CpuList| list.iter().collect::<Vec<_>>())
+            .collect()
+    }
+}
+
+/// Groups the CPUs by what was asked of them, to a tenth of a point.
+fn speeds(cpus: &[CpuResult]) -> Vec<SpeedResult> {
+    let key = |cpu: &CpuResult| (cpu.asked_pct * 10.0).round();
+    let mut groups: Vec<Vec<&CpuResult>> = Vec::new();
+    for cpu in cpus {
+        match groups.iter_mut().find(|group| key(group[0]) == key(cpu)) {
+            Some(group) => group.push(cpu),
+            None => groups.push(vec![cpu]),
+        }
+    }
+    groups
+        .iter()
+        .map(|group| {
+            let together = Together::of(group);
+            SpeedResult {
+                cpus: group.iter().map(|c| c.cpu).collect::<CpuList>().to_string(),
+                asked_speed_pct: together.asked_pct,
+                got_speed_pct: together.got_pct,
+                mean_abs_points: together.mean_abs_points,
+                worst_points: together.worst_points,
+                holes: together.holes,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    fn runs() -> Vec<Run> {
+        fixture::nodes().into_iter().map(|f| f.run).collect()
+    }
+
+    #[test]
+    fn equal_cpus_of_a_node_stand_together_in_speeds() {
+        let nodes = Nodes::of(&runs());
+        let lists = |n: usize| -> Vec<&str> {
+            nodes.nodes[n]
+                .speeds
+                .iter()
+                .map(|s| s.cpus.as_str())
+                .collect()
+        };
+        assert_eq!(lists(2), ["2,3"]);
+        assert_eq!(lists(3), ["4,5", "6,7"]);
+        assert_eq!(nodes.nodes[3].cpus().to_string(), "4-7");
+        let slow = &nodes.nodes[3].speeds[0];
+        assert!((slow.asked_speed_pct - 25.0).abs() < 1e-9);
+        assert!((slow.got_speed_pct - 25.0).abs() < 0.2);
+        let off = &nodes.nodes[2].speeds[0];
+        assert!(off.worst_points.unwrap() > 6.0 && off.got_speed_pct > off.asked_speed_pct);
+    }
+
+    #[test]
+    fn the_worst_verdict_counts_and_none_is_no_success() {
+        let mut runs = runs();
+        assert_eq!(Nodes::of(&runs).verdict, Verdict::Missed);
+        runs.remove(2);
+        assert_eq!(Nodes::of(&runs).verdict, Verdict::Kept);
+        runs[0].verdict = Verdict::Undecided;
+        assert_eq!(Nodes::of(&runs).verdict, Verdict::Undecided);
+        runs[1].node = None;
+        assert_eq!(Nodes::of(&runs).nodes.len(), 2);
+        assert_eq!(Nodes::of(&[]).verdict, Verdict::Missed);
+    }
+
+    #[test]
+    fn a_node_that_ended_before_its_first_window_has_a_line_without_figures() {
+        let mut run = fixture::node().run;
+        run.cpus.clear();
+        let nodes = Nodes::of(&[run]);
+        assert!(nodes.nodes[0].speeds.is_empty() && nodes.nodes[0].cpus().is_empty());
+    }
+}
