@@ -18,7 +18,7 @@ pub trait Speeds {
     fn speeds(&self) -> &[f64];
 
     /// Sets one by its index, or a standstill. Returns when that took effect
-    /// (monotonic, ns); `None` where it could not be had in time.
+    /// (monotonic, ns); `None` where there is no such thing to be had.
     ///
     /// # Errors
     /// The kernel refuses, and would again.

@@ -2,18 +2,12 @@
 //! The speeds that a machine has: its frequencies, and standing still by the
 //! freezer. Where no frequency can be set there is one speed, full.
 
-use std::time::Duration;
-
+use sandbag_kernel::Result;
 use sandbag_kernel::cgroup::Freezer;
 use sandbag_kernel::clock::monotonic;
-use sandbag_kernel::{Error, Result};
 
 use super::governor::Speeds;
 use crate::frequencies::Ladder;
-
-/// A group that does not stand still within this runs on, this time: one of
-/// its processes hangs in the kernel.
-const PATIENCE: Duration = Duration::from_millis(20);
 
 /// See the module's text.
 #[derive(Debug)]
@@ -43,16 +37,12 @@ impl Hardware {
         if self.frozen {
             return Ok(Some(now));
         }
-        let before = monotonic();
         // Before the attempt: whatever comes of it is to be thawed.
         self.frozen = true;
-        match freezer.freeze(PATIENCE) {
-            // Some of it stood still at once, some when the kernel said so.
-            Ok(()) => Ok(Some(before + (monotonic() - before) / 2)),
-            Err(Error::Late { .. }) => {
-                self.frozen = false;
-                Ok(None)
-            }
+        // Not waited for: no program of the group goes on from here, also
+        // those that wait for a CPU to freeze on.
+        match freezer.begin() {
+            Ok(()) => Ok(Some(monotonic())),
             Err(error) if error.is_absent() => Ok(None),
             Err(error) => Err(error),
         }
@@ -141,17 +131,12 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_freeze_runs_on() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("cgroup.freeze"), "0").unwrap();
-        fs::write(dir.path().join("cgroup.events"), "frozen 0\n").unwrap();
-        let freezer = Freezer::at(Version::V2, dir.path().to_owned());
+    fn a_group_that_is_gone_is_no_failure() {
+        let (dir, freezer) = freezer();
         let mut hardware = Hardware::new(None, Some(freezer));
         assert_eq!(hardware.speeds(), [1.0]);
-        assert_eq!(hardware.set(None, 0).unwrap(), None);
-        let text = fs::read_to_string(dir.path().join("cgroup.freeze")).unwrap();
-        assert_eq!(text, "0");
-        // Gone, with all that was in it.
+        assert!(hardware.set(None, 0).unwrap().is_some());
+        hardware.set(Some(0), 1).unwrap();
         drop(dir);
         assert_eq!(hardware.set(None, 0).unwrap(), None);
         hardware.release().unwrap();

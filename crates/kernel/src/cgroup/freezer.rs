@@ -120,16 +120,28 @@ impl Freezer {
     /// [`Error::Write`] if there is no such group or it cannot be frozen,
     /// [`Error::Late`] after `patience`.
     pub fn freeze(&self, patience: Duration) -> Result<()> {
-        match self.version {
-            Version::V1 => write(&self.control(), "FROZEN")?,
-            Version::V2 => write(&self.control(), 1)?,
-        }
+        self.begin()?;
         let outcome = self.wait(patience);
         if outcome.is_err() {
             // The error that led here is the one to hear of.
             let _ = self.thaw();
         }
         outcome
+    }
+
+    /// Orders the group to freeze and returns at once. From now on none of
+    /// its processes executes its own program: one that runs is interrupted,
+    /// one that waits for a CPU or in the kernel freezes before it returns to
+    /// its program. On a busy machine it may be long until the last of them
+    /// got the CPU for that, and the group counts as frozen only then.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if there is no such group or it cannot be frozen.
+    pub fn begin(&self) -> Result<()> {
+        match self.version {
+            Version::V1 => write(&self.control(), "FROZEN"),
+            Version::V2 => write(&self.control(), 1),
+        }
     }
 
     fn wait(&self, patience: Duration) -> Result<()> {
@@ -228,6 +240,8 @@ mod tests {
         assert!(freezer.is_frozen().unwrap());
         freezer.thaw().unwrap();
         assert_eq!(text(&dir, STATE), "THAWED");
+        freezer.begin().unwrap();
+        assert_eq!(text(&dir, STATE), "FROZEN");
     }
 
     #[test]
