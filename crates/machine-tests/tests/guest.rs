@@ -308,10 +308,16 @@ const IN_CONTAINER_PCT: [f64; 2] = [80.0, 60.0];
 /// Its limit, percent of one CPU.
 const LIMIT_PCT: f64 = 150.0;
 
-/// Before the run (doctor), and where groups cannot be made in its root.
+/// By doctor and in the report; and where groups cannot be made in its root.
 fn limit_is_said(outcome: &Outcome) -> anyhow::Result<()> {
     let doctor: String = outcome.result("doctor-limit")?;
     ensure!(doctor.contains("1.5"), "doctor says: {doctor}");
+    let run: RunJson = outcome.result("run-all")?;
+    ensure!(
+        run.warnings.iter().any(|text| text.contains("1.50 CPUs")),
+        "run.json warns: {:?}",
+        run.warnings
+    );
     let refused: i32 = outcome.result("refused-status")?;
     ensure!(refused == 5, "beside its own processes: status {refused}");
     let left: u32 = outcome.result("groups-left")?;
@@ -441,6 +447,7 @@ fn held_within(points: f64, outcome: &Outcome, cpus: u32, name: &str) -> anyhow:
 #[derive(Debug, Deserialize)]
 struct RunJson {
     cpus: Vec<CpuJson>,
+    warnings: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
