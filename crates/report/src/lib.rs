@@ -19,6 +19,7 @@ mod series;
 pub mod terminal;
 mod text;
 mod together;
+mod track;
 mod view;
 pub mod write;
 

@@ -6,7 +6,8 @@ use std::borrow::Cow;
 use sandbag_measure::accuracy::BIN_POINTS;
 use serde::Serialize;
 
-use crate::series::{Series, Track};
+use crate::series::Series;
+use crate::track::Track;
 use crate::view::View;
 
 /// Bars on each side of zero.

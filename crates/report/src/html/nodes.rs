@@ -14,8 +14,9 @@ use super::tables::none;
 use super::{CREDIT, frame, sentence, signed};
 use crate::nodes::{NodeResult, Nodes, SpeedResult};
 use crate::run::Run;
-use crate::series::{Series, Track};
+use crate::series::Series;
 use crate::text::{clock, visible};
+use crate::track::Track;
 use crate::view::{SPEED, View};
 use crate::write::{ACHIEVED_CSV, REPORT_HTML};
 
