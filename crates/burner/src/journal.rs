@@ -45,6 +45,35 @@ pub enum Entry {
         /// left to a scope of their own, which systemd ends with them.
         keep: bool,
     },
+    /// A transient systemd slice is started for a node; who enters it gets a
+    /// scope in it. To undo, what is in it goes on in the slice `back`, or is
+    /// killed, and it is stopped.
+    NodeSlice {
+        /// Its name.
+        name: String,
+        /// Its group.
+        dir: PathBuf,
+        /// The slice that the supervisor is in.
+        back: String,
+    },
+    /// A scope in such a slice is started. To undo, what is in it goes on in
+    /// the slice `back`, unless it is killed with the node's slice.
+    NodeScope {
+        /// Its group.
+        dir: PathBuf,
+        /// The slice from which its process came.
+        back: String,
+    },
+    /// Who enters a group may use only some CPUs from then on. To undo,
+    /// threads that still may use exactly these get `before` again.
+    Confined {
+        /// The group's directory in the cpu hierarchy (v1) or the tree (v2).
+        dir: PathBuf,
+        /// These CPUs, as a list.
+        cpus: String,
+        /// Those that the supervisor may use, as a list.
+        before: String,
+    },
     /// A setting is written.
     Setting(Setting),
     /// Processes may be stopped from now on, and continued, as often as it
@@ -53,9 +82,10 @@ pub enum Entry {
         /// The processes.
         processes: Vec<Named>,
     },
-    /// Processes of a group may be stopped from now on, and continued, as
-    /// often as it pleases. To undo, all that are in it get a SIGCONT, those
-    /// that somebody else stopped as well: nobody can tell them apart.
+    /// Processes of a group and of groups below it may be stopped from now on,
+    /// and continued, as often as it pleases. To undo, all that are in it get
+    /// a SIGCONT, those that somebody else stopped as well: nobody can tell
+    /// them apart.
     StoppedGroup {
         /// Its directory in the cpu hierarchy (v1) or the tree (v2).
         dir: PathBuf,

@@ -22,6 +22,7 @@ pub mod guardian;
 pub mod journal;
 pub mod layout;
 mod lock;
+mod members;
 pub mod method;
 pub mod named;
 pub mod node_group;

@@ -9,6 +9,7 @@
 //! calls that are made once per run.
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -25,12 +26,26 @@ const SERVICE: [&str; 3] = [
 ];
 
 fn call(method: &str, signature: &str, arguments: &[String]) -> Result<(), String> {
-    let output = Command::new("busctl")
+    let mut command = Command::new("busctl");
+    command
         .args(["--quiet", "--system", "call"])
         .args(SERVICE)
         .args([method, signature])
         .args(arguments)
-        .stdin(Stdio::null())
+        .stdin(Stdio::null());
+    let parent = std::process::id();
+    // Whoever undoes our journal must not be overtaken by what we asked for.
+    // SAFETY: only async-signal-safe calls on values made before the fork.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            match libc::getppid().unsigned_abs() == parent {
+                true => Ok(()),
+                false => Err(std::io::ErrorKind::Interrupted.into()),
+            }
+        });
+    }
+    let output = command
         .output()
         .map_err(|cause| format!("busctl: {cause} (it is part of systemd)"))?;
     match output.status.success() {
@@ -81,19 +96,24 @@ pub fn start_node_slice(name: &str, cpus: &CpuList) -> Result<(), String> {
     start(&arguments)
 }
 
-/// Starts a transient scope in a slice with one process in it.
-pub fn start_scope(name: &str, slice: &str, pid: u32) -> Result<(), String> {
-    let pid = pid.to_string();
+/// Starts a transient scope in a slice with these processes in it, wherever
+/// they are.
+pub fn start_scope(name: &str, slice: &str, pids: &[u32]) -> Result<(), String> {
+    start(&scope(name, slice, pids))
+}
+
+fn scope(name: &str, slice: &str, pids: &[u32]) -> Vec<String> {
+    let mut arguments = strings(&[name, "fail", "4", "PIDs", "au"]);
+    arguments.push(pids.len().to_string());
+    arguments.extend(pids.iter().map(ToString::to_string));
     #[rustfmt::skip]
-    let arguments = [
-        name, "fail", "4",
-        "PIDs", "au", "1", &pid,
+    arguments.extend(strings(&[
         "Slice", "s", slice,
         "CollectMode", "s", "inactive-or-failed",
         "CPUAccounting", "b", "true",
         "0",
-    ];
-    start(&strings(&arguments))
+    ]));
+    arguments
 }
 
 /// The group of a scope in the tree at `mount`, once `pid` is in it:
@@ -101,9 +121,7 @@ pub fn start_scope(name: &str, slice: &str, pid: u32) -> Result<(), String> {
 pub fn wait_for_scope(mount: &Path, pid: u32, scope: &str) -> Result<PathBuf, String> {
     let give_up = Instant::now() + PATIENCE;
     loop {
-        let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let path = own.lines().find_map(|line| line.strip_prefix("0::/"));
-        match path {
+        match group_of(pid) {
             Some(path) if path.ends_with(scope) => return Ok(mount.join(path)),
             _ if Instant::now() > give_up => {
                 return Err(format!("systemd did not start {scope} within {PATIENCE:?}"));
@@ -111,6 +129,13 @@ pub fn wait_for_scope(mount: &Path, pid: u32, scope: &str) -> Result<PathBuf, St
             _ => std::thread::sleep(Duration::from_millis(5)),
         }
     }
+}
+
+/// The path of a process's group below the top of the v2 tree.
+pub fn group_of(pid: u32) -> Option<PathBuf> {
+    let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::/"));
+    path.map(PathBuf::from)
 }
 
 /// Changes the weight of a unit, until the next boot.
@@ -128,5 +153,17 @@ pub fn stop(name: &str) -> Result<(), String> {
     match call("StopUnit", "ss", &strings(&[name, "replace"])) {
         Err(error) if error.contains("not loaded") => Ok(()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_takes_several_processes() {
+        let words = scope("x.scope", "user-1000.slice", &[11, 12]).join(" ");
+        assert!(words.starts_with("x.scope fail 4 PIDs au 2 11 12 Slice s user-1000.slice "));
+        assert!(words.ends_with(" 0"));
     }
 }

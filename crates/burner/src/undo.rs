@@ -3,7 +3,8 @@
 //! is written so that doing it again is harmless.
 //!
 //! The order is: whatever burns is killed, whatever stands still goes on
-//! (v1 does not even let a frozen process die), settings are put back (real
+//! (v1 does not even let a frozen process die) and may use its CPUs again,
+//! settings are put back (real
 //! time has no room to be given back while somebody uses it), groups and
 //! units are removed, controllers disabled. Within each of these, the last
 //! change is undone first.
@@ -11,8 +12,10 @@
 //! Settings and controllers are the machine's: what another run's journal
 //! names as well stays, and is undone with that.
 
+mod confined;
 mod groups;
 mod settings;
+mod units;
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,7 +25,7 @@ use sandbag_kernel::root;
 
 use crate::journal::{self, Entry, Journal, Setting};
 use crate::lock::Lock;
-use crate::systemd;
+use units::{Manager, Units};
 
 /// How long a group is tried to be removed after its processes were killed,
 /// and a setting to be put back.
@@ -45,6 +48,10 @@ pub enum Leftovers {
 /// Takes the [lock](Lock) of its directory.
 #[must_use]
 pub fn undo(journal: Journal, leftovers: Leftovers) -> Vec<String> {
+    undo_by(journal, leftovers, &mut units::Systemd)
+}
+
+fn undo_by(journal: Journal, leftovers: Leftovers, manager: &mut dyn Manager) -> Vec<String> {
     let journal::Contents {
         entries,
         problems: mut left,
@@ -52,10 +59,12 @@ pub fn undo(journal: Journal, leftovers: Leftovers) -> Vec<String> {
         Ok(contents) => contents,
         Err(error) => return vec![error.to_string()],
     };
-    let kill = leftovers == Leftovers::AsNoted
-        && entries
-            .iter()
-            .any(|entry| matches!(entry, Entry::Run(info) if info.kill));
+    let run = entries.iter().find_map(|entry| match entry {
+        Entry::Run(info) => Some(info),
+        _ => None,
+    });
+    let kill = leftovers == Leftovers::AsNoted && run.is_some_and(|info| info.kill);
+    let mut units = Units::of_run(run.map_or_else(std::process::id, |info| info.pid), manager);
     for entry in entries.iter().rev() {
         if let Entry::Group { dirs, back: None } = entry {
             dirs.iter().for_each(|dir| {
@@ -76,8 +85,11 @@ pub fn undo(journal: Journal, leftovers: Leftovers) -> Vec<String> {
             Entry::Group { dirs, back } => {
                 left.extend(groups::remove_groups(dirs, back.as_ref().filter(|_| !kill)))
             }
-            Entry::Unit { name, keep } if !*keep || kill => {
-                left.extend(systemd::stop(name).err());
+            Entry::Unit { name, keep } if !*keep || kill => left.extend(units.stop(name).err()),
+            Entry::NodeScope { dir, back } if !kill => left.extend(units.empty(dir, back).err()),
+            Entry::NodeSlice { name, dir, back } => {
+                let back = Some(back.as_str()).filter(|_| !kill);
+                left.extend(units.end_slice(name, dir, back).err());
             }
             _ => {}
         }
@@ -116,7 +128,8 @@ fn put_settings_back(entries: &[Entry], others: &[Entry]) -> Vec<String> {
     )
 }
 
-/// Lets everything go on that the entry says may stand still; what failed.
+/// Lets everything go on that the entry says may stand still, and run where it
+/// may not; what failed.
 fn go_on(entry: &Entry) -> Vec<String> {
     let outcomes: Vec<sandbag_kernel::Result<()>> = match entry {
         Entry::Frozen { dir } => {
@@ -128,6 +141,10 @@ fn go_on(entry: &Entry) -> Vec<String> {
             .map(|process| process.signal(libc::SIGCONT))
             .collect(),
         Entry::StoppedGroup { dir } => groups::continue_all(dir),
+        Entry::Confined { dir, cpus, before } => match (cpus.parse(), before.parse()) {
+            (Ok(cpus), Ok(before)) => confined::give_back(dir, &cpus, &before),
+            _ => Vec::new(),
+        },
         _ => Vec::new(),
     };
     let failed = outcomes.into_iter().filter_map(Result::err);

@@ -39,7 +39,7 @@ impl Layout {
             name: scope.clone(),
             keep: !made,
         })?;
-        systemd::start_scope(&scope, &slice, pid).map_err(not_possible)?;
+        systemd::start_scope(&scope, &slice, &[pid]).map_err(not_possible)?;
         let dir =
             systemd::wait_for_scope(&self.hierarchies.cpu, pid, &scope).map_err(not_possible)?;
         // The burner's weight is that of its slice: the scope is alone in it.
@@ -59,7 +59,7 @@ impl Layout {
 /// command stays there. Below a service or scope nothing is PID 1's: a user's
 /// own systemd is a service and has slices that PID 1 knows nothing of, and a
 /// container has a whole tree.
-fn slice_of(own: &Path) -> String {
+pub(super) fn slice_of(own: &Path) -> String {
     let units = own.iter().filter_map(|part| part.to_str());
     units
         .take_while(|part| !part.ends_with(".service") && !part.ends_with(".scope"))

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use sandbag_kernel::cgroup::{self, Version, find_cpuset, find_freezer};
 use sandbag_kernel::{CpuList, Root, root};
 
-use super::by_systemd::not_possible;
+use super::by_systemd::{not_possible, slice_of};
 use super::{Kind, Layout, PREFIX};
 use crate::error::{Error, Result};
 use crate::journal::{Entry, Journal};
@@ -106,12 +106,13 @@ impl Layout {
         cpus: &CpuList,
     ) -> Result<NodeGroup> {
         let slice = slice_name(run);
-        journal.note(Entry::Unit {
+        let dir = self.hierarchies.cpu.join(&slice);
+        journal.note(Entry::NodeSlice {
             name: slice.clone(),
-            keep: true,
+            dir: dir.clone(),
+            back: slice_of(&self.hierarchies.own),
         })?;
         systemd::start_node_slice(&slice, cpus).map_err(not_possible)?;
-        let dir = self.hierarchies.cpu.join(&slice);
         Ok(NodeGroup {
             accounting: dir.clone(),
             cpuset: Some(dir.clone()),
@@ -140,11 +141,11 @@ impl Layout {
             return Ok(());
         }
         let scope = format!("{PREFIX}{run}node{nth}.scope");
-        journal.note(Entry::Unit {
-            name: scope.clone(),
-            keep: true,
+        journal.note(Entry::NodeScope {
+            dir: node.cpu.join(&scope),
+            back: slice_of(&systemd::group_of(pid).unwrap_or_default()),
         })?;
-        systemd::start_scope(&scope, &slice_name(run), pid).map_err(not_possible)?;
+        systemd::start_scope(&scope, &slice_name(run), &[pid]).map_err(not_possible)?;
         systemd::wait_for_scope(&self.hierarchies.cpu, pid, &scope).map_err(not_possible)?;
         Ok(())
     }

@@ -10,10 +10,12 @@ use sandbag_kernel::{CpuList, sched};
 use super::control::{Changing, Control};
 use super::feed::Feed;
 use super::outcome::{End, NodeOutcome};
-use super::running::processes_below;
 use super::{Run, outcome};
 use crate::command::{CommandSpec, Waiting};
 use crate::error::Result;
+use crate::frequencies;
+use crate::journal::Entry;
+use crate::members;
 use crate::method::Scope;
 use crate::node_group::NodeGroup;
 use crate::throttle;
@@ -44,10 +46,19 @@ impl Run<'_> {
         let group = self
             .layout
             .make_node(self.root, &mut self.journal, run, &cpus)?;
+        let before = sched::affinity(0)?;
+        if before != cpus {
+            self.journal.note(Entry::Confined {
+                dir: group.cpu.clone(),
+                cpus: cpus.to_string(),
+                before: before.to_string(),
+            })?;
+        }
         if let (Scope::Node, crate::burn::Duty::Throttle(throttling)) =
             (self.method.scope(), self.method.duty())
         {
             throttle::announce(&mut self.journal, throttling, &group)?;
+            frequencies::prepare(self.root, &mut self.journal, &group.cpus, throttling)?;
         }
         if group.cpuset.is_none() {
             self.observer.warning(
@@ -124,11 +135,8 @@ impl Run<'_> {
 
     /// The processes in the node.
     pub(super) fn members(&self) -> Vec<u32> {
-        let mut all = Vec::new();
-        if let Some(node) = &self.node {
-            processes_below(&node.group.cpu, &mut all);
-        }
-        all
+        let node = self.node.as_ref();
+        node.map_or_else(Vec::new, |node| members::below(&node.group.cpu))
     }
 
     /// What the node's group used.

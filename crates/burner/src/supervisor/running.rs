@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The command while it runs: its clocks, its group, its end.
 
-use std::fs;
-use std::path::Path;
-
 use nix::sys::signal::Signal;
 use sandbag_kernel::cgroup::{Group, Version};
 use sandbag_kernel::command_clock::{self, CommandClock};
 use sandbag_kernel::perf::GroupMigrations;
 use sandbag_kernel::process::Process;
-use sandbag_kernel::{CpuList, Root, clock, root};
+use sandbag_kernel::{CpuList, Root, clock};
 
 use super::outcome::{CommandOutcome, Migrations};
 use super::signal_to;
 use crate::command::{Ended, Gone, Waiting};
 use crate::error::Result;
+use crate::members;
 
 /// A command that was let go.
 pub struct Running {
@@ -116,10 +114,7 @@ impl Running {
 
     /// Everything in its care: what is in its group and in groups below.
     pub fn everyone(&self) -> Vec<u32> {
-        let mut all = Vec::new();
-        for dir in self.group.dirs() {
-            processes_below(dir, &mut all);
-        }
+        let mut all: Vec<u32> = self.group.dirs().flat_map(members::below).collect();
         all.sort_unstable();
         all.dedup();
         all
@@ -141,35 +136,4 @@ fn count_moves(root: &Root, group: &Group) -> Option<GroupMigrations> {
     // It may run anywhere, not only where the load is.
     let online = root.read("/sys/devices/system/cpu/online").ok()?;
     GroupMigrations::open(group.dir(), &online.trim().parse().ok()?).ok()
-}
-
-/// Adds the processes of a group and of the groups below it.
-pub(super) fn processes_below(dir: &Path, all: &mut Vec<u32>) {
-    let listed = root::read(&dir.join("cgroup.procs")).unwrap_or_default();
-    let pids = listed
-        .lines()
-        .filter_map(|line| line.trim().parse::<u32>().ok());
-    // 0 is a process that we cannot see, and to kill(2) it is ourselves.
-    all.extend(pids.filter(|pid| *pid != 0));
-    for below in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if below.file_type().is_ok_and(|kind| kind.is_dir()) {
-            processes_below(&below.path(), all);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn processes_of_groups_below_are_in_its_care() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("a/b")).unwrap();
-        fs::write(dir.path().join("cgroup.procs"), "12\n0\n11\n").unwrap();
-        fs::write(dir.path().join("a/b/cgroup.procs"), "13\n").unwrap();
-        let mut all = Vec::new();
-        processes_below(dir.path(), &mut all);
-        assert_eq!(all, [12, 11, 13]);
-    }
 }

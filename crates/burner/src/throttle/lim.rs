@@ -7,11 +7,11 @@
 //! is looked at once a second on its own, so that stops last whole seconds;
 //! there it was a supervisor each, here it is a time each.
 //!
-//! The processes are those of the node's group, not of groups below it. A
-//! process is signalled by a descriptor, so nobody who gets its number later
+//! The processes are those of the node's group and of groups below it: where
+//! the tree is systemd's, all are in scopes. A process is signalled by a descriptor, so nobody who gets its number later
 //! is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use nix::time::{ClockId, clock_gettime};
@@ -19,11 +19,12 @@ use sandbag_kernel::clock::process_cpu_of;
 use sandbag_kernel::pidfd::PidFd;
 use sandbag_kernel::process::Process;
 use sandbag_kernel::procstat::tick_ns;
-use sandbag_kernel::{Result, Root, root};
+use sandbag_kernel::{Result, Root};
 use serde::{Deserialize, Serialize};
 
 use super::Throttle;
 use super::taken::Taken;
+use crate::members;
 use crate::node_group::NodeGroup;
 
 /// The two published variants.
@@ -57,7 +58,7 @@ const STOPS_WITHIN_NS: u64 = 2_000_000;
 /// See the module's text.
 #[derive(Debug)]
 pub struct Lim {
-    procs: PathBuf,
+    dir: PathBuf,
     variant: LimVariant,
     interval_ns: u64,
     known: BTreeMap<u32, Known>,
@@ -156,7 +157,7 @@ impl Lim {
     /// Looks at nobody yet.
     pub fn new(node: &NodeGroup, variant: LimVariant, interval_ns: u64) -> Self {
         Self {
-            procs: node.cpu.join("cgroup.procs"),
+            dir: node.cpu.clone(),
             variant,
             interval_ns,
             known: BTreeMap::new(),
@@ -167,12 +168,7 @@ impl Lim {
 
     /// Brings what is known in line with what is in the group.
     fn take_stock(&mut self, now: u64) -> Result<()> {
-        let text = match root::read(&self.procs) {
-            Err(error) if error.is_absent() => String::new(),
-            other => other?,
-        };
-        let listed = text.lines().filter_map(|line| line.trim().parse().ok());
-        let listed: std::collections::BTreeSet<u32> = listed.filter(|pid| *pid != 0).collect();
+        let listed: BTreeSet<u32> = members::below(&self.dir).into_iter().collect();
         let mut outcome = Ok(());
         self.known.retain(|pid, known| {
             // Signal 0 asks whether there is still somebody to signal.

@@ -9,18 +9,18 @@ use sandbag_kernel::cgroup::{kill_all, processes, remove_dir};
 use sandbag_kernel::{Root, root};
 
 use super::PATIENCE;
+use crate::members;
 use crate::named::Named;
 
-/// Sends SIGCONT to every process in a group, not in those below: these were
-/// none of ours to stop. One that runs is not disturbed by it.
+/// Sends SIGCONT to every process in a group and in those below. One that runs
+/// is not disturbed by it.
 pub fn continue_all(dir: &Path) -> Vec<sandbag_kernel::Result<()>> {
     let root = Root::default();
     let one = |pid| match Named::of(&root, pid)? {
         Some(named) => named.signal(libc::SIGCONT),
         None => Ok(()),
     };
-    let listed = processes(dir).unwrap_or_default();
-    listed.into_iter().map(one).collect()
+    members::below(dir).into_iter().map(one).collect()
 }
 
 /// Removes the directories of a group; what is in them is moved to `back`,

@@ -251,3 +251,66 @@ fn whoever_stands_still_in_a_group_goes_on() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+/// A PID 1 that only listens: those whom it is to move end by being unlisted.
+#[derive(Default)]
+struct Listener {
+    list: Option<std::path::PathBuf>,
+    heard: Vec<String>,
+}
+
+impl Manager for Listener {
+    fn start_scope(&mut self, name: &str, slice: &str, pids: &[u32]) -> Result<(), String> {
+        self.heard
+            .push(format!("{name} in {slice} with {}", pids.len()));
+        if let Some(list) = self.list.take() {
+            fs::write(list, "").unwrap();
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, name: &str) -> Result<(), String> {
+        self.heard.push(format!("stop {name}"));
+        Ok(())
+    }
+}
+
+#[test]
+fn who_entered_a_node_of_systemd_goes_on_where_he_came_from() {
+    let dir = tempfile::tempdir().unwrap();
+    let slice = dir.path().join("sandbag7node.slice");
+    let scope = slice.join("sandbag7node0.scope");
+    let entries = [
+        Entry::NodeSlice {
+            name: "sandbag7node.slice".into(),
+            dir: slice.clone(),
+            back: "system.slice".into(),
+        },
+        Entry::NodeScope {
+            dir: scope.clone(),
+            back: "user-1000.slice".into(),
+        },
+    ];
+    fs::create_dir_all(&scope).unwrap();
+    fs::write(scope.join("cgroup.procs"), "11\n").unwrap();
+    let mut manager = Listener {
+        list: Some(scope.join("cgroup.procs")),
+        ..Listener::default()
+    };
+    let by = |manager: &mut Listener, kill, leftovers| {
+        undo_by(journal(dir.path(), 7, kill, &entries), leftovers, manager)
+    };
+    let none = Vec::<String>::new();
+    assert_eq!(by(&mut manager, false, Leftovers::AsNoted), none);
+    let stopped = "stop sandbag7node.slice";
+    assert_eq!(
+        manager.heard,
+        ["sandbag7left0.scope in user-1000.slice with 1", stopped]
+    );
+    // With the command over it is the same even with --kill; everything may
+    // be gone already.
+    fs::remove_dir_all(&slice).unwrap();
+    assert_eq!(by(&mut manager, true, Leftovers::GoBack), none);
+    assert_eq!(by(&mut manager, true, Leftovers::AsNoted), none);
+    assert_eq!(manager.heard[2..], [stopped, stopped]);
+}

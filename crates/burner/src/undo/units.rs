@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Emptying and stopping units. Processes of a unit are moved by PID 1 and by
+//! nobody else: it takes them into a new scope, which ends with the last of
+//! them.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sandbag_kernel::cgroup::kill_all;
+
+use crate::layout::PREFIX;
+use crate::members;
+use crate::systemd;
+
+/// How long PID 1 may take to move processes that go on forking.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Between two looks whether they have moved.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Who starts and stops units.
+pub trait Manager {
+    /// Starts a scope in a slice and moves processes into it; may return
+    /// before they are there.
+    fn start_scope(&mut self, name: &str, slice: &str, pids: &[u32]) -> Result<(), String>;
+    /// Stops a unit with all that runs in it; one that is gone is stopped.
+    fn stop(&mut self, name: &str) -> Result<(), String>;
+}
+
+/// PID 1 of this machine.
+pub struct Systemd;
+
+impl Manager for Systemd {
+    fn start_scope(&mut self, name: &str, slice: &str, pids: &[u32]) -> Result<(), String> {
+        systemd::start_scope(name, slice, pids)
+    }
+
+    fn stop(&mut self, name: &str) -> Result<(), String> {
+        systemd::stop(name)
+    }
+}
+
+/// Ends what a run has asked PID 1 for.
+pub struct Units<'a> {
+    manager: &'a mut dyn Manager,
+    /// Whose run: the scopes for those who go on are named by it.
+    run: u32,
+    /// Scopes that were asked for.
+    asked: usize,
+    patience: Duration,
+}
+
+impl<'a> Units<'a> {
+    /// Of a run, by the process id of its supervisor.
+    pub fn of_run(run: u32, manager: &'a mut dyn Manager) -> Self {
+        Self {
+            manager,
+            run,
+            asked: 0,
+            patience: PATIENCE,
+        }
+    }
+
+    /// Stops a unit with all that runs in it.
+    pub fn stop(&mut self, name: &str) -> Result<(), String> {
+        self.manager.stop(name)
+    }
+
+    /// Stops a slice whose group is at `dir`. What is in it goes on in the
+    /// slice `back`, or is killed. While something of that is left the slice
+    /// stays as well: it would be ended with it.
+    pub fn end_slice(&mut self, name: &str, dir: &Path, back: Option<&str>) -> Result<(), String> {
+        match back {
+            Some(back) => self.empty(dir, back)?,
+            None => self.kill(dir)?,
+        }
+        self.manager.stop(name)
+    }
+
+    /// Moves what is in the group at `dir` and below into scopes in the slice
+    /// `back`: one, unless it forks meanwhile.
+    pub fn empty(&mut self, dir: &Path, back: &str) -> Result<(), String> {
+        let give_up = Instant::now() + self.patience;
+        let mut refused = String::new();
+        let mut seen = Vec::new();
+        loop {
+            let now = members::below(dir);
+            if now.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() > give_up {
+                return Err(format!(
+                    "{}: processes do not leave{refused}",
+                    dir.display()
+                ));
+            }
+            // One that ended since it was listed spoils the call for all. So
+            // those that have been here for a while are moved first; what they
+            // start afterwards is not here any more.
+            let old: Vec<u32> = now.iter().copied().filter(|p| seen.contains(p)).collect();
+            let chosen = if old.is_empty() { &now } else { &old };
+            // A name may be taken, by who was moved before somebody killed us.
+            let scope = format!("{PREFIX}{}left{}.scope", self.run, self.asked);
+            self.asked += 1;
+            match self.manager.start_scope(&scope, back, chosen) {
+                Ok(()) => wait_until_gone(dir, chosen, give_up),
+                Err(why) => {
+                    refused = format!(" ({why})");
+                    std::thread::sleep(POLL);
+                }
+            }
+            seen = now;
+        }
+    }
+
+    /// Stopping a unit begins with a SIGTERM and waits for its effect; this
+    /// does not.
+    fn kill(&self, dir: &Path) -> Result<(), String> {
+        let give_up = Instant::now() + self.patience;
+        while !members::below(dir).is_empty() {
+            if Instant::now() > give_up {
+                return Err(format!("{}: processes do not die", dir.display()));
+            }
+            kill_below(dir)?;
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+}
+
+/// Groups below too, for kernels that do not kill those with it.
+fn kill_below(dir: &Path) -> Result<(), String> {
+    match kill_all(dir) {
+        Err(error) if !error.is_absent() => return Err(error.to_string()),
+        _ => {}
+    }
+    for below in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        if below.file_type().is_ok_and(|kind| kind.is_dir()) {
+            kill_below(&below.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn wait_until_gone(dir: &Path, pids: &[u32], give_up: Instant) {
+    while Instant::now() < give_up && members::below(dir).iter().any(|pid| pids.contains(pid)) {
+        std::thread::sleep(POLL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A PID 1 that moves processes between the lists of fake groups.
+    #[derive(Default)]
+    struct Fake {
+        /// The scope's list, to be emptied.
+        list: PathBuf,
+        /// Refusals before it obeys.
+        refuses: usize,
+        /// Who appears in the list while it moves the others.
+        forked: Option<u32>,
+        started: Vec<(String, String, Vec<u32>)>,
+        stopped: Vec<String>,
+    }
+
+    impl Manager for Fake {
+        fn start_scope(&mut self, name: &str, slice: &str, pids: &[u32]) -> Result<(), String> {
+            if self.refuses > 0 {
+                self.refuses -= 1;
+                return Err("No such process".into());
+            }
+            self.started
+                .push((name.into(), slice.into(), pids.to_vec()));
+            let text = fs::read_to_string(&self.list).unwrap();
+            let stay = text
+                .lines()
+                .filter(|line| !pids.contains(&line.parse().unwrap()));
+            let mut stay: Vec<String> = stay.map(str::to_owned).collect();
+            stay.extend(self.forked.take().map(|pid| pid.to_string()));
+            fs::write(&self.list, stay.join("\n")).unwrap();
+            Ok(())
+        }
+
+        fn stop(&mut self, name: &str) -> Result<(), String> {
+            self.stopped.push(name.into());
+            Ok(())
+        }
+    }
+
+    /// A slice with a scope in it that has these processes.
+    fn fake(processes: &str) -> (tempfile::TempDir, Fake) {
+        let dir = tempfile::tempdir().unwrap();
+        let scope = dir.path().join("sandbag7node0.scope");
+        fs::create_dir(&scope).unwrap();
+        let list = scope.join("cgroup.procs");
+        fs::write(&list, processes).unwrap();
+        let fake = Fake {
+            list,
+            ..Fake::default()
+        };
+        (dir, fake)
+    }
+
+    #[test]
+    fn everyone_leaves_together_and_then_the_slice_ends() {
+        let (dir, mut fake) = fake("11\n12\n");
+        let mut units = Units::of_run(7, &mut fake);
+        let end = |units: &mut Units<'_>| {
+            units.end_slice("sandbag7node.slice", dir.path(), Some("user-1000.slice"))
+        };
+        end(&mut units).unwrap();
+        // Once more does no harm.
+        end(&mut units).unwrap();
+        assert_eq!(
+            fake.started,
+            [(
+                "sandbag7left0.scope".to_owned(),
+                "user-1000.slice".to_owned(),
+                vec![11, 12]
+            )]
+        );
+        assert_eq!(fake.stopped, ["sandbag7node.slice"; 2]);
+    }
+
+    #[test]
+    fn who_was_forked_meanwhile_follows() {
+        let (dir, mut fake) = fake("11\n");
+        fake.forked = Some(13);
+        Units::of_run(7, &mut fake)
+            .empty(dir.path(), "system.slice")
+            .unwrap();
+        let moved: Vec<_> = fake.started.iter().map(|s| s.2.clone()).collect();
+        assert_eq!(moved, [vec![11], vec![13]]);
+        assert_eq!(fake.started[1].0, "sandbag7left1.scope");
+    }
+
+    #[test]
+    fn a_refused_name_is_not_tried_twice() {
+        let (dir, mut fake) = fake("11\n");
+        fake.refuses = 2;
+        Units::of_run(7, &mut fake)
+            .empty(dir.path(), "system.slice")
+            .unwrap();
+        assert_eq!(fake.started[0].0, "sandbag7left2.scope");
+    }
+
+    #[test]
+    fn a_slice_that_cannot_be_emptied_is_not_stopped() {
+        let (dir, mut fake) = fake("11\n");
+        fake.refuses = usize::MAX;
+        let mut units = Units::of_run(7, &mut fake);
+        units.patience = Duration::from_millis(20);
+        let error = units
+            .end_slice("sandbag7node.slice", dir.path(), Some("system.slice"))
+            .unwrap_err();
+        assert!(error.contains("do not leave (No such process)"), "{error}");
+        assert!(fake.stopped.is_empty());
+    }
+
+    #[test]
+    fn who_is_to_be_killed_is_killed_before_the_slice_ends() {
+        let mut sleep = std::process::Command::new("sleep");
+        let mut child = sleep.arg("1000").spawn().unwrap();
+        let (dir, mut fake) = fake(&child.id().to_string());
+        let list = fake.list.clone();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                child.wait().unwrap();
+                fs::write(list, "").unwrap();
+            });
+            Units::of_run(7, &mut fake)
+                .end_slice("sandbag7node.slice", dir.path(), None)
+                .unwrap();
+        });
+        assert!(fake.started.is_empty());
+        assert_eq!(fake.stopped, ["sandbag7node.slice"]);
+    }
+}
