@@ -20,6 +20,7 @@ mod run_record;
 mod signals;
 mod start_on;
 mod terminal;
+mod throttles;
 mod users;
 
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         users::CASES,
         others::CASES,
         freezing::CASES,
+        throttles::CASES,
         faults::CASES,
         faults::SPOILING,
         faults::OFFLINE,
