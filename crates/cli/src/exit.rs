@@ -4,6 +4,8 @@
 use std::ffi::OsString;
 
 use sandbag_measure::Verdict;
+use sandbag_node::socket::SocketError;
+use sandbag_node::spec::SpecError;
 
 /// The load was kept; or whatever was asked succeeded.
 pub const KEPT: u8 = 0;
@@ -84,6 +86,19 @@ fn alone(error: &anyhow::Error) -> u8 {
     {
         return USAGE;
     }
+    if let Some(fault) = error.downcast_ref::<SpecError>() {
+        return if fault.not_possible {
+            NOT_POSSIBLE
+        } else {
+            USAGE
+        };
+    }
+    match error.downcast_ref::<SocketError>() {
+        // A name that is nobody's, and one that is somebody's.
+        Some(SocketError::NotRunning { .. }) => return USAGE,
+        Some(SocketError::Running { .. }) => return NOT_POSSIBLE,
+        _ => {}
+    }
     match error.downcast_ref::<Burner>() {
         Some(Burner::Command { cause, .. }) => match cause.kind() {
             std::io::ErrorKind::NotFound => NOT_FOUND,
@@ -122,6 +137,10 @@ mod tests {
         assert_eq!(of_error(&not_possible, true), OUR_FAILURE);
         assert_eq!(of_error(&BadInput(String::new()).into(), false), USAGE);
         assert_eq!(of_error(&BadInput(String::new()).into(), true), OUR_FAILURE);
+        let fault = sandbag_node::spec::Origin::default().fault("cpus", "", "");
+        assert_eq!(of_error(&fault.clone().into(), false), USAGE);
+        let held = fault.of_the_machine();
+        assert_eq!(of_error(&held.into(), false), NOT_POSSIBLE);
         let missing = sandbag_burner::Error::Command {
             program: "x".into(),
             cause: std::io::ErrorKind::NotFound.into(),

@@ -14,11 +14,24 @@ use sandbag_burner::Error;
 /// # Errors
 /// [`Error::Command`]: it is not there, or cannot be executed by us.
 pub fn check(command: &[OsString]) -> anyhow::Result<()> {
+    check_in(command, Path::new(""), None)
+}
+
+/// The same for a program that will be started in `dir`, with this PATH.
+///
+/// # Errors
+/// See [`check`].
+pub fn check_in(command: &[OsString], dir: &Path, path: Option<OsString>) -> anyhow::Result<()> {
     let Some(program) = command.first() else {
         return Ok(());
     };
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    let Err(cause) = find(program, &path) else {
+    let path = path.or_else(|| std::env::var_os("PATH"));
+    let path = path.unwrap_or_else(|| "/bin:/usr/bin".into());
+    let there = match program.as_bytes().contains(&b'/') {
+        true => dir.join(program).into_os_string(),
+        false => program.clone(),
+    };
+    let Err(cause) = find(&there, &path) else {
         return Ok(());
     };
     let advice = match cause.kind() {

@@ -128,21 +128,23 @@ fn check(
     for held in held {
         let both = cpus.intersection(&held.cpus);
         if !both.is_empty() {
-            return Err(node.origin.fault(
+            let fault = node.origin.fault(
                 "cpus",
                 format!("CPUs {both} are held by {}", held.by),
                 "wait for it, end it, or name other CPUs",
-            ));
+            );
+            return Err(fault.of_the_machine());
         }
     }
     if domains == Domains::Whole
         && let Some(split) = machine.split_by(cpus).first()
     {
-        return Err(node.origin.fault(
+        let fault = node.origin.fault(
             "cpus",
             format!("CPUs {split} change their frequency together, and the node has only a part"),
             "give it all of them, or use a method that does not work by frequency",
-        ));
+        );
+        return Err(fault.of_the_machine());
     }
     Ok(())
 }

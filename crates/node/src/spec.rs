@@ -133,6 +133,17 @@ impl Origin {
             key: key.to_owned(),
             what: what.into(),
             remedy: remedy.into(),
+            not_possible: false,
+        }
+    }
+
+    /// Where a key was written, or the node where it was not: `n.toml:5`.
+    #[must_use]
+    pub fn place(&self, key: &str) -> String {
+        let line = self.keys.get(key).unwrap_or(&self.line);
+        match &self.file {
+            Some(file) => format!("{file}:{line}"),
+            None => "command line".to_owned(),
         }
     }
 
@@ -158,6 +169,19 @@ pub struct SpecError {
     pub what: String,
     /// What to do.
     pub remedy: String,
+    /// It is well described, but this machine cannot have it, or not now.
+    pub not_possible: bool,
+}
+
+impl SpecError {
+    /// The description is not at fault: the machine is.
+    #[must_use]
+    pub fn of_the_machine(self) -> Self {
+        Self {
+            not_possible: true,
+            ..self
+        }
+    }
 }
 
 impl fmt::Display for SpecError {
@@ -208,6 +232,8 @@ mod tests {
         );
         let fault = origin.fault("cpus", "missing", "write some");
         assert_eq!(fault.to_string(), "n.toml:3: cpus: missing; write some");
+        assert_eq!(origin.place("speed"), "n.toml:5");
+        assert_eq!(origin.place("cwd"), "n.toml:3");
         origin = Origin::default();
         let fault = origin.fault("speed", "`0`: too slow", "write more");
         assert_eq!(fault.to_string(), "--speed: `0`: too slow; write more");

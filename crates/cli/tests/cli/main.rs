@@ -6,3 +6,4 @@ mod bad_input;
 mod dir;
 mod help;
 mod profiles;
+mod slow;

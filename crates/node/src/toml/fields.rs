@@ -52,6 +52,7 @@ impl<'t> Text<'t> {
             key: key.escape_debug().take(60).collect(),
             what: what.into(),
             remedy: remedy.into(),
+            not_possible: false,
         }
     }
 

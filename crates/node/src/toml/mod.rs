@@ -80,6 +80,7 @@ impl NodesFile {
             key: String::new(),
             what,
             remedy: remedy.to_owned(),
+            not_possible: false,
         };
         let mut bytes = Vec::new();
         let read = match path.as_os_str() == "-" {

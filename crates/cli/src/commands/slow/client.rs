@@ -13,6 +13,7 @@ use sandbag_node::protocol::{Reply, Request, Status};
 use sandbag_node::socket::{Directory, ask, list as nodes};
 use sandbag_node::{NodeName, Speeds};
 
+use crate::exit::BadInput;
 use crate::messages::Messages;
 use crate::units::ASK_LIMIT;
 use crate::{exit, program};
@@ -103,9 +104,21 @@ pub fn exec(args: &ExecArgs) -> Result<u8> {
 /// `slow set`.
 pub fn set(args: &SetArgs, messages: &Messages) -> Result<u8> {
     let speeds = args.speed.to_string();
-    let reply = told(&directory()?, &args.name, &Request::Set { speeds })?;
-    if let Reply::Set { speeds } = reply {
-        messages.say(&format!("node {}: speed {speeds}", args.name));
+    // What a node has against a speed is the speed's fault.
+    match ask(
+        &directory()?,
+        &args.name,
+        &Request::Set { speeds },
+        ASK_LIMIT,
+    )? {
+        Reply::Set { speeds } => messages.say(&format!("node {}: speed {speeds}", args.name)),
+        Reply::Error { message } => {
+            return Err(BadInput(format!("node {}: {message}", args.name)).into());
+        }
+        reply => bail!(
+            "node {}: an answer that makes no sense: {reply:?}",
+            args.name
+        ),
     }
     Ok(exit::KEPT)
 }

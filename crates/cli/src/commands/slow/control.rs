@@ -87,7 +87,10 @@ impl Control for NodeControl {
             },
             // Whoever wants in comes himself: nobody moves others about.
             Request::Admit { pid } if peer.pid.unsigned_abs() != *pid => Reply::Error {
-                message: format!("process {} asked for process {pid}, not for itself", peer.pid),
+                message: format!(
+                    "process {} asked for process {pid}, not for itself",
+                    peer.pid
+                ),
             },
             Request::Admit { pid } => match run.admit(*pid) {
                 Err(error) => Reply::Error {

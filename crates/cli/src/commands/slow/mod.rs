@@ -15,21 +15,24 @@ mod several;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 use crate::messages::Messages;
 use options::NodeOptions;
 
 /// Slow CPUs for a program: virtual nodes, slower or unequal CPUs
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true,
+          group = ArgGroup::new("where").args(["cpus", "cores", "file"]).required(true))]
 pub struct SlowArgs {
     #[command(subcommand)]
     verb: Option<Verb>,
 
     /// A file of several nodes (TOML); they stay until their commands end
-    #[arg(value_name = "NODES.toml", conflicts_with_all = ["cpus", "cores", "speed", "profile",
-          "name"], required_unless_present_any = ["cpus", "cores"])]
+    // What is each node's own is in the file, or could be.
+    #[arg(value_name = "NODES.toml", conflicts_with_all = ["speed", "profile", "name", "period",
+          "hog_sync", "hog_priority", "lim_variant", "lim_interval", "split_domains",
+          "calibrate", "json", "timeout", "kill", "command"])]
     file: Option<PathBuf>,
 
     #[command(flatten)]

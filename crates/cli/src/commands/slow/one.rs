@@ -27,31 +27,15 @@ use crate::units::ASK_LIMIT;
 pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
     program::check(&options.command)?;
     refuse_nesting()?;
-    let method = options.method()?;
-    let machine = Machine::read(&Root::default())?;
     let registry = Registry::open()?;
-    let placed = place(vec![spec(options)?], &machine, &held(&registry)?, |_| {
-        domains(&*method)
-    })?
-    .pop()
-    .context("a node has a place")?;
+    let Checked {
+        method,
+        placed,
+        planned,
+        machine,
+    } = check(options, &registry)?;
     if let Some(why) = &placed.why {
         messages.say(why);
-    }
-    let course = Planned::of(&placed)?;
-    let highest = course.load.highest_pct / 100.0;
-    let served = method.serves(highest);
-    if served < highest - 1e-9 {
-        return Err(sandbag_burner::Error::NotPossible {
-            what: format!(
-                "{} slows a CPU to {:.3} of its speed at most, and {:.3} was asked",
-                method.name(),
-                1.0 - served,
-                1.0 - highest
-            ),
-            remedy: "use --method cap, gov or pace for so small a speed".into(),
-        }
-        .into());
     }
     let directory = Directory::in_registry(registry.dir());
     let name = placed.spec.name.clone();
@@ -63,17 +47,72 @@ pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
             name.clone(),
             method.name(),
             1.0 - method.serves(1.0),
-            course.first.clone(),
+            planned.first.clone(),
             machine,
         )),
     };
-    let environment = environment::variables(&name, &course.first);
+    let environment = environment::variables(&name, &planned.first);
     let node = control.map(|control| Node {
         name: name.to_string(),
         control: Box::new(control),
         environment: environment.into_iter().collect(),
     });
-    run::run_by(course.load, method, node, &as_run(options), messages)
+    run::run_by(planned.load, method, node, &as_run(options), messages)
+}
+
+/// A node that can be made here.
+pub struct Checked {
+    method: Box<dyn Method>,
+    placed: Placed,
+    planned: Planned,
+    machine: Machine,
+}
+
+/// Everything that can be wrong with a node, asked before anything is changed.
+///
+/// # Errors
+/// What is wrong, with a remedy.
+pub fn check(options: &NodeOptions, registry: &Registry) -> Result<Checked> {
+    let root = Root::default();
+    let mut method = options.method()?;
+    let machine = Machine::read(&root)?;
+    let placed = place(vec![spec(options)?], &machine, &held(registry)?, |_| {
+        domains(&options.method, options.split_domains)
+    })?
+    .pop()
+    .context("a node has a place")?;
+    method.fit_to(&root, &placed.cpus)?;
+    let planned = Planned::of(&placed)?;
+    let (asked, most) = (planned.load.highest_pct / 100.0, method.serves(1.0));
+    // Also for the frequency that is the nearest: none is near below the
+    // lowest.
+    if most < asked - 1e-9 {
+        return Err(sandbag_burner::Error::NotPossible {
+            what: format!(
+                "{} slows a CPU to {:.3} of its speed at most, and {:.3} was asked",
+                method.name(),
+                1.0 - most,
+                1.0 - asked
+            ),
+            remedy: slower(&options.method).into(),
+        }
+        .into());
+    }
+    Ok(Checked {
+        method,
+        placed,
+        planned,
+        machine,
+    })
+}
+
+/// What goes on where a method does not.
+fn slower(method: &str) -> &'static str {
+    match method {
+        // These go as far as any.
+        "pace" | "gov" | "cap" | "lim" => "ask for more",
+        _ => "ask for more, or use --method pace, gov or cap",
+    }
 }
 
 /// A program that is slowed already would be slowed twice.
@@ -109,9 +148,9 @@ fn spec(options: &NodeOptions) -> Result<NodeSpec> {
 }
 
 /// Whether a method can live with a frequency domain that is split.
-pub fn domains(method: &dyn Method) -> Domains {
-    match method.name() {
-        "freq" | "gov" => Domains::Whole,
+pub fn domains(method: &str, split: bool) -> Domains {
+    match method {
+        "freq" | "gov" if !split => Domains::Whole,
         _ => Domains::MaySplit,
     }
 }

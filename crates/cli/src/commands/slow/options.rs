@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use sandbag_burner::frequencies::Wishes;
 use sandbag_burner::method::{self, Method};
 use sandbag_burner::throttle::LimVariant;
 use sandbag_kernel::CpuList;
@@ -62,6 +63,16 @@ pub struct NodeOptions {
     /// lim: time between two looks at the processes
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub lim_interval: Option<Duration>,
+
+    /// freq, gov: also where CPUs outside the node then change speed with it
+    #[arg(long, num_args = 0..=1, default_value_t = false, default_missing_value = "true",
+          require_equals = true, action = clap::ArgAction::Set, hide_possible_values = true)]
+    pub split_domains: bool,
+
+    /// freq, gov: measure the speed of each frequency before
+    #[arg(long, num_args = 0..=1, default_value_t = false, default_missing_value = "true",
+          require_equals = true, action = clap::ArgAction::Set, hide_possible_values = true)]
+    pub calibrate: bool,
 
     /// Directory for run.json, achieved.csv and report.html
     /// [default: sandbag-run-<time>]
@@ -153,7 +164,10 @@ impl NodeOptions {
                 LimChoice::Wrekavoc => LimVariant::Wrekavoc,
             }),
             interval_ns: self.lim_interval.map(nanos),
-            ..method::Options::default()
+            frequencies: Wishes {
+                split_domains: self.split_domains,
+                calibrate: self.calibrate,
+            },
         };
         method::with_options(&self.method, options)
             .map_err(|reason| BadInput(format!("--method: {reason}")).into())
@@ -161,10 +175,12 @@ impl NodeOptions {
 }
 
 /// Options of methods as they may stand in a nodes file.
-pub const METHOD_OPTIONS: [&str; 5] = [
+pub const METHOD_OPTIONS: [&str; 7] = [
     "period",
     "hog-sync",
     "hog-priority",
     "lim-variant",
     "lim-interval",
+    "split-domains",
+    "calibrate",
 ];

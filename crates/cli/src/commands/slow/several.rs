@@ -5,19 +5,23 @@
 mod commands;
 mod nodes;
 
+use std::ffi::OsString;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use clap::Parser as _;
 use sandbag_burner::command::User;
 use sandbag_burner::method;
 use sandbag_burner::registry::Registry;
 use sandbag_kernel::Root;
 use sandbag_node::place::{Placed, place};
 use sandbag_node::socket::Directory;
-use sandbag_node::{Machine, NodesFile, Vocabulary};
+use sandbag_node::{Machine, NodeSpec, NodesFile, Vocabulary};
 
 use super::one;
 use super::options::{METHOD_OPTIONS, NodeOptions};
+use crate::args::{Cli, Command};
+use crate::exit::BadInput;
 use crate::messages::Messages;
 use crate::run::directory::RunDir;
 use crate::{exit, program};
@@ -30,17 +34,20 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
         options: &METHOD_OPTIONS,
     };
     let wanted = NodesFile::read(file, &vocabulary)?;
-    for command in wanted.nodes.iter().flat_map(|node| &node.commands) {
-        let words: Vec<_> = command.iter().map(Into::into).collect();
-        program::check(&words)?;
+    for node in &wanted.nodes {
+        check_commands(node)?;
     }
     let registry = Registry::open()?;
     let machine = Machine::read(&Root::default())?;
-    let domains = |spec: &sandbag_node::NodeSpec| {
-        let name = spec.method.as_deref().unwrap_or(method::SLOWING[0]);
-        method::by_name(name).map_or(sandbag_node::Domains::MaySplit, |m| one::domains(&*m))
+    let domains = |spec: &NodeSpec| {
+        let method = spec.method.as_deref().unwrap_or(&options.method);
+        let split = spec.options.get("split-domains");
+        one::domains(method, split.is_some_and(|value| value == "true"))
     };
     let placed = place(wanted.nodes, &machine, &one::held(&registry)?, domains)?;
+    for node in &placed {
+        check_node(node, options, &registry)?;
+    }
     for node in &placed {
         messages.say(&described(node));
     }
@@ -57,7 +64,7 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
     };
     let sockets = Directory::in_registry(registry.dir());
     let mut nodes = nodes::Nodes::start(&placed, &sockets, dir.as_ref(), options)?;
-    let commands = commands::run(&placed, options)?;
+    let commands = commands::run(&placed, &mut nodes, options, messages)?;
     nodes.stop();
     for ended in &commands {
         messages.say(&ended.shown());
@@ -67,7 +74,71 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
         .iter()
         .map(|ended| ended.code)
         .find(|code| *code != 0);
-    Ok(failed.unwrap_or(verdicts))
+    // As with one node and its command: the commands' own code comes first.
+    Ok(match failed {
+        Some(code) => code,
+        None if commands.is_empty() || options.strict || verdicts == exit::FAILED => verdicts,
+        None => exit::KEPT,
+    })
+}
+
+/// Whether the commands can be run where they are to run.
+fn check_commands(node: &NodeSpec) -> Result<()> {
+    let here = Path::new("");
+    let dir = node.cwd.as_deref().unwrap_or(here);
+    if dir != here && !dir.is_dir() {
+        let what = format!("{} is no directory", dir.display());
+        return Err(node
+            .origin
+            .fault("cwd", what, "make it, or name another")
+            .into());
+    }
+    let key = ["command", "commands"]
+        .into_iter()
+        .find(|key| node.origin.keys.contains_key(*key))
+        .unwrap_or_default();
+    for command in &node.commands {
+        let words: Vec<OsString> = command.iter().map(Into::into).collect();
+        let path = node.env.get("PATH").map(OsString::from);
+        program::check_in(&words, dir, path)
+            .with_context(|| format!("{}: {key}", node.origin.place(key)))?;
+    }
+    Ok(())
+}
+
+/// Whether this machine can have the node, as its process will find out: all
+/// are asked before the first is made.
+fn check_node(node: &Placed, options: &NodeOptions, registry: &Registry) -> Result<()> {
+    let origin = &node.spec.origin;
+    // By the option that it names, the key that is meant.
+    let key_in = |text: &str| {
+        let named = |key: &&String| text.contains(&format!("--{key}"));
+        origin.keys.keys().find(named).map_or("", String::as_str)
+    };
+    let words = std::iter::once("sandbag".into()).chain(nodes::arguments(node, options));
+    let cli = Cli::try_parse_from(words).map_err(|error| {
+        let text = error.to_string();
+        // What is wrong, and what could be written; then comes our usage.
+        let said: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+        let said = said.join(" ");
+        let said = said.strip_prefix("error: ").unwrap_or(&said);
+        BadInput(format!("{}: {said}", origin.place(key_in(said))))
+    })?;
+    let Command::Slow(args) = cli.command else {
+        anyhow::bail!("a node's arguments are those of slow");
+    };
+    one::check(&args.options, registry)
+        .map(|_| ())
+        .map_err(|error| {
+            let text = error.to_string();
+            let key = match key_in(&text) {
+                "" if error.is::<sandbag_burner::Error>() => "method",
+                "" => "profile",
+                key => key,
+            };
+            let place = origin.place(key);
+            error.context(format!("{place}: node {}", node.spec.name))
+        })
 }
 
 fn described(node: &Placed) -> String {

@@ -10,7 +10,9 @@ use nix::unistd::Pid;
 use sandbag_node::place::Placed;
 
 use super::super::options::NodeOptions;
+use super::nodes::Nodes;
 use crate::exit;
+use crate::messages::Messages;
 
 /// A command that ended.
 pub struct Ended {
@@ -44,9 +46,14 @@ struct Running {
 /// Signals that end us, and are passed on.
 const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// Runs the commands of all nodes to their ends. Without any, and for nodes
-/// without, waits for a signal.
-pub fn run(placed: &[Placed], options: &NodeOptions) -> Result<Vec<Ended>> {
+/// Runs the commands of all nodes to their ends. Nodes without any stay until
+/// they are stopped, or a signal comes.
+pub fn run(
+    placed: &[Placed],
+    nodes: &mut Nodes,
+    options: &NodeOptions,
+    messages: &Messages,
+) -> Result<Vec<Ended>> {
     let mut wanted: SigSet = ENDING.into_iter().collect();
     wanted.add(Signal::SIGCHLD);
     wanted.thread_block().context("block signals")?;
@@ -56,9 +63,9 @@ pub fn run(placed: &[Placed], options: &NodeOptions) -> Result<Vec<Ended>> {
             running.push(start(node, words, options)?);
         }
     }
-    let mut open = placed.iter().any(|node| node.spec.commands.is_empty());
+    let mut open = true;
     let mut ended = Vec::new();
-    while open || !running.is_empty() {
+    while open && nodes.one_stays() || !running.is_empty() {
         let signal = wanted.wait().context("wait for a signal")?;
         if ENDING.contains(&signal) {
             open = false;
@@ -77,6 +84,7 @@ pub fn run(placed: &[Placed], options: &NodeOptions) -> Result<Vec<Ended>> {
                 .filter_map(|(one, status)| Some(end(one, status?))),
         );
         running = still.into_iter().map(|(one, _)| one).collect();
+        nodes.notice_ends(messages);
     }
     let _ = wanted.thread_unblock();
     Ok(ended)

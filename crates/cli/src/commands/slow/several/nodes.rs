@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The processes that are the nodes.
 
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::Signal;
+use sandbag_burner::child::keep_across_exec;
 use sandbag_node::place::{Placed, PlacedCourse};
 use sandbag_node::protocol::Request;
 use sandbag_node::socket::{Directory, ask};
 use sandbag_report::run::Run;
+use sandbag_report::{nodes as report, terminal, write};
 
 use super::super::options::NodeOptions;
 use crate::exit;
@@ -30,9 +37,10 @@ pub struct Nodes {
 struct Running {
     placed: Placed,
     child: Child,
-    json: PathBuf,
-    /// Where that is; removed at the end.
-    _dir: tempfile::TempDir,
+    /// Reaped; its process id may be somebody else's now.
+    ended: Option<ExitStatus>,
+    /// Its record, once it ended; gone with us, whatever ends us.
+    json: File,
 }
 
 impl Nodes {
@@ -55,7 +63,8 @@ impl Nodes {
             let name = &node.placed.spec.name;
             // It answers once it holds its speed, not before.
             while ask(sockets, name, &Request::Status, ASK_LIMIT).is_err() {
-                if let Some(status) = node.child.try_wait()? {
+                node.ended = node.child.try_wait()?;
+                if let Some(status) = node.ended {
                     bail!("node {name} did not start ({status})");
                 }
                 if Instant::now() > until {
@@ -67,31 +76,48 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// Ends all of them.
-    pub fn stop(&mut self) {
+    /// Whether a node without commands, that is to stay until it is stopped,
+    /// is still there.
+    pub fn one_stays(&self) -> bool {
+        let mut there = self.running.iter().filter(|node| node.ended.is_none());
+        there.any(|node| node.placed.spec.commands.is_empty())
+    }
+
+    /// Looks which ended by themselves, or were told to by somebody else, and
+    /// says so: nothing slows their programs any more.
+    pub fn notice_ends(&mut self, messages: &Messages) {
         for node in &mut self.running {
-            let asked = ask(
-                &self.sockets,
-                &node.placed.spec.name,
-                &Request::Stop,
-                ASK_LIMIT,
-            );
-            if asked.is_err() {
-                crate::commands::slow::several::commands::signal(
-                    node.child.id(),
-                    nix::sys::signal::Signal::SIGTERM,
-                );
+            if node.ended.is_none()
+                && let Ok(Some(status)) = node.child.try_wait()
+            {
+                node.ended = Some(status);
+                messages.warning(&format!(
+                    "node {} ended ({status}): what runs in it goes on at full speed",
+                    node.placed.spec.name
+                ));
             }
-        }
-        for node in &mut self.running {
-            let _ = node.child.wait();
         }
     }
 
-    /// The report of all; the code of the worst verdict.
-    pub fn report(&self, dir: Option<&RunDir>, messages: &Messages) -> u8 {
+    /// Ends all of them that run.
+    pub fn stop(&mut self) {
+        for node in &mut self.running {
+            node.ended = node.ended.or_else(|| node.child.try_wait().ok().flatten());
+            let name = &node.placed.spec.name;
+            if node.ended.is_none() && ask(&self.sockets, name, &Request::Stop, ASK_LIMIT).is_err()
+            {
+                super::commands::signal(node.child.id(), Signal::SIGTERM);
+            }
+        }
+        for node in &mut self.running {
+            node.ended = node.ended.or_else(|| node.child.wait().ok());
+        }
+    }
+
+    /// The report of all; the code of the worst verdict, or of a failure.
+    pub fn report(&mut self, dir: Option<&RunDir>, messages: &Messages) -> u8 {
         let mut runs: Vec<Run> = Vec::new();
-        for node in &self.running {
+        for node in &mut self.running {
             match read(node) {
                 Ok(run) => runs.push(run),
                 Err(error) => {
@@ -99,11 +125,21 @@ impl Nodes {
                 }
             }
         }
+        messages.say(&terminal::nodes_table(&report::Nodes::of(&runs)));
         for run in &runs {
-            messages.say(&sandbag_report::terminal::summary_table(run));
-            run.warnings.iter().for_each(|text| messages.warning(text));
+            for text in &run.warnings {
+                let name = run.node.as_ref().map_or("", |node| node.name.as_str());
+                messages.warning(&format!("node {name}: {text}"));
+            }
         }
         if let Some(dir) = dir {
+            match write::write_nodes(dir.path(), &runs) {
+                Ok(()) => messages.say(&format!(
+                    "Report: {}",
+                    dir.path().join(write::REPORT_HTML).display()
+                )),
+                Err(error) => messages.warning(&error.to_string()),
+            }
             dir.give();
         }
         if runs.len() < self.running.len() {
@@ -114,52 +150,65 @@ impl Nodes {
     }
 }
 
-fn read(node: &Running) -> Result<Run> {
-    let text = std::fs::read(&node.json).context("it left no record")?;
+fn read(node: &mut Running) -> Result<Run> {
+    let mut text = Vec::new();
+    node.json.read_to_end(&mut text).context("its record")?;
+    ensure!(!text.is_empty(), "it left no record");
     serde_json::from_slice(&text).context("its record")
 }
 
-fn start(node: &Placed, dir: Option<&RunDir>, options: &NodeOptions) -> Result<Running> {
-    let out = tempfile::tempdir()?;
-    let json = out.path().join("run.json");
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0("sandbag").args(["-q", "slow"]);
-    command.args(["--name", node.spec.name.as_str()]);
-    command.args(["--cpus", &node.cpus.to_string()]);
-    match &node.course {
-        PlacedCourse::Constant(ratios) => command.args(["--speed", &ratios.to_string()]),
-        PlacedCourse::Profile(path) => command.arg("--profile").arg(path),
+/// What a node's process is told, but for where it leaves what.
+pub fn arguments(node: &Placed, options: &NodeOptions) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["-q".into(), "slow".into()];
+    let mut add = |option: &str, value: &OsStr| {
+        let mut word = OsString::from(format!("--{option}="));
+        word.push(value);
+        words.push(word);
     };
-    command.args([
-        "--method",
-        node.spec.method.as_deref().unwrap_or(&options.method),
-    ]);
+    add("name", node.spec.name.as_str().as_ref());
+    add("cpus", node.cpus.to_string().as_ref());
+    match &node.course {
+        PlacedCourse::Constant(ratios) => add("speed", ratios.to_string().as_ref()),
+        PlacedCourse::Profile(path) => add("profile", path.as_os_str()),
+    }
+    let method = node.spec.method.as_deref().unwrap_or(&options.method);
+    add("method", method.as_ref());
     for (option, value) in &node.spec.options {
-        command.arg(format!("--{option}={value}"));
+        add(option, value.as_ref());
     }
-    let tolerance = options.tolerance;
-    command.arg(format!(
-        "--tolerance={},{}",
-        tolerance.mean_points, tolerance.window_points
-    ));
+    let kept = options.tolerance;
+    let kept = format!("{},{}", kept.mean_points, kept.window_points);
+    add("tolerance", kept.as_ref());
     if let Some(path) = &options.cgroup {
-        command.arg("--cgroup").arg(path);
+        add("cgroup", path.as_os_str());
     }
+    if options.no_settle {
+        words.push("--no-settle".into());
+    }
+    if options.as_root {
+        words.push("--as-root".into());
+    }
+    words
+}
+
+fn start(node: &Placed, dir: Option<&RunDir>, options: &NodeOptions) -> Result<Running> {
+    let json = memfd_create("sandbag", MFdFlags::MFD_CLOEXEC).context("memfd_create")?;
+    let json_fd = json.as_raw_fd();
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("sandbag").args(arguments(node, options));
     match dir {
         Some(dir) => command
             .arg("--out")
             .arg(dir.path().join(node.spec.name.as_str())),
         None => command.arg("--no-out"),
     };
-    if options.as_root {
-        command.arg("--as-root");
-    }
-    command.arg(format!("--json={}", json.display()));
+    command.arg(format!("--json=/proc/self/fd/{json_fd}"));
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let parent = std::process::id();
     // SAFETY: only async-signal-safe calls.
     unsafe {
         command.pre_exec(move || {
+            keep_across_exec(json_fd)?;
             // Ctrl-C is for the commands; the nodes end when those have ended,
             // or when we are gone.
             libc::setpgid(0, 0);
@@ -176,8 +225,8 @@ fn start(node: &Placed, dir: Option<&RunDir>, options: &NodeOptions) -> Result<R
     Ok(Running {
         placed: node.clone(),
         child,
-        json,
-        _dir: out,
+        ended: None,
+        json: json.into(),
     })
 }
 
