@@ -108,6 +108,11 @@ fn own_group(root: &Root) -> Result<Option<(PathBuf, PathBuf)>> {
         };
         let mut left = left.split(' ').skip(3);
         if let (true, Some(top), Some(mount)) = (wanted, left.next(), left.next()) {
+            // Seen from inside another namespace, the tree does not say where
+            // we are in it.
+            if top.starts_with("/..") {
+                continue;
+            }
             let mount = root.path(mount);
             // A container may see only its own part of the tree mounted.
             let inside = Path::new(&path).strip_prefix(top).unwrap_or(Path::new(""));

@@ -121,8 +121,12 @@ fn parse_mount(root: &Root, line: &str) -> Option<Mount> {
     let mut right = right.split(' ');
     let kind = right.next()?.to_owned();
     kind.starts_with("cgroup").then_some(())?;
+    let top = left.next()?.to_owned();
+    // A tree from outside of our cgroup namespace: where we are in it cannot
+    // be known, and nothing in it is ours.
+    (!top.starts_with("/..")).then_some(())?;
     Some(Mount {
-        top: left.next()?.to_owned(),
+        top,
         point: root.path(left.next()?.replace("\\040", " ")),
         options: right.nth(1)?.split(',').map(str::to_owned).collect(),
         kind,
@@ -150,6 +154,13 @@ fn own_path(own: &str, controller: Option<&str>, top: &str) -> PathBuf {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn a_tree_from_outside_the_namespace_is_none() {
+        let line = "25 1 0:22 /../.. /sys/fs/cgroup rw - cgroup2 none rw\n";
+        let (_dir, root) = tree(line, "0::/\n");
+        assert!(find(&root).is_err());
+    }
 
     fn tree(mountinfo: &str, cgroup: &str) -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
