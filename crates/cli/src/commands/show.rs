@@ -12,7 +12,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use sandbag_profile::{CpuSummary, Header, Summary, summarise};
-use sandbag_report::write::{ACHIEVED_CSV, RUN_JSON};
+use sandbag_report::write::{ACHIEVED_CSV, NODES_JSON, RUN_JSON, read_nodes};
 use sandbag_report::{plot_profile, plot_run, read_run, terminal};
 
 use crate::exit::{self, BadInput};
@@ -64,6 +64,10 @@ fn run(path: &Path, messages: &Messages) -> Result<String> {
         true => path,
         false => path.parent().unwrap_or(Path::new("")),
     };
+    if path.is_dir() && path.join(NODES_JSON).exists() {
+        let nodes = read_nodes(path).map_err(|error| BadInput(error.to_string()))?;
+        return Ok(terminal::nodes_table(&nodes));
+    }
     if path.is_dir() && !path.join(RUN_JSON).exists() {
         return Err(BadInput(format!(
             "{} holds no {RUN_JSON}: give a profile, or the directory of a run",
