@@ -55,6 +55,10 @@ const WHOLE_SECOND_NS: u64 = 1_000_000_000;
 /// more was continued by somebody else, ns.
 const STOPS_WITHIN_NS: u64 = 2_000_000;
 
+/// A process that used no more than this between two looks waits for
+/// something else than a CPU, ns.
+const SLEEPS_BELOW_NS: u64 = 100_000;
+
 /// See the module's text.
 #[derive(Debug)]
 pub struct Lim {
@@ -79,6 +83,8 @@ struct Known {
     due: u64,
     /// By us.
     stopped: bool,
+    /// It ran since the last look.
+    ran: bool,
 }
 
 impl Known {
@@ -97,6 +103,7 @@ impl Known {
             cpu_ns: 0,
             due: now,
             stopped: false,
+            ran: false,
         }))
     }
 
@@ -119,6 +126,7 @@ impl Known {
         } else {
             self.go_on()?;
         }
+        self.ran = cpu_ns > self.cpu_ns + SLEEPS_BELOW_NS;
         self.cpu_ns = cpu_ns;
         Ok(())
     }
@@ -204,7 +212,9 @@ impl Lim {
             known.look(speed, boot_ns)?;
         }
         let stopped = self.known.values().filter(|known| known.stopped).count();
-        let all = self.known.len().max(1);
+        // Who waits for something else says nothing about the speed.
+        let wants = |known: &&Known| known.stopped || known.ran;
+        let all = self.known.values().filter(wants).count().max(1);
         self.taken.change(now, stopped as f64 / all as f64);
         Ok(())
     }
@@ -224,7 +234,8 @@ impl Throttle for Lim {
         Ok(next)
     }
 
-    /// Time that its processes were stopped, mean over those that live.
+    /// Time that its processes were stopped, mean over those that ran or were
+    /// stopped.
     fn taken_ns(&mut self, at: u64) -> u64 {
         self.taken.until(at)
     }

@@ -80,6 +80,8 @@ fn pause(ms: u64) {
     sleep_until(monotonic() + ms * 1_000_000);
 }
 
+const MS: u64 = 1_000_000;
+
 /// Above and below by any measure.
 const ALWAYS: f64 = 0.9999;
 const NEVER: f64 = 1e-9;
@@ -140,12 +142,37 @@ fn what_its_user_stopped_stays_so() {
     spinners.wait_for(0, true);
     act(&mut lim, ALWAYS);
     spinners.wait_for(1, true);
-    // Half of the processes are stopped by us.
-    assert!((lim.taken.rate() - 0.5).abs() < 1e-12);
     act(&mut lim, NEVER);
     spinners.wait_for(1, false);
     lim.release(monotonic()).unwrap();
     assert_eq!(spinners.state(0), 'T');
+}
+
+#[test]
+fn the_speed_is_that_of_those_who_want_to_run() {
+    let mut spinners = Spinners::new(2);
+    let mut sleep = Command::new("sleep");
+    let sleeper = sleep.arg("1000").stdin(Stdio::null()).spawn().unwrap();
+    spinners.children.push(sleeper);
+    spinners.list(&spinners.pids());
+    let mut lim = spinners.lim(LimVariant::CpuLim);
+    pause(50);
+    act(&mut lim, NEVER);
+    assert_eq!(lim.taken.rate(), 0.0);
+    // The sleeper began with some work, too; at the second look it sleeps.
+    pause(50);
+    act(&mut lim, NEVER);
+    let sleeper = &lim.known[&spinners.pids()[2]];
+    assert!(!sleeper.ran && !sleeper.stopped);
+    // One of the two is stopped, as if it alone were above its share.
+    let spinner = spinners.pids()[0];
+    while process_cpu_of(spinners.pids()[1]).unwrap() < lim.known[&spinners.pids()[1]].cpu_ns + MS {
+        pause(1);
+    }
+    lim.known.get_mut(&spinner).unwrap().began_ns = boot_ns();
+    act(&mut lim, 0.5_f64.powi(20));
+    assert!(lim.known[&spinner].stopped);
+    assert!((lim.taken.rate() - 0.5).abs() < 1e-12, "{lim:?}");
 }
 
 #[test]
