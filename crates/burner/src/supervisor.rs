@@ -23,7 +23,6 @@ mod node;
 mod outcome;
 mod running;
 mod settle;
-pub(crate) mod signals;
 mod start_on;
 mod steal;
 mod timeline;
@@ -52,6 +51,7 @@ use crate::layout::{Layout, Tenant};
 use crate::method::{Method, Scope};
 use crate::realtime;
 use crate::registry::Registry;
+use crate::signals::{Repeats, Signals};
 use crate::undo::{Leftovers, undo};
 
 use cpu::{Common, Cpu, SLOTS_PER_CPU};
@@ -60,7 +60,6 @@ use limit::TimeLimit;
 use meter::Meter;
 use node::Node;
 use running::Running;
-use signals::{Repeats, Signals};
 use timeline::{Piece, RunClock};
 use trigger::Trigger;
 
@@ -133,7 +132,13 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
             }
         ));
     }
-    let signals = Signals::take(plan.start_on).map_err(|e| Error::call("signalfd", e))?;
+    // That by which the command begins the load, also if our caller ignores it.
+    let start_by = match plan.start_on {
+        Some(StartOn::Signal(signal)) => Some(signal),
+        _ => None,
+    };
+    let signals =
+        Signals::take(&[Signal::SIGTSTP], start_by).map_err(|e| Error::call("signalfd", e))?;
     let board = Board::create(plan.cpus.len() * SLOTS_PER_CPU)
         .map_err(|e| Error::call("memfd_create", e))?;
     let alarm = cpu::alarm()?;

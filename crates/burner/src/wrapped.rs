@@ -12,12 +12,10 @@ use std::process::Child;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal, kill};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use sandbag_kernel::cgroup::Version;
-use sandbag_kernel::command_clock::{CommandClock, CpuacctClock, PerfClock};
-use sandbag_kernel::{CpuList, Root};
+use sandbag_kernel::command_clock::{self, CommandClock};
+use sandbag_kernel::{CpuList, Root, clock};
 
 use crate::command::{CommandSpec, Ended, Waiting, reap};
 use crate::error::{Error, Result};
@@ -25,18 +23,9 @@ use crate::guardian;
 use crate::journal::{Journal, RunInfo};
 use crate::layout::{Holder, Layout, Tenant};
 use crate::registry::Registry;
-use crate::supervisor::signals;
+use crate::signals::{self, ENDING, Repeats, Signals};
 use crate::undo::{Leftovers, undo};
 
-/// Signals that end a command; the second one ends us at once.
-const ENDING: [Signal; 4] = [
-    Signal::SIGINT,
-    Signal::SIGTERM,
-    Signal::SIGHUP,
-    Signal::SIGQUIT,
-];
-/// Signals that are only passed on.
-const PASSED: [Signal; 2] = [Signal::SIGUSR1, Signal::SIGUSR2];
 /// A guardian is killed by accident once, not again and again.
 const GUARDIANS: u32 = 4;
 
@@ -54,9 +43,9 @@ pub enum Over {
 /// [`answer`](Self::answer); dropping it undoes what was done.
 #[derive(Debug)]
 pub struct Wrapped {
-    version: Version,
-    signals: SignalFd,
-    before: SigSet,
+    root: Root,
+    signals: Signals,
+    repeats: Repeats,
     journal: Option<Journal>,
     guardian: Child,
     guardians: u32,
@@ -76,6 +65,7 @@ impl Wrapped {
     /// # Errors
     /// A group cannot be made, or a process not started; nothing is left.
     pub fn admit(
+        root: &Root,
         layout: &Layout,
         registry: &Registry,
         spec: &CommandSpec,
@@ -105,35 +95,31 @@ impl Wrapped {
             board_fd: -1,
             kill: spec.kill,
         };
-        let (signals, before) = take_signals().map_err(|e| Error::call("signalfd", e))?;
+        // Not SIGTSTP: a recording that is stopped stops, as any program does.
+        let signals = Signals::take(&[], None).map_err(|e| Error::call("signalfd", e))?;
         let admitted = registry
             .register(info, &CpuList::default())
             .and_then(|journal| settled(layout, journal, spec));
-        match admitted {
-            Ok(Admitted {
-                journal,
-                guardian,
-                waiting,
-                holder,
-            }) => Ok(Self {
-                version: layout.version(),
-                signals,
-                before,
-                journal: Some(journal),
-                guardian,
-                guardians: 1,
-                pid: waiting.pid(),
-                waiting: Some(waiting),
-                holder,
-                interrupts: 0,
-                over: None,
-                warnings,
-            }),
-            Err(error) => {
-                let _ = before.thread_set_mask();
-                Err(error)
-            }
-        }
+        let Admitted {
+            journal,
+            guardian,
+            waiting,
+            holder,
+        } = admitted?;
+        Ok(Self {
+            root: root.clone(),
+            signals,
+            repeats: Repeats::default(),
+            journal: Some(journal),
+            guardian,
+            guardians: 1,
+            pid: waiting.pid(),
+            waiting: Some(waiting),
+            holder,
+            interrupts: 0,
+            over: None,
+            warnings,
+        })
     }
 
     /// The command's CPU time on each of `cpus`.
@@ -142,18 +128,14 @@ impl Wrapped {
     /// [`Error::NotPossible`] with the remedy where the kernel does not tell.
     pub fn clock(&self, root: &Root, cpus: &CpuList) -> Result<Box<dyn CommandClock>> {
         let group = self.holder.group();
-        let (clock, remedy) = match self.version {
-            Version::V1 => (
-                CpuacctClock::open(root, group.accounting_dir(), cpus).map(|c| Box::new(c) as _),
-                "cgroup v1 tells it by its cpuacct controller: mount it",
-            ),
-            Version::V2 => (
-                PerfClock::open(group.dir(), cpus).map(|c| Box::new(c) as _),
+        let remedy = match group.version() {
+            Version::V1 => "cgroup v1 tells it by its cpuacct controller: mount it",
+            Version::V2 => {
                 "cgroup v2 tells it by perf events, for which the kernel asks for root or \
-                 CAP_PERFMON",
-            ),
+                 CAP_PERFMON"
+            }
         };
-        clock.map_err(|error| Error::NotPossible {
+        command_clock::open(root, group, cpus).map_err(|error| Error::NotPossible {
             what: format!("the command's time on each CPU is not known ({error})"),
             remedy: remedy.to_owned(),
         })
@@ -173,31 +155,28 @@ impl Wrapped {
     /// # Errors
     /// Too many open files.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
-        self.signals.as_fd().try_clone_to_owned()
+        self.signals.fd().as_fd().try_clone_to_owned()
     }
 
     /// Answers signals and children without waiting; `Some` once the command
     /// ended or we were told twice to end.
     pub fn answer(&mut self) -> Option<Over> {
-        while let Ok(Some(info)) = self.signals.read_signal() {
-            let Ok(signal) = Signal::try_from(info.ssi_signo.cast_signed()) else {
-                continue;
-            };
-            // Sent by a terminal's keys: then the command has it already.
-            let by_kernel = info.ssi_code > 0;
-            if signal == Signal::SIGCHLD {
+        while let Some(arrived) = self.signals.next() {
+            if arrived.signal == Signal::SIGCHLD {
                 self.reap_all();
                 continue;
             }
-            if ENDING.contains(&signal) {
+            if ENDING.contains(&arrived.signal) {
+                if self.repeats.again(arrived, clock::monotonic()) {
+                    continue;
+                }
                 self.interrupts += 1;
                 if self.interrupts > 1 {
                     self.over.get_or_insert(Over::Interrupted);
                 }
             }
-            if !by_kernel && self.over.is_none() {
-                // Whoever is gone needs no signal.
-                let _ = kill(Pid::from_raw(self.pid.cast_signed()), signal);
+            if self.over.is_none() {
+                signals::pass_on(&self.root, self.pid, arrived);
             }
         }
         self.over
@@ -239,7 +218,7 @@ impl Wrapped {
             if let Some(over) = self.answer() {
                 return Ok(over);
             }
-            let mut fds = [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+            let mut fds = [PollFd::new(self.signals.fd().as_fd(), PollFlags::POLLIN)];
             match poll(&mut fds, PollTimeout::NONE) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),
@@ -272,10 +251,6 @@ impl Wrapped {
 impl Drop for Wrapped {
     fn drop(&mut self) {
         self.undo();
-        // What still waits is answered: a second Ctrl-C during the undoing
-        // must not kill us afterwards.
-        while matches!(self.signals.read_signal(), Ok(Some(_))) {}
-        let _ = self.before.thread_set_mask();
     }
 }
 
@@ -330,12 +305,4 @@ fn undo_all(journal: Journal, leftovers: Leftovers) -> std::result::Result<(), S
             left.join("; ")
         )),
     }
-}
-
-fn take_signals() -> io::Result<(SignalFd, SigSet)> {
-    let set = signals::not_ignored(ENDING.into_iter().chain(PASSED).chain([Signal::SIGCHLD]));
-    let signals = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-    let before = SigSet::thread_get_mask()?;
-    set.thread_block()?;
-    Ok((signals, before))
 }

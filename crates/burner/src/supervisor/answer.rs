@@ -2,18 +2,17 @@
 //! Signals, the ends of processes, and standing still.
 
 use nix::sys::signal::Signal;
-use nix::unistd::{Pid, getpgid, getpgrp};
 use sandbag_kernel::clock;
 use sandbag_kernel::process::Process;
 
 use super::cpu::Common;
 use super::outcome::{End, LoadStart};
-use super::signals::{Arrived, ENDING, went_to_group};
 use super::{Run, signal_to};
 use crate::board::BOUNDARY_NS;
 use crate::command::reap;
 use crate::error::{Error, Result};
 use crate::guardian;
+use crate::signals::{ENDING, pass_on};
 
 impl Run<'_> {
     /// Answers signals and calls; `Some` if the run ends.
@@ -45,7 +44,7 @@ impl Run<'_> {
                     if self.interrupts > 1 {
                         end = Some(End::Interrupted);
                     }
-                    self.pass_on(pid, arrived);
+                    pass_on(self.root, pid, arrived);
                 }
                 (signal, None) if ENDING.contains(&signal) => {
                     end = Some(match self.command {
@@ -54,26 +53,11 @@ impl Run<'_> {
                         None => End::Stopped,
                     });
                 }
-                (_, Some(pid)) => self.pass_on(pid, arrived),
+                (_, Some(pid)) => pass_on(self.root, pid, arrived),
                 (_, None) => {}
             }
         }
         Ok(end)
-    }
-
-    /// Passes a signal on to the command, unless it has it from where we have
-    /// it: from the terminal, or from somebody who signalled our group.
-    fn pass_on(&self, pid: u32, arrived: Arrived) {
-        let command = Pid::from_raw(pid.cast_signed());
-        let shares_group = getpgid(Some(command)).is_ok_and(|group| group == getpgrp());
-        let has_it = match shares_group {
-            true => went_to_group(self.root, arrived),
-            // Of its own accord; a terminal's keys it gets, or not, by itself.
-            false => arrived.by_kernel,
-        };
-        if !has_it {
-            signal_to(pid, arrived.signal);
-        }
     }
 
     /// Passes on what arrived while the command waited for its start.

@@ -5,10 +5,10 @@ use nix::sys::signal::Signal;
 use sandbag_kernel::clock;
 
 use super::cpu::Common;
-use super::signals::{ENDING, went_to_group};
 use super::{Early, Limits, Run, signal_to};
 use crate::board::{BOUNDARY_NS, Order};
 use crate::error::Result;
+use crate::signals::{ENDING, went_to_group};
 
 /// Longest time to wait for the first level to be held.
 const SETTLE_NS: u64 = 2_000_000_000;

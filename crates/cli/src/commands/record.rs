@@ -173,7 +173,7 @@ fn beside(
         environment: Vec::new(),
         word_on: None,
     };
-    let wrapped = Wrapped::admit(&layout, &Registry::open()?, &spec, "recording")?;
+    let wrapped = Wrapped::admit(root, &layout, &Registry::open()?, &spec, "recording")?;
     let wrapped = RefCell::new(wrapped);
     let clock = Sampling::new(vec![wrapped.borrow().descriptor()?], None, Some(&wrapped))?;
     let recorder = Recorder::new(stat, clock, options)?;

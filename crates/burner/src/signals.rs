@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The signals a supervisor answers, read from a descriptor instead of
-//! interrupting it.
+//! The signals that whoever wraps a command answers, read from a descriptor
+//! instead of interrupting.
 
 use std::io;
 
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::getpgrp;
+use nix::unistd::{Pid, getpgid, getpgrp};
 use sandbag_kernel::{Root, clock};
-
-use super::trigger::StartOn;
 
 /// Signals that end a run. SIGINT is special: a terminal sends it to the
 /// command as well.
@@ -73,6 +71,22 @@ pub fn went_to_group(root: &Root, arrived: Arrived) -> bool {
     status.is_ok_and(|status| ignores(&status, arrived.signal))
 }
 
+/// Passes a signal on to the command, a child of ours that was not reaped,
+/// unless it has it already.
+pub fn pass_on(root: &Root, command: u32, arrived: Arrived) {
+    let command = Pid::from_raw(command.cast_signed());
+    let shares_group = getpgid(Some(command)).is_ok_and(|group| group == getpgrp());
+    let has_it = match shares_group {
+        true => went_to_group(root, arrived),
+        // Of its own accord; a terminal's keys it gets, or not, by itself.
+        false => arrived.by_kernel,
+    };
+    if !has_it {
+        // Whoever is gone needs no signal.
+        let _ = kill(command, arrived.signal);
+    }
+}
+
 /// `SigIgn` of proc_pid_status(5): a mask, signal 1 in the lowest bit.
 fn ignores(status: &str, signal: Signal) -> bool {
     let mask = status
@@ -91,18 +105,12 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes over the signals; the one that the command is to send us also
-    /// if our caller ignores it.
-    pub fn take(start_on: Option<StartOn>) -> io::Result<Self> {
-        let mut set = not_ignored(
-            ENDING
-                .into_iter()
-                .chain(PASSED)
-                .chain([Signal::SIGCHLD, Signal::SIGTSTP]),
-        );
-        if let Some(StartOn::Signal(signal)) = start_on {
-            set.add(signal);
-        }
+    /// Takes over those that end, those that are passed on, those of children,
+    /// and `more`, unless our caller ignores them; and `always` in any case.
+    pub fn take(more: &[Signal], always: Option<Signal>) -> io::Result<Self> {
+        let wanted = ENDING.into_iter().chain(PASSED).chain([Signal::SIGCHLD]);
+        let mut set = not_ignored(wanted.chain(more.iter().copied()));
+        set.extend(always);
         let before = SigSet::thread_get_mask()?;
         set.thread_block()?;
         let fd = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
@@ -130,7 +138,7 @@ impl Signals {
 /// SIGHUP; a shell without job control, for its background jobs: SIGINT) is
 /// not: a blocked signal is queued even if it is ignored. SIGCHLD is taken in
 /// any case: where it is ignored, children vanish without a word.
-pub(crate) fn not_ignored(wanted: impl Iterator<Item = Signal>) -> SigSet {
+fn not_ignored(wanted: impl Iterator<Item = Signal>) -> SigSet {
     // SAFETY: the default disposition installs no handler.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     wanted.filter(|signal| !is_ignored(*signal)).collect()
