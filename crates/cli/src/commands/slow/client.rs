@@ -34,19 +34,19 @@ pub struct ExecArgs {
     command: Vec<OsString>,
 }
 
-/// Change a running node's speed, from the next period on
+/// Change a running node's speed
 #[derive(Debug, Args)]
 pub struct SetArgs {
-    /// The node
+    /// The node (`sandbag slow list`)
     #[arg(value_name = "NAME")]
     name: NodeName,
 
-    /// 0.5, 50%, 1200MHz; or per CPU 0=1,1=0.8
+    /// 0.5, 50%, 1200MHz; or for each of its CPUs 0=1,1=0.8
     #[arg(short, long, value_name = "SPEED")]
     speed: Speeds,
 }
 
-/// Show the nodes that run
+/// Show the nodes that run: CPUs, speed asked and got
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// One JSON object per node and line
@@ -54,10 +54,10 @@ pub struct ListArgs {
     json: bool,
 }
 
-/// End a node; programs in it go on at full speed
+/// End a node: its CMD is told to end, other programs go on
 #[derive(Debug, Args)]
 pub struct StopArgs {
-    /// The node
+    /// The node (`sandbag slow list`)
     #[arg(value_name = "NAME", required_unless_present = "all")]
     name: Option<NodeName>,
 

@@ -28,7 +28,12 @@ pub struct SlowArgs {
     #[command(subcommand)]
     verb: Option<Verb>,
 
-    /// A file of several nodes (TOML); they stay until their commands end
+    /// A file of several nodes with their commands (TOML), in place of
+    /// --cpus and --speed
+    ///
+    /// The nodes stay until the last command ends, or until Ctrl-C where a
+    /// node has none. Each has its own report in the run directory. The keys
+    /// are in docs/nodes.md.
     // What is each node's own is in the file, or could be.
     #[arg(value_name = "NODES.toml", conflicts_with_all = ["speed", "profile", "name", "period",
           "hog_sync", "hog_priority", "lim_variant", "lim_interval", "split_domains",
@@ -43,12 +48,24 @@ pub struct SlowArgs {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run a program in a node that runs
+    ///
+    /// This process enters the node and becomes the program: terminal, signals
+    /// and exit code are the program's. It finds the node's name, CPUs and
+    /// speeds in SANDBAG_NODE, SANDBAG_NODE_CPUS, SANDBAG_NODE_SPEED and
+    /// SANDBAG_NODE_SPEEDS. Failures of ours are exit code 125.
     Exec(client::ExecArgs),
-    /// Change a running node's speed, from the next period on
+    /// Change a running node's speed
+    ///
+    /// From the next period on, on all of its CPUs in the same one. What a
+    /// --profile had for later is forgotten.
     Set(client::SetArgs),
-    /// Show the nodes that run
+    /// Show the nodes that run: CPUs, speed asked and got
     List(client::ListArgs),
-    /// End a node; programs in it go on at full speed
+    /// End a node: its CMD is told to end, other programs go on
+    ///
+    /// A node that was started with a CMD sends SIGTERM to everything in it,
+    /// and ends with CMD. One without ends at once, and the programs in it go
+    /// on at full speed.
     Stop(client::StopArgs),
 }
 

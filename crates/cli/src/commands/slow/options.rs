@@ -19,32 +19,48 @@ use crate::units::{self, nanos};
 /// The node, how it is slowed, and what it leaves.
 #[derive(Debug, Clone, Args)]
 pub struct NodeOptions {
-    /// Its CPUs: 0,2-3
+    /// The node's CPUs: 0,2-3
     #[arg(short, long, value_name = "LIST")]
     pub cpus: Option<CpuList>,
 
-    /// So many whole cores, chosen here (the choice is printed)
+    /// In place of --cpus: so many whole cores; sandbag chooses and says which
     #[arg(long, value_name = "N", conflicts_with = "cpus")]
     pub cores: Option<usize>,
 
-    /// Its speed: 0.5, 50%, 1200MHz; or per CPU 0=1,1=0.8,2-3=0.4
+    /// Speed of the CPUs: 0.5, 50%, 1200MHz; or of each 0=1,1=0.8,2-3=0.4
+    ///
+    /// A share of the full speed, above 0 and at most 1. A frequency is divided
+    /// by the highest one of the hardware. Least: 0.05 with hogs, rt and
+    /// deadline, 0.005 with pace and quota, 0.01 with the others; freq reaches
+    /// the lowest frequency.
     #[arg(short, long, value_name = "SPEED", required_unless_present_any = ["profile", "file"])]
     pub speed: Option<Speeds>,
 
-    /// Its speed over time: a profile whose values are percent of full speed
+    /// Speed over time: a profile whose values are percent of full speed
+    ///
+    /// Of exactly the node's CPUs. After its end the last speeds hold.
     #[arg(long, value_name = "FILE", conflicts_with = "speed")]
     pub profile: Option<PathBuf>,
 
-    /// Its name, for `slow exec`, `set` and `stop` [default: node-<pid>]
+    /// The node's name, for `slow exec`, `set` and `stop` [default: node-<pid>]
     #[arg(long, value_name = "NAME")]
     pub name: Option<NodeName>,
 
-    /// How it is slowed (docs/nodes.md says what each does to programs)
+    /// How the CPUs are slowed
+    ///
+    /// hogs: a real-time task per CPU, all at the same time. pace: the same with
+    /// ordinary tasks. deadline, rt, quota, shares: other burners, for
+    /// comparison. lim: stops and continues processes. freq, gov: hardware
+    /// frequencies. cap: a limit on the CPU time of the node, as containers
+    /// have it. docs/nodes.md says what each does to programs.
     #[arg(long, value_name = "NAME", default_value = method::SLOWING[0],
           value_parser = clap::builder::PossibleValuesParser::new(method::SLOWING))]
     pub method: String,
 
-    /// Period of the method [default: the method's own]
+    /// Period of the method [default: the method's own, 10 ms with hogs]
+    ///
+    /// At least 1 ms, and it must divide 100 ms; with quota up to 1 s. shares,
+    /// lim and freq have none.
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub period: Option<Duration>,
 
@@ -60,7 +76,8 @@ pub struct NodeOptions {
     #[arg(long, value_name = "WHICH")]
     pub lim_variant: Option<LimChoice>,
 
-    /// lim: time between two looks at the processes
+    /// lim: time between two looks at the processes, 1 to 100 ms
+    /// [default: 10ms; wrekavoc 100ms, and each process once a second]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub lim_interval: Option<Duration>,
 
@@ -102,7 +119,7 @@ pub struct NodeOptions {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub timeout: Option<Duration>,
 
-    /// Kill what runs in the node when sandbag dies
+    /// Kill what runs in the node if sandbag is killed
     #[arg(long, requires = "command")]
     pub kill: bool,
 
