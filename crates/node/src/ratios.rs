@@ -42,6 +42,14 @@ impl Ratios {
         self.0.iter().map(|(cpu, _)| *cpu).collect()
     }
 
+    /// Whether all CPUs have the same.
+    #[must_use]
+    pub fn are_equal(&self) -> bool {
+        self.0
+            .windows(2)
+            .all(|two| (two[0].1 - two[1].1).abs() < 1e-9)
+    }
+
     /// The mean over the CPUs: what the node delivers, as a share of what its
     /// CPUs could.
     #[must_use]

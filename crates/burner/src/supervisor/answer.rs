@@ -12,6 +12,7 @@ use crate::board::BOUNDARY_NS;
 use crate::command::reap;
 use crate::error::{Error, Result};
 use crate::guardian;
+use crate::method::Scope;
 use crate::signals::{ENDING, pass_on};
 
 impl Run<'_> {
@@ -115,10 +116,25 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// What slows a whole node lets it go when it sees the pause, with a
+    /// SIGCONT where it stops processes: that must not undo the stop of the
+    /// command that comes next.
+    fn wait_for_release(&self, common: &Common<'_>) {
+        if self.method.scope() == Scope::Cpu {
+            return;
+        }
+        let give_up = clock::monotonic() + 2 * BOUNDARY_NS;
+        while !self.cpus.iter().all(|cpu| cpu.stands_still(common)) && clock::monotonic() < give_up
+        {
+            clock::sleep_until(clock::monotonic() + BOUNDARY_NS / 50);
+        }
+    }
+
     /// Ctrl-Z: burners and profile stand still until we are continued.
     pub(super) fn stand_still(&mut self, common: &Common<'_>, tell_command: bool) {
         let from_ns = clock::monotonic();
         self.board.set_paused(true);
+        self.wait_for_release(common);
         let running = self.command.as_ref().filter(|r| r.ended.is_none());
         let pid = running.map(|running| running.pid);
         if let (Some(pid), true) = (pid, tell_command) {

@@ -263,6 +263,12 @@ impl Cpu {
         self.burners.iter().filter(|b| b.until.is_none())
     }
 
+    /// Whether its processes rest, as in a pause that they have seen.
+    pub fn stands_still(&self, common: &Common<'_>) -> bool {
+        let idle = |slot: usize| common.board.slot(slot).idle.load(Ordering::Acquire);
+        self.alive().all(|burner| idle(burner.slot) != 0)
+    }
+
     /// Tells the burners from when on to take which level (0 to 1).
     pub fn order(&mut self, common: &Common<'_>, order: Order) {
         let now = clock::monotonic();

@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
+use sandbag_burner::method::{Method, Scope};
 use sandbag_burner::supervisor::{Control, Controlled};
 use sandbag_node::protocol::{CpuSpeed, Reply, Request, Status};
 use sandbag_node::socket::Server;
@@ -15,8 +16,26 @@ pub struct NodeControl {
     method: &'static str,
     speeds: Ratios,
     machine: Machine,
-    /// Slowest speed that the method reaches.
+    reach: Reach,
+}
+
+/// What a node's method can do.
+#[derive(Debug, Clone, Copy)]
+pub struct Reach {
+    /// Slowest speed.
     slowest: f64,
+    /// One speed for all CPUs only.
+    together: bool,
+}
+
+impl Reach {
+    /// Of a method.
+    pub fn of(method: &dyn Method) -> Self {
+        Self {
+            slowest: 1.0 - method.serves(1.0),
+            together: method.scope() == Scope::Node,
+        }
+    }
 }
 
 impl NodeControl {
@@ -25,7 +44,7 @@ impl NodeControl {
         server: Server,
         name: NodeName,
         method: &'static str,
-        slowest: f64,
+        reach: Reach,
         speeds: Ratios,
         machine: Machine,
     ) -> Self {
@@ -35,7 +54,7 @@ impl NodeControl {
             method,
             speeds,
             machine,
-            slowest,
+            reach,
         }
     }
 }
@@ -52,7 +71,7 @@ impl Control for NodeControl {
             method,
             speeds,
             machine,
-            slowest,
+            reach,
         } = self;
         server.turn(&mut |peer, request| match request {
             Request::Status => Reply::Status(Status {
@@ -71,7 +90,7 @@ impl Control for NodeControl {
                 method: (*method).to_owned(),
                 members: run.members(),
             }),
-            Request::Set { speeds: text } => match resolve(text, speeds, machine, *slowest) {
+            Request::Set { speeds: text } => match resolve(text, speeds, machine, *reach) {
                 Err(message) => Reply::Error { message },
                 Ok(new) => match run.set_levels(&new.loads_pct()) {
                     Err(error) => Reply::Error {
@@ -108,13 +127,17 @@ impl Control for NodeControl {
     }
 }
 
-fn resolve(text: &str, now: &Ratios, machine: &Machine, slowest: f64) -> Result<Ratios, String> {
+fn resolve(text: &str, now: &Ratios, machine: &Machine, reach: Reach) -> Result<Ratios, String> {
     let speeds: Speeds = text
         .parse()
         .map_err(|e: sandbag_node::BadSpeed| e.to_string())?;
     let new = speeds
         .resolve(&now.cpus(), |cpu| machine.max_khz(cpu))
         .map_err(|e| e.to_string())?;
+    if reach.together && !new.are_equal() {
+        return Err("the node's method gives all its CPUs one speed".to_owned());
+    }
+    let slowest = reach.slowest;
     match new.values().into_iter().find(|mu| *mu < slowest - 1e-9) {
         Some(mu) => Err(format!(
             "the node's method slows to {slowest:.3} at most, and {mu} was asked"

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use sandbag_burner::method::Method;
+use sandbag_burner::method::{Method, Scope};
 use sandbag_burner::registry::Registry;
 use sandbag_kernel::Root;
 use sandbag_node::place::{Held, Placed, PlacedCourse, place};
@@ -14,7 +14,7 @@ use sandbag_node::spec::Origin;
 use sandbag_node::{Course, Cpus, Domains, Machine, NodeSpec, Ratios, environment};
 use sandbag_profile::{ReadOptions, Source};
 
-use super::control::NodeControl;
+use super::control::{NodeControl, Reach};
 use super::options::NodeOptions;
 use crate::exit::BadInput;
 use crate::messages::Messages;
@@ -26,6 +26,12 @@ use crate::units::ASK_LIMIT;
 /// Makes the node and is it until its end.
 pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
     program::check(&options.command)?;
+    run::recorded(&as_run(options), messages, |run_options| {
+        make(options, run_options, messages)
+    })
+}
+
+fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) -> Result<u8> {
     refuse_nesting()?;
     let registry = Registry::open()?;
     let Checked {
@@ -46,7 +52,7 @@ pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
             Server::bind(&directory, &name)?,
             name.clone(),
             method.name(),
-            1.0 - method.serves(1.0),
+            Reach::of(&*method),
             planned.first.clone(),
             machine,
         )),
@@ -57,7 +63,7 @@ pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
         control: Box::new(control),
         environment: environment.into_iter().collect(),
     });
-    run::run_by(planned.load, method, node, &as_run(options), messages)
+    run::run_by(planned.load, method, node, run_options, messages)
 }
 
 /// A node that can be made here.
@@ -95,6 +101,16 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<Checked> {
                 1.0 - asked
             ),
             remedy: slower(&options.method).into(),
+        }
+        .into());
+    }
+    if planned.unequal && method.scope() == Scope::Node {
+        return Err(sandbag_burner::Error::NotPossible {
+            what: format!(
+                "{} acts on the node as a whole, and its CPUs are to have different speeds",
+                method.name()
+            ),
+            remedy: "use --method hogs or pace, or a node for each speed".into(),
         }
         .into());
     }
@@ -186,6 +202,8 @@ struct Planned {
     load: Load,
     /// Speeds at the beginning.
     first: Ratios,
+    /// Its CPUs differ in speed, at some time.
+    unequal: bool,
 }
 
 impl Planned {
@@ -203,6 +221,7 @@ impl Planned {
                     warnings: Vec::new(),
                 },
                 first: ratios.clone(),
+                unequal: !ratios.are_equal(),
             }),
             PlacedCourse::Profile(path) => {
                 let source = Arc::new(crate::reshape::source(path)?);
@@ -225,6 +244,12 @@ impl Planned {
                 }
                 let loads = summary.cpus.iter().filter_map(|cpu| cpu.max_load_pct);
                 let highest_pct = loads.fold(0.0, f64::max);
+                let mut unequal = false;
+                let mut every =
+                    plan::slowed(source.open(None, &ReadOptions::default())?, AtEnd::End);
+                while let Some(step) = every.next_step()? {
+                    unequal |= step.cells.windows(2).any(|two| two[0] != two[1]);
+                }
                 let mut steps = open(&source)?;
                 let first = steps.next_step()?.map_or_else(Vec::new, |step| step.cells);
                 let first = cpus
@@ -233,6 +258,7 @@ impl Planned {
                     .filter_map(|(cpu, cell)| Some((*cpu, 1.0 - cell?.load_pct / 100.0)));
                 Ok(Self {
                     first: Ratios::new(first.collect()),
+                    unequal,
                     load: Load {
                         steps: open(&source)?,
                         cpus,
