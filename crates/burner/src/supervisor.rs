@@ -11,6 +11,7 @@
 //! with `pace` the level is the burner's own business.
 
 mod answer;
+mod burner;
 pub mod control;
 mod cpu;
 mod feed;
@@ -54,7 +55,8 @@ use crate::registry::Registry;
 use crate::signals::{Repeats, Signals};
 use crate::undo::{Leftovers, undo};
 
-use cpu::{Common, Cpu, SLOTS_PER_CPU};
+use burner::Common;
+use cpu::{Cpu, SLOTS_PER_CPU};
 use feed::Feed;
 use limit::TimeLimit;
 use meter::Meter;
@@ -141,7 +143,7 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
         Signals::take(&[Signal::SIGTSTP], start_by).map_err(|e| Error::call("signalfd", e))?;
     let board = Board::create(plan.cpus.len() * SLOTS_PER_CPU)
         .map_err(|e| Error::call("memfd_create", e))?;
-    let alarm = cpu::alarm()?;
+    let alarm = burner::alarm()?;
     let stat = ProcStat::open(&plan.root)?;
     let guardian = guardian::start(&registry.own_journal())?;
     let registered = registry.register(
@@ -275,7 +277,7 @@ impl<'a> Run<'a> {
     fn common(&self) -> Common<'a> {
         Common {
             board: self.board,
-            alarm: cpu::alarm_fd(self.alarm),
+            alarm: burner::alarm_fd(self.alarm),
             layout: self.layout,
             method: self.method,
             run: std::process::id(),

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use sandbag_kernel::clock;
 use sandbag_kernel::process::Process;
 
-use super::cpu::Common;
+use super::burner::Common;
 use super::outcome::{End, LoadStart};
 use super::{Run, signal_to};
 use crate::board::BOUNDARY_NS;

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One loaded CPU: its burners, their groups, and the room they have.
 
-use std::os::fd::{AsRawFd as _, RawFd};
-use std::process::Child;
-use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use sandbag_kernel::cgroup::{Cap, Weight};
@@ -11,17 +8,14 @@ use sandbag_kernel::clock;
 use sandbag_kernel::process::Process;
 use sandbag_kernel::{Root, topology};
 
+use super::burner::{Burner, Common};
 use super::headroom::competition;
 use super::meter::Taken;
-use crate::board::{BOUNDARY_NS, Board, Order};
-use crate::burn::Setup;
-use crate::child::{self, BURNER_VERB};
+use crate::board::{BOUNDARY_NS, Order};
+use crate::child;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
-use crate::layout::{Holder, Layout, Tenant};
 use crate::method::{Method, Scope};
-use crate::node_group::NodeGroup;
-use crate::realtime;
 
 /// Burners that one CPU has at most: beyond this, more weight than the tree
 /// can give is wanted, and that is said instead.
@@ -33,47 +27,6 @@ const MOST_RESTARTS: u32 = 3;
 const FIRST_GUESS: f64 = 2.0;
 /// What a method gets that cannot tell whether it has enough.
 const GENEROUS_GUESS: f64 = 64.0;
-
-/// What every burner of a run has in common.
-#[derive(Debug)]
-pub struct Common<'a> {
-    /// The memory shared with the burners.
-    pub board: &'a Board,
-    /// The eventfd by which burners call.
-    pub alarm: RawFd,
-    /// Where groups are made.
-    pub layout: &'a Layout,
-    /// How the load is produced.
-    pub method: &'a dyn Method,
-    /// Names our groups.
-    pub run: u32,
-    /// The virtual node's group, if the run is one.
-    pub node: Option<Rc<NodeGroup>>,
-    /// Burners that wait for each other, where the method has them do so.
-    pub parties: u32,
-}
-
-#[derive(Debug)]
-struct Burner {
-    child: Child,
-    /// Its group; none of a method that needs none.
-    holder: Option<Holder>,
-    slot: usize,
-    /// First boundary that counts: before it there was no burner.
-    since: u64,
-    /// The last boundary that was read, and the clock there.
-    read: Option<u64>,
-    last_ns: u64,
-    /// Boundary after which it was gone.
-    until: Option<u64>,
-}
-
-impl Burner {
-    /// Its group, while it lives.
-    fn live_holder(&self) -> Option<&Holder> {
-        self.holder.as_ref().filter(|_| self.until.is_none())
-    }
-}
 
 /// State of one loaded CPU.
 #[derive(Debug)]
@@ -174,7 +127,10 @@ impl Cpu {
     /// replaced as any other.
     fn add_burner(&mut self, common: &Common<'_>, journal: &mut Journal) -> Result<()> {
         loop {
-            if let Some(burner) = self.try_burner(common, journal)? {
+            let (first, nth) = self.slots;
+            self.slots.1 += 1;
+            if let Some(burner) = Burner::start(common, journal, self.number, first + nth, nth)? {
+                self.writes += 1;
                 self.burners.push(burner);
                 self.weight = None;
                 return Ok(());
@@ -194,69 +150,6 @@ impl Cpu {
             }),
             false => Ok(()),
         }
-    }
-
-    /// A burner in its group, let go; `None` if it died before.
-    fn try_burner(&mut self, common: &Common<'_>, journal: &mut Journal) -> Result<Option<Burner>> {
-        let (first, used) = self.slots;
-        let slot = first + used;
-        self.slots.1 += 1;
-        let nth = used;
-        let setup = Setup {
-            board_fd: common.board.fd(),
-            alarm_fd: common.alarm,
-            slot,
-            cpu: self.number,
-            parties: common.parties,
-            node: common.node.as_deref().cloned(),
-            duty: common.method.duty(),
-            attributes: common.method.attributes(),
-        };
-        let inherit = [common.board.fd(), common.alarm];
-        let mut child = child::own(BURNER_VERB, &setup.to_args(), &inherit, true)
-            .spawn()
-            .map_err(|cause| Error::Start {
-                what: format!("the burner of CPU {}", self.number),
-                cause,
-            })?;
-        let tenant = Tenant::Burner {
-            cpu: self.number,
-            nth,
-        };
-        let pid = child.id();
-        let settled = match common.method.grouped() {
-            true => common
-                .layout
-                .settle(journal, common.run, tenant, pid)
-                .map(Some),
-            false => realtime::move_to_root(common.layout, pid).map(|()| None),
-        };
-        let settled = settled.and_then(|holder| {
-            let opened = child::open_gate(&mut child).map_err(|cause| Error::Start {
-                what: format!("the burner of CPU {}", self.number),
-                cause,
-            });
-            opened.map(|()| holder)
-        });
-        let holder = match settled {
-            Ok(holder) => holder,
-            Err(error) => {
-                let died = child.try_wait().is_ok_and(|status| status.is_some());
-                let _ = child.kill();
-                let _ = child.wait();
-                return if died { Ok(None) } else { Err(error) };
-            }
-        };
-        self.writes += 1;
-        Ok(Some(Burner {
-            child,
-            holder,
-            slot,
-            since: clock::monotonic() / BOUNDARY_NS + 1,
-            read: None,
-            last_ns: 0,
-            until: None,
-        }))
     }
 
     fn alive(&self) -> impl Iterator<Item = &Burner> {
@@ -476,39 +369,7 @@ impl Cpu {
             hole: false,
         };
         for burner in &mut self.burners {
-            let slot = common.board.slot(burner.slot);
-            if burner.until.is_some_and(|until| until < from) || burner.since > to {
-                continue;
-            }
-            if burner.until.is_some() || slot.displaced.load(Ordering::Acquire) != 0 {
-                taken.hole = true;
-            }
-            if burner.read != Some(from) {
-                // Not read up to here before: begin with the first note. What
-                // a burner that joins used to start up is no load.
-                let first = (from..=to).find_map(|number| slot.boundary(number));
-                match first {
-                    Some(first) => burner.last_ns = first.cpu_ns,
-                    None if burner.read.is_none() => continue,
-                    None => {}
-                }
-            }
-            burner.read = Some(to);
-            // A boundary that was not noted: the burner sleeps without orders
-            // or waited for the CPU since, and its clock stands; ask it.
-            let end = slot.boundary(to).map(|b| b.cpu_ns).or_else(|| {
-                // What throttles takes no CPU time, and notes every boundary.
-                let asks = burner.until.is_none() && common.method.scope() == Scope::Cpu;
-                let live = asks.then(|| burner.child.id());
-                live.and_then(|pid| clock::process_cpu_of(pid).ok())
-            });
-            let stolen = |number| slot.boundary(number).map(|b| b.stolen_ns);
-            if let Some((now, before)) = stolen(to).zip(stolen(from)) {
-                taken.stolen_ns += now.saturating_sub(before);
-            }
-            let end = end.unwrap_or(burner.last_ns);
-            taken.ns += end.saturating_sub(burner.last_ns);
-            burner.last_ns = end;
+            burner.add_taken(common, from, to, &mut taken);
         }
         taken
     }
@@ -587,18 +448,4 @@ pub fn check_online(root: &Root, cpus: &sandbag_kernel::CpuList) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// An eventfd for the burners' calls.
-pub fn alarm() -> Result<nix::sys::eventfd::EventFd> {
-    use nix::sys::eventfd::{EfdFlags, EventFd};
-    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-    EventFd::from_value_and_flags(0, flags).map_err(|e| Error::call("eventfd", e))
-}
-
-/// The raw descriptor of an eventfd.
-#[must_use]
-pub fn alarm_fd(alarm: &nix::sys::eventfd::EventFd) -> RawFd {
-    use std::os::fd::AsFd as _;
-    alarm.as_fd().as_raw_fd()
 }

@@ -10,7 +10,7 @@ use nix::sys::time::TimeSpec;
 use sandbag_kernel::clock;
 
 use super::Run;
-use super::cpu::Common;
+use super::burner::Common;
 use super::feed::Feed;
 use super::meter::WINDOW_NS;
 use super::node::Node;

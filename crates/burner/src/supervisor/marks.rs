@@ -3,7 +3,7 @@
 
 use sandbag_kernel::clock;
 
-use super::cpu::Common;
+use super::burner::Common;
 use super::meter::Mark;
 use super::{Run, suspended_ns};
 use crate::board::BOUNDARY_NS;

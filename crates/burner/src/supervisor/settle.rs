@@ -4,7 +4,7 @@
 use nix::sys::signal::Signal;
 use sandbag_kernel::clock;
 
-use super::cpu::Common;
+use super::burner::Common;
 use super::{Early, Limits, Run, signal_to};
 use crate::board::{BOUNDARY_NS, Order};
 use crate::error::Result;

@@ -5,7 +5,7 @@
 use sandbag_kernel::clock;
 
 use super::Run;
-use super::cpu::Common;
+use super::burner::Common;
 use super::outcome::{End, LoadStart};
 use super::trigger::Trigger;
 use crate::board::BOUNDARY_NS;

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One burner as the supervisor sees it: its process, its group, its clock.
+
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::process::Child;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use sandbag_kernel::clock;
+
+use super::meter::Taken;
+use crate::board::{BOUNDARY_NS, Board};
+use crate::burn::Setup;
+use crate::child::{self, BURNER_VERB};
+use crate::error::{Error, Result};
+use crate::journal::Journal;
+use crate::layout::{Holder, Layout, Tenant};
+use crate::method::{Method, Scope};
+use crate::node_group::NodeGroup;
+use crate::realtime;
+
+/// What every burner of a run has in common.
+#[derive(Debug)]
+pub struct Common<'a> {
+    /// The memory shared with the burners.
+    pub board: &'a Board,
+    /// The eventfd by which burners call.
+    pub alarm: RawFd,
+    /// Where groups are made.
+    pub layout: &'a Layout,
+    /// How the load is produced.
+    pub method: &'a dyn Method,
+    /// Names our groups.
+    pub run: u32,
+    /// The virtual node's group, if the run is one.
+    pub node: Option<Rc<NodeGroup>>,
+    /// Burners that wait for each other, where the method has them do so.
+    pub parties: u32,
+}
+
+/// A burner, alive or gone.
+#[derive(Debug)]
+pub struct Burner {
+    /// Its process.
+    pub child: Child,
+    /// Its group; none of a method that needs none.
+    holder: Option<Holder>,
+    /// Its slot on the board.
+    pub slot: usize,
+    /// First boundary that counts: before it there was no burner.
+    since: u64,
+    /// The last boundary that was read, and the clock there.
+    read: Option<u64>,
+    last_ns: u64,
+    /// Boundary after which it was gone.
+    pub until: Option<u64>,
+}
+
+impl Burner {
+    /// Its group, while it lives.
+    pub fn live_holder(&self) -> Option<&Holder> {
+        self.holder.as_ref().filter(|_| self.until.is_none())
+    }
+
+    /// Starts a burner of a CPU and lets it go once it is in its group; `None`
+    /// if it died before. `nth` counts those of the CPU.
+    ///
+    /// # Errors
+    /// No process, or no group, can be had.
+    pub fn start(
+        common: &Common<'_>,
+        journal: &mut Journal,
+        cpu: u32,
+        slot: usize,
+        nth: usize,
+    ) -> Result<Option<Self>> {
+        let failed = |cause| Error::Start {
+            what: format!("the burner of CPU {cpu}"),
+            cause,
+        };
+        let setup = Setup {
+            board_fd: common.board.fd(),
+            alarm_fd: common.alarm,
+            slot,
+            cpu,
+            parties: common.parties,
+            node: common.node.as_deref().cloned(),
+            duty: common.method.duty(),
+            attributes: common.method.attributes(),
+        };
+        let inherit = [common.board.fd(), common.alarm];
+        let mut child = child::own(BURNER_VERB, &setup.to_args(), &inherit, true)
+            .spawn()
+            .map_err(failed)?;
+        let pid = child.id();
+        let settled = match common.method.grouped() {
+            true => common
+                .layout
+                .settle(journal, common.run, Tenant::Burner { cpu, nth }, pid)
+                .map(Some),
+            false => realtime::move_to_root(common.layout, pid).map(|()| None),
+        };
+        let settled = settled.and_then(|holder| {
+            child::open_gate(&mut child).map_err(failed)?;
+            Ok(holder)
+        });
+        let holder = match settled {
+            Ok(holder) => holder,
+            Err(error) => {
+                let died = child.try_wait().is_ok_and(|status| status.is_some());
+                let _ = child.kill();
+                let _ = child.wait();
+                return if died { Ok(None) } else { Err(error) };
+            }
+        };
+        Ok(Some(Self {
+            child,
+            holder,
+            slot,
+            since: clock::monotonic() / BOUNDARY_NS + 1,
+            read: None,
+            last_ns: 0,
+            until: None,
+        }))
+    }
+
+    /// Adds what it took between two boundaries; see [`super::cpu::Cpu::taken`].
+    pub fn add_taken(&mut self, common: &Common<'_>, from: u64, to: u64, taken: &mut Taken) {
+        let slot = common.board.slot(self.slot);
+        if self.until.is_some_and(|until| until < from) || self.since > to {
+            return;
+        }
+        if self.until.is_some() || slot.displaced.load(Ordering::Acquire) != 0 {
+            taken.hole = true;
+        }
+        if self.read != Some(from) {
+            // Not read up to here before: begin with the first note. What
+            // a burner that joins used to start up is no load.
+            let first = (from..=to).find_map(|number| slot.boundary(number));
+            match first {
+                Some(first) => self.last_ns = first.cpu_ns,
+                None if self.read.is_none() => return,
+                None => {}
+            }
+        }
+        self.read = Some(to);
+        // A boundary that was not noted: the burner sleeps without orders
+        // or waited for the CPU since, and its clock stands; ask it.
+        let end = slot.boundary(to).map(|b| b.cpu_ns).or_else(|| {
+            // What throttles takes no CPU time, and notes every boundary.
+            let asks = self.until.is_none() && common.method.scope() == Scope::Cpu;
+            let live = asks.then(|| self.child.id());
+            live.and_then(|pid| clock::process_cpu_of(pid).ok())
+        });
+        let stolen = |number| slot.boundary(number).map(|b| b.stolen_ns);
+        if let Some((now, before)) = stolen(to).zip(stolen(from)) {
+            taken.stolen_ns += now.saturating_sub(before);
+        }
+        let end = end.unwrap_or(self.last_ns);
+        taken.ns += end.saturating_sub(self.last_ns);
+        self.last_ns = end;
+    }
+}
+
+/// An eventfd for the burners' calls.
+pub fn alarm() -> Result<nix::sys::eventfd::EventFd> {
+    use nix::sys::eventfd::{EfdFlags, EventFd};
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    EventFd::from_value_and_flags(0, flags).map_err(|e| Error::call("eventfd", e))
+}
+
+/// The raw descriptor of an eventfd.
+#[must_use]
+pub fn alarm_fd(alarm: &nix::sys::eventfd::EventFd) -> RawFd {
+    use std::os::fd::AsFd as _;
+    alarm.as_fd().as_raw_fd()
+}
