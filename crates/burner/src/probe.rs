@@ -2,13 +2,20 @@
 //! Trying what a kernel does instead of reading what it says: spinners on one
 //! CPU, in groups made as a run makes them, for a quarter of a second.
 //!
+//! The files below try what else methods need: [`real_time`] the real-time
+//! classes, [`node`] the group of a virtual node.
+//!
 //! A scheduler may take a weight and ignore it (sched_ext), a container may
 //! show a file and not let it act. The spinners are the burners of a run,
 //! with orders that end by themselves; groups are journalled before they are
 //! made, and a guardian stands by, so a probe that is killed leaves nothing.
 
+mod node;
+mod real_time;
+
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::process::Child;
+use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use sandbag_kernel::cgroup::{Cap, Version, Weight};
@@ -28,12 +35,17 @@ use crate::layout::{Holder, Layout, Tenant};
 use crate::registry::Registry;
 use crate::undo::{Leftovers, undo};
 
+pub use node::{Freezing, Frozen, NodeSeen, Stopping};
+pub use real_time::{FifoSeen, REAL_TIME_NS, RealTimeSeen};
+
 /// Time over which a probe measures, ns. A whole number of ticks and many
 /// slices.
 pub const LENGTH_NS: u64 = 250_000_000;
 /// What the spinners run before it, so that the scheduler's averages have
 /// seen them, ns.
 const WARM_UP_NS: u64 = 50_000_000;
+/// How long a child that was killed is waited for.
+const DIES_WITHIN: Duration = Duration::from_millis(300);
 /// The spinners stop by themselves this long after they began, ns.
 const MOST_NS: u64 = 1_000_000_000;
 
@@ -128,9 +140,26 @@ impl<'a> Bench<'a> {
     /// [`Error::Busy`] if a run holds the CPU, [`Error::NotPossible`] if no
     /// groups can be made, and whatever refuses on the way.
     pub fn spin(&mut self, spinners: &[Spinner]) -> Result<Spun> {
+        let outcome = self.journalled(
+            spinners.len(),
+            |spinner: &mut Running| &mut spinner.child,
+            |bench, board, journal, running| bench.measure(board, journal, spinners, running),
+        );
+        outcome.map(|(spun, left)| Spun { left, ..spun })
+    }
+
+    /// Does `work` with a board, a journal and a guardian, and undoes what it
+    /// noted. What it pushed to its list is killed before. Returns what could
+    /// not be undone, too.
+    fn journalled<R, T>(
+        &mut self,
+        slots: usize,
+        child_of: impl Fn(&mut R) -> &mut Child,
+        work: impl FnOnce(&mut Self, &Board, &mut Journal, &mut Vec<R>) -> Result<T>,
+    ) -> Result<(T, Vec<String>)> {
         let cpus = CpuList::from_iter([self.cpu]);
-        let board = Board::create(spinners.len().max(1))
-            .map_err(|cause| Error::call("memfd_create", cause))?;
+        let board =
+            Board::create(slots.max(1)).map_err(|cause| Error::call("memfd_create", cause))?;
         let info = RunInfo {
             pid: std::process::id(),
             cpus: cpus.to_string(),
@@ -152,16 +181,22 @@ impl<'a> Bench<'a> {
             }
         };
         let mut running = Vec::new();
-        let outcome = self.measure(&board, &mut journal, spinners, &mut running);
-        for spinner in &mut running {
-            let _ = spinner.child.kill();
-            let _ = spinner.child.wait();
+        let outcome = work(self, &board, &mut journal, &mut running);
+        for one in &mut running {
+            let _ = child_of(one).kill();
+        }
+        // One that is frozen dies when it is thawed, which undoing does.
+        for one in &mut running {
+            reap(child_of(one));
         }
         // What is left is for the guardian to try again.
         let left = undo(journal, Leftovers::GoBack);
         drop(guardian.stdin.take());
         let _ = guardian.wait();
-        outcome.map(|spun| Spun { left, ..spun })
+        for one in &mut running {
+            reap(child_of(one));
+        }
+        outcome.map(|outcome| (outcome, left))
     }
 
     fn measure(
@@ -173,55 +208,24 @@ impl<'a> Bench<'a> {
     ) -> Result<Spun> {
         let mut stat = ProcStat::open(self.root)?;
         self.layout.prepare(journal)?;
-        // A spinner calls nobody, but a burner is given a number to call.
-        let alarm = EventFd::from_flags(EfdFlags::EFD_CLOEXEC)
-            .map_err(|cause| Error::call("eventfd", cause))?;
+        let alarm = alarm()?;
         for (slot, spinner) in spinners.iter().enumerate() {
-            let setup = Setup {
-                board_fd: board.fd(),
-                alarm_fd: alarm.as_fd().as_raw_fd(),
-                slot,
-                cpu: self.cpu,
-                parties: 1,
-                node: None,
-                duty: Duty::Spin,
-                attributes: Attributes::Fair {
-                    nice: 0,
-                    slice_ns: 0,
-                },
-            };
+            let setup = self.setup(board, &alarm, slot, Duty::Spin, ORDINARY);
             self.start(&setup, *spinner, journal, running)?;
         }
-        let from_ns = (clock::monotonic() + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS);
+        let from_ns = soon();
         for slot in 0..spinners.len() {
-            let slot = board.slot(slot);
-            slot.publish(Order {
-                from_ns,
-                level: 1.0,
-            });
-            slot.publish(Order {
-                from_ns: from_ns + MOST_NS,
-                level: 0.0,
-            });
+            order(board, slot, 1.0, from_ns, MOST_NS);
         }
         for spinner in running.iter_mut() {
-            child::open_gate(&mut spinner.child).map_err(|cause| Error::Start {
-                what: "a spinner".into(),
-                cause,
-            })?;
+            open_gate(&mut spinner.child)?;
         }
         clock::sleep_until(from_ns + WARM_UP_NS);
         let begin = self.read(&mut stat, running)?;
         clock::sleep_until(begin.at_ns + LENGTH_NS);
         let end = self.read(&mut stat, running)?;
         for spinner in running.iter_mut() {
-            if let Ok(Some(status)) = spinner.child.try_wait() {
-                return Err(Error::Died {
-                    what: "a spinner".into(),
-                    times: 1,
-                    how: format!("{status} {}", child::last_words(&mut spinner.child)),
-                });
-            }
+            must_live(&mut spinner.child)?;
         }
         Ok(Spun {
             wall_ns: end.at_ns - begin.at_ns,
@@ -238,6 +242,27 @@ impl<'a> Bench<'a> {
         })
     }
 
+    /// How a burner on our CPU is set up.
+    fn setup(
+        &self,
+        board: &Board,
+        alarm: &EventFd,
+        slot: usize,
+        duty: Duty,
+        attributes: Attributes,
+    ) -> Setup {
+        Setup {
+            board_fd: board.fd(),
+            alarm_fd: alarm.as_fd().as_raw_fd(),
+            slot,
+            cpu: self.cpu,
+            parties: 1,
+            node: None,
+            duty,
+            attributes,
+        }
+    }
+
     fn start(
         &mut self,
         setup: &Setup,
@@ -245,13 +270,7 @@ impl<'a> Bench<'a> {
         journal: &mut Journal,
         running: &mut Vec<Running>,
     ) -> Result<()> {
-        let inherit = [setup.board_fd, setup.alarm_fd];
-        let mut child = child::own(BURNER_VERB, &setup.to_args(), &inherit, true)
-            .spawn()
-            .map_err(|cause| Error::Start {
-                what: "a spinner".into(),
-                cause,
-            })?;
+        let mut child = burner(setup)?;
         // A new name for each: systemd may take a while to forget a unit.
         let tenant = match spinner.as_command {
             true => Tenant::Command,
@@ -307,8 +326,7 @@ impl<'a> Bench<'a> {
         let mut each = Vec::with_capacity(running.len());
         for spinner in running {
             let pid = spinner.child.id();
-            let cpu_ns = clock::process_cpu_of(pid)
-                .map_err(|cause| Error::call("clock_getcpuclockid", cause))?;
+            let cpu_ns = cpu_of(&spinner.child)?;
             let mut of_command = [0];
             let accounted = match &mut spinner.clock {
                 Some(Ok(clock)) => clock
@@ -326,6 +344,73 @@ impl<'a> Bench<'a> {
             each,
         })
     }
+}
+
+/// How an ordinary task is scheduled.
+const ORDINARY: Attributes = Attributes::Fair {
+    nice: 0,
+    slice_ns: 0,
+};
+
+/// A spinner calls nobody, but a burner is given a number to call.
+fn alarm() -> Result<EventFd> {
+    EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(|cause| Error::call("eventfd", cause))
+}
+
+/// A burner that waits at its gate.
+fn burner(setup: &Setup) -> Result<Child> {
+    let inherit = [setup.board_fd, setup.alarm_fd];
+    child::own(BURNER_VERB, &setup.to_args(), &inherit, true)
+        .spawn()
+        .map_err(|cause| Error::Start {
+            what: "a spinner".into(),
+            cause,
+        })
+}
+
+fn open_gate(child: &mut Child) -> Result<()> {
+    child::open_gate(child).map_err(|cause| Error::Start {
+        what: "a spinner".into(),
+        cause,
+    })
+}
+
+/// Waits for a child that was killed, but not for ever.
+fn reap(child: &mut Child) {
+    let give_up = Instant::now() + DIES_WITHIN;
+    while matches!(child.try_wait(), Ok(None)) && Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn must_live(child: &mut Child) -> Result<()> {
+    match child.try_wait() {
+        Ok(Some(status)) => Err(Error::Died {
+            what: "a spinner".into(),
+            times: 1,
+            how: format!("{status} {}", child::last_words(child)),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The next boundary that burners can still be told of.
+fn soon() -> u64 {
+    (clock::monotonic() + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS)
+}
+
+/// A level from `from_ns` on, and its end.
+fn order(board: &Board, slot: usize, level: f64, from_ns: u64, for_ns: u64) {
+    let slot = board.slot(slot);
+    slot.publish(Order { from_ns, level });
+    slot.publish(Order {
+        from_ns: from_ns + for_ns,
+        level: 0.0,
+    });
+}
+
+fn cpu_of(child: &Child) -> Result<u64> {
+    clock::process_cpu_of(child.id()).map_err(|cause| Error::call("clock_getcpuclockid", cause))
 }
 
 fn took(

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Trying the group of a virtual node: whether it is confined to its CPUs,
+//! can be frozen and capped, and what it costs to look at its processes.
+//!
+//! The group is made as a run makes it, of one CPU, with one spinner in it.
+//! What acts on it are the throttles of the methods themselves.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use sandbag_kernel::cgroup::{Freezer, Version};
+use sandbag_kernel::process::Process;
+use sandbag_kernel::{CpuList, clock, sched};
+
+use super::{Bench, ORDINARY, alarm, burner, cpu_of, must_live, open_gate, order, soon};
+use crate::board::Board;
+use crate::burn::Duty;
+use crate::error::Result;
+use crate::frequencies::Wishes;
+use crate::journal::Journal;
+use crate::node_group::NodeGroup;
+use crate::throttle::{self, LimVariant, Throttling};
+
+/// How long the group may take to freeze or to go on: it may have to wait for
+/// the CPU.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// What stands still is watched for so long.
+const STILL: Duration = Duration::from_millis(20);
+/// So long a spinner is given to move to another CPU, if it can.
+const MOVES_WITHIN: Duration = Duration::from_millis(20);
+/// Length of the look at a cap, ns: whole periods.
+const CAPPED_NS: u64 = 200_000_000;
+/// Period of the cap, us.
+const PERIOD_US: u64 = 20_000;
+/// The spinner stops by itself this long after it began, ns.
+const MOST_NS: u64 = 1_500_000_000;
+/// Looks of which the median counts.
+const LOOKS: usize = 21;
+/// Level at which whoever spins is above his share.
+const STOPS: f64 = 0.99;
+
+/// What was seen.
+#[derive(Debug)]
+pub struct NodeSeen {
+    /// The tree confines groups to CPUs.
+    pub has_cpuset: bool,
+    /// A spinner of the group stayed on the group's CPU after its affinity
+    /// had been set to another; `None` where there is no other to try.
+    pub stayed: Option<bool>,
+    /// The freezer; `None` where the group has none.
+    pub freezer: Option<Freezing>,
+    /// Stopping its process by a signal, or what the kernel said to it.
+    pub stopping: sandbag_kernel::Result<Stopping>,
+    /// Part of the time that the spinner had under a cap, or what the kernel
+    /// said to the cap.
+    pub capped: sandbag_kernel::Result<f64>,
+    /// Cleaning up that failed, in words.
+    pub left: Vec<String>,
+}
+
+/// A try to freeze the group and to thaw it.
+#[derive(Debug)]
+pub struct Freezing {
+    /// Its interface.
+    pub version: Version,
+    /// How it went, or what the kernel said.
+    pub outcome: sandbag_kernel::Result<Frozen>,
+}
+
+/// How freezing and thawing went.
+#[derive(Debug, Clone, Copy)]
+pub struct Frozen {
+    /// From the order until the kernel said that it stands still.
+    pub within: Duration,
+    /// CPU time that the spinner used while it was frozen, ns.
+    pub used_ns: u64,
+    /// From the order to thaw until it used the CPU again; `None` if it did
+    /// not.
+    pub went_on_after: Option<Duration>,
+}
+
+/// How stopping went.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopping {
+    /// It was stopped, and went on when it was told to.
+    pub works: bool,
+    /// One look at the group with its process: the median.
+    pub look: Duration,
+}
+
+impl Bench<'_> {
+    /// Tries a node's group. `other` is a CPU outside it that we may use, if
+    /// there is one; `cap` is the part of the time that it is capped to. Takes
+    /// about half a second.
+    ///
+    /// # Errors
+    /// [`Busy`](crate::Error::Busy) if a run holds the CPU,
+    /// [`NotPossible`](crate::Error::NotPossible) if no such group can be
+    /// made, and whatever refuses on the way.
+    pub fn node(&mut self, other: Option<u32>, cap: f64) -> Result<NodeSeen> {
+        let (seen, left) = self.journalled(
+            1,
+            |child: &mut Child| child,
+            |bench, board, journal, children| bench.try_node(board, journal, children, other, cap),
+        )?;
+        Ok(NodeSeen { left, ..seen })
+    }
+
+    fn try_node(
+        &mut self,
+        board: &Board,
+        journal: &mut Journal,
+        children: &mut Vec<Child>,
+        other: Option<u32>,
+        cap: f64,
+    ) -> Result<NodeSeen> {
+        self.layout.prepare(journal)?;
+        let run = std::process::id();
+        let cpus = CpuList::from_iter([self.cpu]);
+        let node = self.layout.make_node(self.root, journal, run, &cpus)?;
+        for throttling in [LIM, GOV] {
+            throttle::announce(journal, throttling, &node)?;
+        }
+        let alarm = alarm()?;
+        children.push(burner(&self.setup(board, &alarm, 0, Duty::Spin, ORDINARY))?);
+        let child = &mut children[0];
+        self.layout.enter_node(journal, run, &node, child.id(), 0)?;
+        let from_ns = soon();
+        order(board, 0, 1.0, from_ns, MOST_NS);
+        open_gate(child)?;
+        clock::sleep_until(from_ns);
+        went_on(child, 0)?;
+        let seen = NodeSeen {
+            has_cpuset: node.cpuset.is_some(),
+            freezer: match node.freezer() {
+                Some(freezer) => Some(freezing(&freezer, child)?),
+                None => None,
+            },
+            stopping: stopping(&node, child)?,
+            capped: capped(&node, child, cap)?,
+            // Last: where it does not stay, its CPU is another from here on.
+            stayed: match other {
+                Some(other) => Some(stays(child, self.cpu, other)?),
+                None => None,
+            },
+            left: Vec::new(),
+        };
+        must_live(child)?;
+        Ok(seen)
+    }
+}
+
+const LIM: Throttling = Throttling::Lim {
+    variant: LimVariant::CpuLim,
+    interval_ns: 10_000_000,
+};
+const GOV: Throttling = Throttling::Governor {
+    period_ns: 100_000_000,
+    wishes: Wishes {
+        split_domains: false,
+        calibrate: false,
+    },
+};
+
+/// Time until the spinner used more than `before` ns; `None` if it does not
+/// within the patience.
+fn went_on(child: &Child, before: u64) -> Result<Option<Duration>> {
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        if cpu_of(child)? > before {
+            return Ok(Some(begin.elapsed()));
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok(None)
+}
+
+fn freezing(freezer: &Freezer, child: &Child) -> Result<Freezing> {
+    let version = freezer.version();
+    let begin = Instant::now();
+    let outcome = match freezer.freeze(PATIENCE) {
+        Err(error) => Err(error),
+        Ok(()) => {
+            let within = begin.elapsed();
+            let before = cpu_of(child)?;
+            std::thread::sleep(STILL);
+            let after = cpu_of(child)?;
+            match freezer.thaw() {
+                Err(error) => Err(error),
+                Ok(()) => Ok(Frozen {
+                    within,
+                    used_ns: after - before,
+                    went_on_after: went_on(child, after)?,
+                }),
+            }
+        }
+    };
+    Ok(Freezing { version, outcome })
+}
+
+/// By the throttle of `lim`. What refuses is an answer.
+fn stopping(node: &NodeGroup, child: &Child) -> Result<sandbag_kernel::Result<Stopping>> {
+    let mut lim = match throttle::make(LIM, node) {
+        Ok(lim) => lim,
+        Err(error) => return Ok(Err(error)),
+    };
+    if let Err(error) = lim.act(clock::monotonic(), STOPS) {
+        return Ok(Err(error));
+    }
+    let stopped = is_stopped(child);
+    if let Err(error) = lim.release(clock::monotonic()) {
+        return Ok(Err(error));
+    }
+    let goes_on = went_on(child, cpu_of(child)?)?.is_some();
+    let mut looks = Vec::with_capacity(LOOKS);
+    for _ in 0..LOOKS {
+        let begin = Instant::now();
+        // At full speed nobody is above his share.
+        if let Err(error) = lim.act(clock::monotonic(), 0.0) {
+            return Ok(Err(error));
+        }
+        looks.push(begin.elapsed());
+        // It looks anew only after a release.
+        if let Err(error) = lim.release(clock::monotonic()) {
+            return Ok(Err(error));
+        }
+    }
+    looks.sort_unstable();
+    Ok(Ok(Stopping {
+        works: stopped && goes_on,
+        look: looks[LOOKS / 2],
+    }))
+}
+
+/// A signal is acted upon when the process next leaves the kernel.
+fn is_stopped(child: &Child) -> bool {
+    let root = sandbag_kernel::Root::default();
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        match Process::new(&root, child.id()).stat() {
+            Ok(stat) if stat.state == 'T' => return true,
+            Ok(_) => std::thread::sleep(Duration::from_micros(200)),
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+/// By the throttle of `cap`. What refuses is an answer.
+fn capped(node: &NodeGroup, child: &Child, cap: f64) -> Result<sandbag_kernel::Result<f64>> {
+    let throttling = Throttling::Cap {
+        period_us: PERIOD_US,
+    };
+    let now = clock::monotonic();
+    let mut throttle = match throttle::make(throttling, node) {
+        Ok(throttle) => throttle,
+        Err(error) => return Ok(Err(error)),
+    };
+    if let Err(error) = throttle.act(now, 1.0 - cap) {
+        return Ok(Err(error));
+    }
+    let (begin, before) = (clock::monotonic(), cpu_of(child)?);
+    clock::sleep_until(begin + CAPPED_NS);
+    let (end, after) = (clock::monotonic(), cpu_of(child)?);
+    Ok(throttle
+        .release(end)
+        .map(|()| (after - before) as f64 / (end - begin) as f64))
+}
+
+/// Whether a spinner stays on its CPU although it is sent to another. That
+/// the kernel refuses to send it there is the same.
+fn stays(child: &Child, own: u32, other: u32) -> Result<bool> {
+    let _ = sched::set_affinity(child.id(), &CpuList::from_iter([other]));
+    let root = sandbag_kernel::Root::default();
+    let begin = Instant::now();
+    while begin.elapsed() < MOVES_WITHIN {
+        if Process::new(&root, child.id()).stat()?.cpu != own {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(true)
+}
