@@ -21,7 +21,8 @@ pub enum State {
 }
 
 impl State {
-    fn word(self) -> &'static str {
+    /// In the report for people.
+    pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Warn => "warn",

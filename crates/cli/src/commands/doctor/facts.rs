@@ -12,14 +12,14 @@ use sandbag_burner::layout::{Kind, Layout};
 
 use super::check::Check;
 
-/// Everything about CPUs and the system around us; `stolen_ns` is what was
-/// stolen while probing.
+/// Everything about CPUs and the system around us, with the line on
+/// frequencies; `stolen_ns` is what was stolen while probing.
 #[must_use]
-pub fn all(root: &Root, topology: &Topology, stolen_ns: u64) -> Vec<Check> {
+pub fn all(root: &Root, topology: &Topology, frequency: Check, stolen_ns: u64) -> Vec<Check> {
     let mut checks = vec![
         cpus(topology),
         privilege(root),
-        frequency(root, topology),
+        frequency,
         turbo(root),
         smt(topology),
         hypervisor(root),
@@ -63,28 +63,6 @@ fn privilege(root: &Root) -> Check {
         true => Check::ok("privilege", "root"),
         false => Check::warn("privilege", "root without all of its capabilities")
             .remedy("in a container: --privileged, or --cap-add SYS_ADMIN --cap-add SYS_NICE"),
-    }
-}
-
-fn frequency(root: &Root, topology: &Topology) -> Check {
-    let name = "frequency";
-    let first = topology.online.iter().next().unwrap_or(0);
-    match cpufreq::frequency(root, first) {
-        Err(error) => Check::warn(name, error.to_string()),
-        Ok(None) => Check::ok(name, "no driver here: nothing we can see changes it"),
-        Ok(Some(frequency)) => {
-            let driver = frequency.driver.unwrap_or_else(|| "unknown".to_owned());
-            match frequency.governor {
-                Some(governor) if governor != "performance" => {
-                    Check::warn(name, format!("driver {driver}, governor {governor}"))
-                        .remedy("for repeatable runs: cpupower frequency-set -g performance")
-                }
-                governor => Check::ok(
-                    name,
-                    format!("driver {driver}, governor {}", governor.unwrap_or_default()),
-                ),
-            }
-        }
     }
 }
 
@@ -258,11 +236,39 @@ pub fn groups(layout: &sandbag_burner::Result<Layout>) -> Check {
     }
 }
 
+/// Part of a CPU that real-time classes may take; `None` where nothing limits
+/// them, or the kernel does not say.
+#[must_use]
+pub fn real_time_limit(root: &Root) -> Option<f64> {
+    let number = |what: &str| Sysctl::new(root, what).get_as::<i64>("a number").ok();
+    let runtime = number("kernel.sched_rt_runtime_us").filter(|us| *us >= 0)?;
+    let period = number("kernel.sched_rt_period_us")?;
+    Some(runtime as f64 / period.max(1) as f64)
+}
+
+/// Linux 6.12 and later keep a part of every second for ordinary tasks; how
+/// much, debugfs alone says.
+fn fair_server(root: &Root) -> String {
+    let server = root.path("/sys/kernel/debug/sched/fair_server/cpu0/runtime");
+    if let Ok(ns) = root::read_value::<u64>(&server, "a number") {
+        return format!("; a fair server keeps {} ms for others", ns / 1_000_000);
+    }
+    let release = Sysctl::new(root, "kernel.osrelease").get();
+    let release = release.unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 12) => {
+            "; what the fair server keeps for others cannot be seen (debugfs)".to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
 /// What real-time classes may take: for methods that use them. `fresh_us` is
 /// the budget that a new group of ours got, where groups have budgets.
 #[must_use]
 pub fn real_time(root: &Root, version: Option<Version>, fresh_us: Option<i64>) -> Check {
-    let name = "real-time";
+    let name = "real-time limit";
     let number = |what: &str| Sysctl::new(root, what).get_as::<i64>("a number").ok();
     let (Some(runtime), Some(period)) = (
         number("kernel.sched_rt_runtime_us"),
@@ -277,13 +283,7 @@ pub fn real_time(root: &Root, version: Option<Version>, fresh_us: Option<i64>) -
         -1 => "no limit (sched_rt_runtime_us is -1)".to_owned(),
         us => format!("{:.0} % of a CPU", us as f64 / period.max(1) as f64 * 100.0),
     };
-    let server = root.path("/sys/kernel/debug/sched/fair_server/cpu0/runtime");
-    if let Ok(ns) = root::read_value::<u64>(&server, "a number") {
-        why.push_str(&format!(
-            "; a fair server keeps {} ms for others",
-            ns / 1_000_000
-        ));
-    }
+    why.push_str(&fair_server(root));
     let budgets = version == Some(Version::V1) && fresh_us.is_some_and(|us| us == 0);
     if budgets {
         return Check::ok(
@@ -312,23 +312,8 @@ mod tests {
     }
 
     #[test]
-    fn a_powersaving_governor_and_turbo_are_warned_about() {
-        let (_dir, root) = fake(&[
-            ("sys/devices/system/cpu/online", "0-1\n"),
-            (
-                "sys/devices/system/cpu/cpu0/cpufreq/scaling_driver",
-                "intel_pstate\n",
-            ),
-            (
-                "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-                "powersave\n",
-            ),
-            ("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n"),
-        ]);
-        let topology = Topology::read(&root).unwrap();
-        let frequency = frequency(&root, &topology);
-        assert_eq!(frequency.state, State::Warn);
-        assert!(frequency.why.contains("powersave"), "{}", frequency.why);
+    fn turbo_is_warned_about() {
+        let (_dir, root) = fake(&[("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n")]);
         assert_eq!(turbo(&root).state, State::Warn);
     }
 
@@ -375,6 +360,28 @@ mod tests {
                 .contains("budget")
         );
         assert_eq!(real_time(&fake(&[]).1, None, None).state, State::Warn);
+    }
+
+    #[test]
+    fn a_fair_server_that_cannot_be_seen_is_said_where_there_is_one() {
+        let said = |release| fair_server(&fake(&[("proc/sys/kernel/osrelease", release)]).1);
+        assert!(said("6.18.44-fc\n").contains("debugfs"));
+        assert!(said("7.0\n").contains("debugfs"));
+        assert_eq!(said("6.1.0-13-amd64\n"), "");
+        assert_eq!(said(""), "");
+    }
+
+    #[test]
+    fn the_limit_of_real_time_is_a_part_of_a_cpu() {
+        let limit = |runtime| {
+            let (_dir, root) = fake(&[
+                ("proc/sys/kernel/sched_rt_runtime_us", runtime),
+                ("proc/sys/kernel/sched_rt_period_us", "1000000\n"),
+            ]);
+            real_time_limit(&root)
+        };
+        assert_eq!(limit("500000\n"), Some(0.5));
+        assert_eq!(limit("-1\n"), None);
     }
 
     #[test]

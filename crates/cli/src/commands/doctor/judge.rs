@@ -5,6 +5,8 @@
 //! as well, so the limits are wide: they tell a kernel that does something
 //! from one that does not, not a good one from a better one.
 
+use std::time::Duration;
+
 /// What a figure says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
@@ -75,6 +77,32 @@ pub fn timers(late: &[u64]) -> Judgement {
         None => Unclear,
         Some(median) if *median <= LATE_NS => Yes,
         Some(_) => No,
+    }
+}
+
+/// A real-time task that wanted `wanted_ns` and was looked at after half as much time again,
+/// and an ordinary spinner beside it.
+#[must_use]
+pub fn fifo(got_ns: u64, beside_ns: u64, wanted_ns: u64) -> Judgement {
+    match got_ns {
+        got if got >= wanted_ns * 3 / 4 => Yes,
+        got if beside_ns >= got => No,
+        // Others of that class, or the hypervisor.
+        _ => Unclear,
+    }
+}
+
+/// What uses more than this was not frozen, ns: a tick is charged late.
+const STILL_NS: u64 = 1_000_000;
+
+/// A group that was frozen and thawed.
+#[must_use]
+pub fn frozen(used_ns: u64, went_on_after: Option<Duration>) -> Judgement {
+    match (used_ns, went_on_after) {
+        (used, _) if used > STILL_NS => No,
+        // It may have waited for the CPU.
+        (_, None) => Unclear,
+        _ => Yes,
     }
 }
 
@@ -156,6 +184,23 @@ mod tests {
         assert_eq!(timers(&[10, 20, 90 * MS]), Yes);
         assert_eq!(timers(&[MS, 2 * MS, 3 * MS]), No);
         assert_eq!(timers(&[]), Unclear);
+    }
+
+    #[test]
+    fn a_real_time_task_goes_first() {
+        assert_eq!(fifo(20 * MS, 10 * MS, 20 * MS), Yes);
+        // Shared like two ordinary ones.
+        assert_eq!(fifo(10 * MS, 20 * MS, 20 * MS), No);
+        // Neither had the CPU.
+        assert_eq!(fifo(3 * MS, MS, 20 * MS), Unclear);
+    }
+
+    #[test]
+    fn what_is_frozen_uses_nothing() {
+        let soon = Some(Duration::from_micros(100));
+        assert_eq!(frozen(0, soon), Yes);
+        assert_eq!(frozen(20 * MS, soon), No);
+        assert_eq!(frozen(0, None), Unclear);
     }
 
     #[test]

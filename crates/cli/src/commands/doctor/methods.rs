@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From what the probes found to what each method can do here. Pure.
 
+mod loads;
+mod nodes;
+
+use std::fmt::Write as _;
+
+use sandbag_burner::method::{NAMES, SLOWING};
+use serde::Serialize;
+
 use super::check::{Check, State};
+use super::classes::Refusal;
+use super::frequencies::Setting;
 use super::judge::Judgement;
 use super::probes::Found;
 
@@ -16,193 +26,147 @@ pub struct Ground<'a> {
     pub cpus: usize,
     /// A hypervisor may steal.
     pub virtual_machine: bool,
+    /// Part of a CPU that real-time tasks may take; `None` where nothing
+    /// limits them.
+    pub real_time_limit: Option<f64>,
+    /// The hardware's frequencies.
+    pub frequencies: &'a Setting,
 }
 
-/// `pace`, `quota`, `shares`, in this order.
+/// A method, what it is for, and how it stands with it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Verdict {
+    /// Name, state, reason, remedy.
+    #[serde(flatten)]
+    pub check: Check,
+    /// `loads`, `nodes`.
+    pub used_for: Vec<&'static str>,
+    /// For which of them it is the default.
+    pub default_for: Vec<&'static str>,
+}
+
+const LOADS: &str = "loads";
+const NODES: &str = "nodes";
+
+/// Every method, those for loads first.
 #[must_use]
-pub fn all(found: &Found, ground: Ground<'_>) -> [Check; 3] {
-    [
-        pace(found, ground),
-        quota(found, ground),
-        shares(found, ground),
-    ]
+pub fn all(found: &Found, ground: Ground<'_>) -> Vec<Verdict> {
+    let only_nodes = SLOWING.into_iter().filter(|name| !NAMES.contains(name));
+    NAMES
+        .into_iter()
+        .chain(only_nodes)
+        .map(|name| verdict(name, found, ground))
+        .collect()
 }
 
-/// What all methods need: groups whose weight counts. `Err` is the verdict.
-fn room(name: &'static str, found: &Found, ground: Ground<'_>) -> Result<(), Check> {
+fn verdict(name: &'static str, found: &Found, ground: Ground<'_>) -> Verdict {
+    let kinds = [(LOADS, &NAMES[..]), (NODES, &SLOWING[..])];
+    let those = |has: fn(&[&str], &str) -> bool| {
+        let kinds = kinds.iter().filter(|(_, names)| has(names, name));
+        kinds.map(|(kind, _)| *kind).collect()
+    };
+    Verdict {
+        check: judged(name, found, ground),
+        used_for: those(|names, name| names.contains(&name)),
+        default_for: those(|names, name| names[0] == name),
+    }
+}
+
+fn judged(name: &'static str, found: &Found, ground: Ground<'_>) -> Check {
     if let Some((what, remedy)) = ground.no_groups {
-        return Err(Check::no(name, what).remedy(remedy));
+        return Check::no(name, what).remedy(remedy);
     }
-    match found.weights {
-        Some(Judgement::No) => Err(Check::no(name, "weights are not honoured here")
-            .remedy("no method works without: see the line on weights")),
-        None => Err(Check::new(
-            name,
-            State::Untried,
-            "whether weights are honoured could not be tried",
-        )
-        .remedy("see the line on weights")),
-        _ => Ok(()),
-    }
+    let judged = match name {
+        "pace" => loads::pace,
+        "quota" => loads::quota,
+        "shares" => loads::shares,
+        "hogs" => loads::hogs,
+        "rt" => loads::rt,
+        "deadline" => loads::deadline,
+        "lim" => nodes::lim,
+        "freq" => nodes::freq,
+        "gov" => nodes::gov,
+        "cap" => nodes::cap,
+        // A new method: said, not hidden.
+        _ => |name: &'static str, _: &Found, _: Ground<'_>| {
+            Ok(Check::new(name, State::Untried, "there is no probe for it"))
+        },
+    };
+    judged(name, found, ground).unwrap_or_else(|check| check)
 }
 
-fn pace(found: &Found, ground: Ground<'_>) -> Check {
-    let name = "pace";
-    if let Err(check) = room(name, found, ground) {
-        return check;
-    }
-    if found.timers == Some(Judgement::No) {
-        return Check::no(name, "sleeps do not end on time").remedy("see the line on timers");
-    }
-    if found.weights == Some(Judgement::Unclear) {
-        return Check::warn(name, "probably works; the machine was too busy to be sure")
-            .remedy("try again when it is quieter");
-    }
-    if found.run_delay == Some(Judgement::No) && ground.virtual_machine {
-        return Check::warn(name, "works, but repays stolen time")
-            .remedy("see the line on schedstat; where there is steal, look at the run's verdict");
-    }
-    if found.slice == Some(Judgement::No) {
-        return Check::warn(
-            name,
-            "works; without custom slices, wakers beside it wait longer",
-        )
-        .remedy("Linux 6.12 or later has them");
-    }
-    Check::ok(name, "works: the default")
-}
-
-fn quota(found: &Found, ground: Ground<'_>) -> Check {
-    let name = "quota";
-    if let Err(check) = room(name, found, ground) {
-        return check;
-    }
-    if ground.by_systemd {
-        return Check::no(
-            name,
-            "systemd cannot set the burst that a cap needs to be exact",
-        )
-        .remedy("use pace, or give a delegated group with --cgroup");
-    }
-    match found.caps {
-        Some(Judgement::Yes) => Check::ok(name, "works; less exact than pace, for comparison"),
-        Some(Judgement::Unclear) => {
-            Check::warn(name, "probably works; the machine was too busy to be sure")
-                .remedy("try again when it is quieter")
+/// What a method needs of the kernel: `Err` is the verdict without it, `line`
+/// the line that says more.
+fn needs(
+    name: &'static str,
+    judgement: Option<Judgement>,
+    what: &str,
+    line: &str,
+) -> Result<(), Check> {
+    let see = format!("see the line on {line}");
+    match judgement {
+        Some(Judgement::No) => Err(Check::no(name, format!("{what} here")).remedy(see)),
+        None => {
+            let why = format!("could not be tried ({line})");
+            Err(Check::new(name, State::Untried, why).remedy(see))
         }
-        Some(Judgement::No) => {
-            Check::no(name, "caps are not honoured here").remedy("use pace; see the line on caps")
-        }
-        None => Check::new(name, State::Untried, "caps could not be tried")
-            .remedy("see the line on caps"),
+        Some(Judgement::Yes | Judgement::Unclear) => Ok(()),
     }
 }
 
-fn shares(found: &Found, ground: Ground<'_>) -> Check {
-    let name = "shares";
-    if let Err(check) = room(name, found, ground) {
-        return check;
+fn refused(name: &'static str, refusal: Option<&Refusal>) -> Result<(), Check> {
+    match refusal {
+        Some((what, remedy)) => Err(Check::no(name, what).remedy(remedy)),
+        None => Ok(()),
     }
-    let cpus = ground.cpus.max(1);
-    if cpus == 1 {
-        return Check::ok(name, "works: as published, right on one CPU");
+}
+
+/// A worker or burner of a real-time class.
+fn needs_real_time(name: &'static str, found: &Found) -> Result<(), Check> {
+    refused(name, found.no_real_time.as_ref())?;
+    let what = "real-time tasks do not go first";
+    needs(name, found.real_time, what, "real-time")
+}
+
+/// For a method whose probe was drowned by other work.
+fn too_busy(name: &'static str) -> Check {
+    Check::warn(name, "probably works; the machine was too busy to be sure")
+        .remedy("try again when it is quieter")
+}
+
+/// The methods for people: a check's columns, and what each is for.
+#[must_use]
+pub fn table(verdicts: &[Verdict]) -> String {
+    let uses = |verdict: &Verdict| {
+        let each = verdict.used_for.iter().map(|kind| {
+            let star = if verdict.default_for.contains(kind) {
+                "*"
+            } else {
+                ""
+            };
+            format!("{kind}{star}")
+        });
+        each.collect::<Vec<_>>().join(" ")
+    };
+    let name = verdicts.iter().map(|v| v.check.name.len()).max();
+    let name = name.unwrap_or(0);
+    let most = verdicts.iter().map(|v| uses(v).len()).max().unwrap_or(0);
+    let mut text = "Methods (* the default)\n".to_owned();
+    for verdict in verdicts {
+        let check = &verdict.check;
+        let (state, used) = (check.state.word(), uses(verdict));
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "  {:name$}  {used:most$}  {state:7}  {}",
+            check.name, check.why
+        );
+        if let Some(remedy) = &check.remedy {
+            let _ = writeln!(text, "  {:name$}  {:most$}  {:7}  -> {remedy}", "", "", "");
+        }
     }
-    let half = cpus as f64 / (cpus + 1) as f64 * 100.0;
-    Check::warn(
-        name,
-        format!("works as published, which takes up to {half:.0} % for 50 on {cpus} CPUs"),
-    )
-    .remedy("for comparison with the papers only; use pace")
+    text
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GROUND: Ground<'_> = Ground {
-        no_groups: None,
-        by_systemd: false,
-        cpus: 2,
-        virtual_machine: true,
-    };
-
-    fn all_well() -> Found {
-        let yes = Some(Judgement::Yes);
-        Found {
-            weights: yes,
-            caps: yes,
-            slice: yes,
-            timers: yes,
-            run_delay: yes,
-            ..Found::default()
-        }
-    }
-
-    fn states(found: &Found, ground: Ground<'_>) -> [State; 3] {
-        all(found, ground).map(|check| check.state)
-    }
-
-    #[test]
-    fn where_everything_works_shares_still_is_wrong_by_design() {
-        let states = states(&all_well(), GROUND);
-        assert_eq!(states, [State::Ok, State::Ok, State::Warn]);
-        assert!(shares(&all_well(), GROUND).why.contains("67 % for 50 on 2"));
-    }
-
-    #[test]
-    fn without_weights_nothing_works() {
-        let found = Found {
-            weights: Some(Judgement::No),
-            ..all_well()
-        };
-        assert_eq!(states(&found, GROUND), [State::No; 3]);
-    }
-
-    #[test]
-    fn without_groups_the_reason_is_theirs() {
-        let ground = Ground {
-            no_groups: Some(("not allowed", "be root")),
-            ..GROUND
-        };
-        let checks = all(&Found::default(), ground);
-        assert!(
-            checks
-                .iter()
-                .all(|c| c.state == State::No && c.why == "not allowed")
-        );
-    }
-
-    #[test]
-    fn a_busy_machine_is_no_reason_to_say_no() {
-        let found = Found {
-            weights: Some(Judgement::Unclear),
-            caps: Some(Judgement::Unclear),
-            ..all_well()
-        };
-        let states = states(&found, GROUND);
-        assert_eq!(states, [State::Warn; 3]);
-    }
-
-    #[test]
-    fn quota_is_not_for_systemds_tree() {
-        let ground = Ground {
-            by_systemd: true,
-            ..GROUND
-        };
-        assert_eq!(states(&all_well(), ground)[1], State::No);
-    }
-
-    #[test]
-    fn stolen_time_matters_only_where_it_can_be_stolen() {
-        let found = Found {
-            run_delay: Some(Judgement::No),
-            ..all_well()
-        };
-        assert_eq!(pace(&found, GROUND).state, State::Warn);
-        let metal = Ground {
-            virtual_machine: false,
-            ..GROUND
-        };
-        assert_eq!(pace(&found, metal).state, State::Ok);
-    }
-}
+mod tests;

@@ -2,19 +2,23 @@
 //! `sandbag doctor`: what this machine can do, by trying it.
 
 mod check;
+mod classes;
 mod facts;
+mod frequencies;
 mod judge;
 mod methods;
+mod node;
 mod probes;
 mod runs;
 
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
 use sandbag_burner::layout::{Kind, Layout};
-use sandbag_burner::method::NAMES;
+use sandbag_burner::method::{NAMES, SLOWING};
 use sandbag_burner::probe::Bench;
 use sandbag_burner::registry::Registry;
 use sandbag_kernel::topology::Topology;
@@ -24,7 +28,7 @@ use serde::Serialize;
 use crate::exit;
 
 use check::{Check, State};
-use methods::Ground;
+use methods::{Ground, Verdict};
 use probes::Found;
 
 /// Say what this machine can do, per method, by trying it for a few seconds
@@ -42,14 +46,21 @@ pub struct DoctorArgs {
 /// Version of the JSON document; readers ignore fields they do not know.
 const FORMAT: u32 = 1;
 
+/// Nothing is tried again after this: all shall take less than 4 s.
+const RETRY_WITHIN: Duration = Duration::from_secs(2);
+
 #[derive(Debug, Serialize)]
 struct Report {
     format: u32,
     sandbag: &'static str,
+    /// Of loads.
     default_method: &'static str,
-    /// The default method works here; absent if it could not be tried.
+    /// It works here; `None` if it could not be tried.
     works: Option<bool>,
-    methods: [Check; 3],
+    default_node_method: &'static str,
+    /// Nodes can be slowed with it; `None` if it could not be tried.
+    works_for_nodes: Option<bool>,
+    methods: Vec<Verdict>,
     probes: Vec<Check>,
     machine: Vec<Check>,
 }
@@ -79,7 +90,10 @@ fn report(
     layout: sandbag_burner::Result<Layout>,
     registry: sandbag_burner::Result<Registry>,
 ) -> Report {
-    let mut found = Found::default();
+    let mut found = Found {
+        retry_until: Some(Instant::now() + RETRY_WITHIN),
+        ..Found::default()
+    };
     let mut machine = vec![facts::groups(&layout)];
     let alive = registry
         .as_ref()
@@ -98,7 +112,12 @@ fn report(
     }
     if let (Ok(layout), Ok(registry)) = (&layout, &registry) {
         match free_cpu(topology, &alive) {
-            Some(cpu) => found.with_groups(&mut Bench::new(root, layout, registry, cpu)),
+            Some(cpu) => {
+                let mut bench = Bench::new(root, layout, registry, cpu);
+                found.with_groups(&mut bench);
+                found.classes(&mut bench, root);
+                found.node(&mut bench, other_cpu(topology, cpu));
+            }
             None => found.checks.push(
                 Check::new("weights", State::Untried, "runs hold all CPUs we may use")
                     .remedy("wait for them, or end them (sandbag stop)"),
@@ -114,7 +133,8 @@ fn report(
     let version = layout.as_ref().ok().map(Layout::version);
     machine.push(facts::real_time(root, version, found.rt_runtime_us));
     machine.push(task_clock(&found, container::hypervisor(root).is_some()));
-    machine.extend(facts::all(root, topology, found.steal_ns));
+    let (frequency, frequencies) = frequencies::look(root, topology);
+    machine.extend(facts::all(root, topology, frequency, found.steal_ns));
     let no_groups = (machine[0].state == State::No).then(|| {
         let remedy = machine[0].remedy.as_deref().unwrap_or("");
         (machine[0].why.as_str(), remedy)
@@ -128,21 +148,43 @@ fn report(
                 .is_ok_and(|layout| layout.kind() == Kind::V2Systemd),
             cpus: topology.online.len(),
             virtual_machine: container::hypervisor(root).is_some(),
+            real_time_limit: facts::real_time_limit(root),
+            frequencies: &frequencies,
         },
     );
+    let works = |name| {
+        let verdict = methods.iter().find(|verdict| verdict.check.name == name);
+        works(verdict.map_or(State::Untried, |verdict| verdict.check.state))
+    };
     Report {
         format: FORMAT,
         sandbag: env!("CARGO_PKG_VERSION"),
         default_method: NAMES[0],
-        works: match methods[0].state {
-            State::Ok | State::Warn => Some(true),
-            State::No => Some(false),
-            State::Untried => None,
+        works: works(NAMES[0]),
+        default_node_method: SLOWING[0],
+        works_for_nodes: match found.no_node {
+            Some(_) => Some(false),
+            None => works(SLOWING[0]),
         },
         methods,
         probes: found.checks,
         machine,
     }
+}
+
+fn works(state: State) -> Option<bool> {
+    match state {
+        State::Ok | State::Warn => Some(true),
+        State::No => Some(false),
+        State::Untried => None,
+    }
+}
+
+/// Another CPU that we may use; whether a run holds it does not matter.
+fn other_cpu(topology: &Topology, cpu: u32) -> Option<u32> {
+    let ours = sched::affinity(0).unwrap_or_else(|_| topology.online.clone());
+    let others = topology.online.intersection(&ours);
+    others.iter().find(|other| *other != cpu)
 }
 
 /// A CPU that we may use and no run holds; the highest, since interrupts and
@@ -173,18 +215,21 @@ fn task_clock(found: &Found, virtual_machine: bool) -> Check {
 }
 
 fn text(report: &Report) -> String {
-    let verdict = match report.works {
+    let said = |works| match works {
         Some(true) => "works here",
         Some(false) => "does not work here",
         None => "could not be tried",
     };
     [
-        check::table("Methods", &report.methods),
+        methods::table(&report.methods),
         check::table("Tried", &report.probes),
         check::table("Machine", &report.machine),
         format!(
-            "The default method, {}, {verdict}.\n",
-            report.default_method
+            "The default method for loads, {}, {}. That for nodes, {}, {}.\n",
+            report.default_method,
+            said(report.works),
+            report.default_node_method,
+            said(report.works_for_nodes)
         ),
     ]
     .join("\n")
@@ -209,12 +254,27 @@ mod tests {
         let registry = Registry::at(dir.path().join("r"));
         let report = report(&root, &topology, Err(refused()), registry);
         assert_eq!(report.works, Some(false));
-        assert!(report.methods.iter().all(|c| c.state == State::No));
+        assert_eq!(report.works_for_nodes, Some(false));
+        assert_eq!(report.methods.len(), 10);
+        assert!(report.methods.iter().all(|v| v.check.state == State::No));
         assert!(report.machine.iter().any(|c| c.name == "smt"));
         let names: Vec<_> = report.probes.iter().map(|c| c.name).collect();
         assert_eq!(names, ["slice", "timers"]);
         let text = text(&report);
         assert!(text.contains("-> run as root") && text.contains("does not work here"));
+    }
+
+    #[test]
+    fn a_method_in_the_document_says_what_it_is_for() {
+        let verdict = Verdict {
+            check: Check::ok("hogs", "works"),
+            used_for: vec!["loads", "nodes"],
+            default_for: vec!["nodes"],
+        };
+        assert_eq!(
+            serde_json::to_string(&verdict).unwrap(),
+            r#"{"name":"hogs","state":"ok","why":"works","used_for":["loads","nodes"],"default_for":["nodes"]}"#
+        );
     }
 
     #[test]

@@ -2,11 +2,14 @@
 //! The probes, one after another, each tried again before it is said to have
 //! failed.
 
+use std::time::Instant;
+
 use sandbag_burner::Result;
 use sandbag_burner::probe::{self, Bench, Spinner, Spun};
 use sandbag_kernel::cgroup::{Cap, Weight};
 
 use super::check::{Check, State};
+use super::classes::{Refusal, Reserving};
 use super::judge::{self, Judgement};
 
 /// What the probes found; the reports of those that were made, and what
@@ -25,6 +28,22 @@ pub struct Found {
     pub timers: Option<Judgement>,
     /// Waiting is counted, so that stolen time can be told from it.
     pub run_delay: Option<Judgement>,
+    /// Real-time tasks go first.
+    pub real_time: Option<Judgement>,
+    /// Why there are no real-time tasks.
+    pub no_real_time: Option<Refusal>,
+    /// What reservations need.
+    pub reserving: Option<Reserving>,
+    /// A node's group can be frozen.
+    pub freezer: Option<Judgement>,
+    /// Its processes can be stopped.
+    pub stopping: Option<Judgement>,
+    /// It can be capped.
+    pub node_cap: Option<Judgement>,
+    /// Why no group of a node can be made.
+    pub no_node: Option<Refusal>,
+    /// Nothing is tried again after this.
+    pub retry_until: Option<Instant>,
     /// Real-time budget of a fresh group, us.
     pub rt_runtime_us: Option<i64>,
     /// Whether task clocks leave out steal, where it could be seen.
@@ -73,7 +92,7 @@ impl Found {
             judge::weights(light, heavy, spun.wall_ns)
         };
         let name = "weights";
-        let (judgement, spun) = match twice(|| bench.spin(&pair), judge) {
+        let (judgement, spun) = match twice(self.retry_until, || bench.spin(&pair), judge) {
             Ok(outcome) => outcome,
             Err(error) => return self.checks.push(failed(name, &error)),
         };
@@ -138,7 +157,7 @@ impl Found {
         }];
         let name = "caps";
         let judge = |spun: &Spun| judge::cap(share(spun));
-        let (judgement, spun) = match twice(|| bench.spin(&capped), judge) {
+        let (judgement, spun) = match twice(self.retry_until, || bench.spin(&capped), judge) {
             Ok(outcome) => outcome,
             Err(error) => return self.checks.push(failed(name, &error)),
         };
@@ -216,6 +235,7 @@ impl Found {
     fn timers(&mut self) {
         let name = "timers";
         let outcome = twice(
+            self.retry_until,
             || probe::wake_ups(SLEEPS, SLEEP_NS),
             |late: &Vec<u64>| judge::timers(late),
         );
@@ -253,14 +273,20 @@ fn share(spun: &Spun) -> f64 {
     spun.took[0].cpu_ns as f64 / delivered.max(1) as f64
 }
 
-/// Tries, and tries once more unless the first try succeeded.
-fn twice<T>(
+/// Tries, and tries once more unless the first try succeeded or it is late.
+pub fn twice<T>(
+    retry_until: Option<Instant>,
     mut probe: impl FnMut() -> Result<T>,
     judge: impl Fn(&T) -> Judgement,
 ) -> Result<(Judgement, T)> {
     let first = probe()?;
     match judge(&first) {
-        Judgement::Yes => Ok((Judgement::Yes, first)),
+        judgement
+            if judgement == Judgement::Yes
+                || retry_until.is_some_and(|end| Instant::now() >= end) =>
+        {
+            Ok((judgement, first))
+        }
         _ => {
             let second = probe()?;
             Ok((judge(&second), second))
@@ -268,7 +294,8 @@ fn twice<T>(
     }
 }
 
-fn said(name: &'static str, judgement: Judgement, seen: String) -> Check {
+/// A line about what was judged.
+pub fn said(name: &'static str, judgement: Judgement, seen: String) -> Check {
     match judgement {
         Judgement::Yes => Check::ok(name, seen),
         Judgement::No => Check::no(name, seen),
@@ -277,7 +304,8 @@ fn said(name: &'static str, judgement: Judgement, seen: String) -> Check {
     }
 }
 
-fn failed(name: &'static str, error: &sandbag_burner::Error) -> Check {
+/// A line about a probe that could not be made.
+pub fn failed(name: &'static str, error: &sandbag_burner::Error) -> Check {
     use sandbag_burner::Error;
     match error {
         Error::NotPossible { what, remedy } => Check::no(name, what).remedy(remedy),
@@ -288,7 +316,7 @@ fn failed(name: &'static str, error: &sandbag_burner::Error) -> Check {
 
 impl Check {
     /// With what to do if it does not work.
-    fn or_remedy(self, remedy: &str) -> Self {
+    pub fn or_remedy(self, remedy: &str) -> Self {
         match self.state {
             State::No => self.remedy(remedy),
             _ => self,
@@ -308,8 +336,19 @@ mod tests {
             tries += 1;
             Ok(answers.next().unwrap())
         };
-        let (judgement, _) = twice(&mut probe, |answer| *answer).unwrap();
+        let (judgement, _) = twice(None, &mut probe, |answer| *answer).unwrap();
         assert_eq!((judgement, tries), (Judgement::Yes, 2));
+    }
+
+    #[test]
+    fn when_it_is_late_the_first_try_counts() {
+        let mut tries = 0;
+        let probe = || {
+            tries += 1;
+            Ok(Judgement::No)
+        };
+        let (judgement, _) = twice(Some(Instant::now()), probe, |answer| *answer).unwrap();
+        assert_eq!((judgement, tries), (Judgement::No, 1));
     }
 
     #[test]

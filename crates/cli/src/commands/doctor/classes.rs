@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The probe of the real-time classes, in words.
+
+use nix::unistd::{AccessFlags, access};
+use sandbag_burner::probe::{Bench, FifoSeen, REAL_TIME_NS, RealTimeSeen};
+use sandbag_burner::realtime::RT_RUNTIME;
+use sandbag_kernel::capability::{Capabilities, Capability};
+use sandbag_kernel::sysctl::Sysctl;
+use sandbag_kernel::{Error, Root};
+
+use super::check::{Check, State};
+use super::judge::{self, Judgement};
+use super::probes::{Found, failed, said, twice};
+
+/// Why something does not work, and what to do.
+pub type Refusal = (String, String);
+
+/// What a reservation for a pinned task needs here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reserving {
+    /// Nothing: the limit on real-time classes is off.
+    Admitted,
+    /// That sandbag takes the limit off for the run.
+    WithoutLimit {
+        /// It may.
+        may: bool,
+    },
+    /// It is refused for another reason.
+    Refused(Refusal),
+}
+
+/// What decides about a refusal beside what the kernel said.
+#[derive(Debug, Clone, Copy)]
+struct Circumstances {
+    /// We have CAP_SYS_NICE.
+    may_nice: bool,
+    /// Budget of the group, us; `None` where groups have none.
+    budget_us: Option<i64>,
+    /// The limit can be written.
+    may_write: bool,
+}
+
+impl Found {
+    /// Tries SCHED_FIFO and SCHED_DEADLINE.
+    pub fn classes(&mut self, bench: &mut Bench<'_>, root: &Root) {
+        let (name, other) = ("real-time", "deadline");
+        let judge = |seen: &RealTimeSeen| match &seen.fifo {
+            Ok(got) => judge::fifo(got.early_ns, got.beside_ns, REAL_TIME_NS),
+            // The kernel has said no: asking again is of no use.
+            Err(_) => Judgement::Yes,
+        };
+        let (judgement, seen) = match twice(self.retry_until, || bench.real_time(), judge) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let check = failed(name, &error);
+                if check.state == State::No {
+                    let remedy = check.remedy.clone().unwrap_or_else(|| REMEDY.to_owned());
+                    self.no_real_time = Some((check.why.clone(), remedy));
+                }
+                return self.checks.push(check);
+            }
+        };
+        let limit = Sysctl::new(root, RT_RUNTIME);
+        let around = Circumstances {
+            may_nice: Capabilities::effective(root).is_ok_and(|all| all.has(Capability::SysNice)),
+            budget_us: seen.budget_us,
+            may_write: access(limit.path(), AccessFlags::W_OK).is_ok(),
+        };
+        match &seen.fifo {
+            Ok(got) => {
+                self.checks.push(fifo(judgement, *got));
+                self.real_time = Some(judgement);
+            }
+            Err(error) => {
+                let (what, remedy) = refused(error, around);
+                self.checks.push(Check::no(name, &what).remedy(&remedy));
+                self.real_time = Some(Judgement::No);
+                self.no_real_time = Some((what, remedy));
+            }
+        }
+        let reserving = reserving(&seen.deadline, around);
+        self.checks.push(reservation(other, &reserving));
+        self.reserving = Some(reserving);
+        self.left.extend(seen.left);
+    }
+}
+
+const REMEDY: &str = "run as root on the machine itself; pace needs no such class";
+
+fn fifo(judgement: Judgement, got: FifoSeen) -> Check {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let wanted = ms(REAL_TIME_NS);
+    said(
+        "real-time",
+        judgement,
+        format!(
+            "a SCHED_FIFO task got {:.1} of {wanted:.0} ms at once, a spinner beside it {:.1}",
+            ms(got.early_ns),
+            ms(got.beside_ns)
+        ),
+    )
+    .or_remedy(
+        "the class is accepted but not preferred: end the scheduler that is loaded, or use pace",
+    )
+    .figure("got_ms", ms(got.early_ns))
+    .figure("all_ms", ms(got.all_ns))
+}
+
+fn refused(error: &Error, around: Circumstances) -> Refusal {
+    let (what, remedy) = match (error.errno(), around) {
+        (
+            Some(libc::EPERM),
+            Circumstances {
+                may_nice: false, ..
+            },
+        ) => (
+            "no permission for real-time classes (CAP_SYS_NICE)".to_owned(),
+            "run as root; in a container: --cap-add SYS_NICE",
+        ),
+        (
+            Some(libc::EPERM),
+            Circumstances {
+                budget_us: Some(0), ..
+            },
+        ) => (
+            "the uppermost group that we can reach has no real-time budget (cpu.rt_runtime_us \
+             is 0)"
+                .to_owned(),
+            "run outside of the container; or give its group, and all above it, a budget from \
+             outside: echo 950000 > cpu.rt_runtime_us",
+        ),
+        (Some(libc::EPERM), _) => (
+            "real-time classes are refused although we have CAP_SYS_NICE".to_owned(),
+            "a container or its seccomp profile may forbid them: run on the machine itself",
+        ),
+        _ => (format!("real-time classes are refused: {error}"), REMEDY),
+    };
+    (what, remedy.to_owned())
+}
+
+fn reserving(outcome: &sandbag_kernel::Result<()>, around: Circumstances) -> Reserving {
+    match outcome {
+        Ok(()) => Reserving::Admitted,
+        // What admission says (sched-deadline.rst, "Tasks CPU affinity").
+        Err(error)
+            if around.may_nice && matches!(error.errno(), Some(libc::EPERM | libc::EBUSY)) =>
+        {
+            Reserving::WithoutLimit {
+                may: around.may_write,
+            }
+        }
+        Err(error) => Reserving::Refused(refused(error, around)),
+    }
+}
+
+fn reservation(name: &'static str, reserving: &Reserving) -> Check {
+    match reserving {
+        Reserving::Admitted => Check::ok(name, "a pinned task is given a reservation"),
+        Reserving::WithoutLimit { may: true } => Check::ok(
+            name,
+            format!("a pinned task is given a reservation only while {RT_RUNTIME} is -1: we may set it"),
+        ),
+        Reserving::WithoutLimit { may: false } => Check::no(
+            name,
+            format!("a pinned task is given a reservation only while {RT_RUNTIME} is -1, and we may not set it"),
+        )
+        .remedy(format!("run as root outside of containers, or let root set it (sysctl {RT_RUNTIME}=-1)")),
+        Reserving::Refused((what, remedy)) => Check::no(name, what).remedy(remedy),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROOT: Circumstances = Circumstances {
+        may_nice: true,
+        budget_us: None,
+        may_write: true,
+    };
+
+    fn error(errno: i32) -> Error {
+        Error::Call {
+            call: "sched_setattr",
+            arguments: "7".to_owned(),
+            cause: std::io::Error::from_raw_os_error(errno),
+        }
+    }
+
+    #[test]
+    fn each_refusal_has_its_own_remedy() {
+        let remedy = |errno, around| refused(&error(errno), around).1;
+        let user = Circumstances {
+            may_nice: false,
+            ..ROOT
+        };
+        let poor = Circumstances {
+            budget_us: Some(0),
+            ..ROOT
+        };
+        assert!(remedy(libc::EPERM, user).contains("SYS_NICE"));
+        assert!(remedy(libc::EPERM, poor).contains("cpu.rt_runtime_us"));
+        assert!(remedy(libc::EPERM, ROOT).contains("seccomp"));
+        assert!(remedy(libc::ENOSYS, ROOT).contains("pace"));
+    }
+
+    #[test]
+    fn admission_is_told_from_other_refusals() {
+        let of = |errno, around| reserving(&Err(error(errno)), around);
+        assert_eq!(reserving(&Ok(()), ROOT), Reserving::Admitted);
+        for errno in [libc::EPERM, libc::EBUSY] {
+            let without = of(errno, ROOT);
+            assert_eq!(without, Reserving::WithoutLimit { may: true });
+            assert_eq!(reservation("deadline", &without).state, State::Ok);
+        }
+        let fixed = Circumstances {
+            may_write: false,
+            ..ROOT
+        };
+        let fixed = reservation("deadline", &of(libc::EBUSY, fixed));
+        assert_eq!(fixed.state, State::No);
+        assert!(fixed.remedy.unwrap().contains("sched_rt_runtime_us=-1"));
+        let user = Circumstances {
+            may_nice: false,
+            ..ROOT
+        };
+        assert!(matches!(of(libc::EPERM, user), Reserving::Refused(_)));
+        assert!(matches!(of(libc::EINVAL, ROOT), Reserving::Refused(_)));
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can be done with the CPUs' frequencies. Nothing is set: it would slow
+//! whatever runs there.
+
+use nix::unistd::{AccessFlags, access};
+use sandbag_kernel::cpufreq::{self, Frequency, Policy};
+use sandbag_kernel::topology::Topology;
+use sandbag_kernel::{CpuList, Root};
+
+use super::check::Check;
+use super::classes::Refusal;
+
+/// Whether frequencies can be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Setting {
+    /// There is no driver.
+    NoDriver,
+    /// They can, as far as files say; in words what there is.
+    Can(String),
+    /// They cannot.
+    Cannot(Refusal),
+}
+
+/// The line on frequencies, and whether they can be set.
+#[must_use]
+pub fn look(root: &Root, topology: &Topology) -> (Check, Setting) {
+    let name = "frequency";
+    let first = topology.online.iter().next().unwrap_or(0);
+    let found = match cpufreq::frequency(root, first) {
+        Ok(Some(found)) => found,
+        Ok(None) => {
+            let why = "no driver here: nothing we can see changes it";
+            return (Check::ok(name, why), Setting::NoDriver);
+        }
+        Err(error) => {
+            let remedy = "see the line on frequency".to_owned();
+            let check = Check::warn(name, error.to_string());
+            return (check, Setting::Cannot((error.to_string(), remedy)));
+        }
+    };
+    let setting = match Policy::of(root, &topology.online) {
+        Ok(policies) => can_set(&policies, &topology.online),
+        Err(error) => Setting::Cannot((error.to_string(), "use hogs".to_owned())),
+    };
+    (line(name, &found, &setting), setting)
+}
+
+fn line(name: &'static str, found: &Frequency, setting: &Setting) -> Check {
+    let driver = found.driver.as_deref().unwrap_or("unknown");
+    let governor = found.governor.as_deref().unwrap_or("unknown");
+    let mut why = format!("driver {driver}, governor {governor}");
+    if !found.governors.is_empty() {
+        why.push_str(&format!(" of {}", found.governors.join(" ")));
+    }
+    if let Setting::Can(what) = setting {
+        why.push_str(&format!("; {what}"));
+    }
+    match governor {
+        "performance" | "unknown" => Check::ok(name, why),
+        _ => Check::warn(name, why)
+            .remedy("for repeatable runs: cpupower frequency-set -g performance"),
+    }
+}
+
+fn can_set(policies: &[Policy], online: &CpuList) -> Setting {
+    let Some(first) = policies.first() else {
+        return Setting::NoDriver;
+    };
+    let may = |policy: &Policy| {
+        let mut files = policy.files();
+        files.push(policy.governor_file());
+        files
+            .iter()
+            .all(|file| access(file, AccessFlags::W_OK).is_ok())
+    };
+    if !policies.iter().all(may) {
+        return Setting::Cannot((
+            "the frequencies cannot be written".to_owned(),
+            "run as root outside of containers; hogs needs none".to_owned(),
+        ));
+    }
+    let mhz = |khz: Option<&u64>| khz.map_or(0, |khz| khz / 1000);
+    let (lowest, highest) = (first.steps_khz.first(), first.steps_khz.last());
+    let steps = match first.steps_are_named {
+        true => format!("{} steps", first.steps_khz.len()),
+        false => "any".to_owned(),
+    };
+    let mut what = format!("{steps} of {} to {} MHz", mhz(lowest), mhz(highest));
+    if policies
+        .iter()
+        .any(|policy| policy.steps_khz != first.steps_khz)
+    {
+        what.push_str(" (other CPUs have others)");
+    }
+    let mut domains: Vec<CpuList> = Vec::new();
+    for policy in policies {
+        let domain = policy.domain.intersection(online);
+        if domain.len() > 1 && !domains.contains(&domain) {
+            domains.push(domain);
+        }
+    }
+    match domains.as_slice() {
+        [] => what.push_str(", each CPU its own"),
+        domains => {
+            let each: Vec<String> = domains.iter().map(CpuList::to_string).collect();
+            what.push_str(&format!(
+                "; CPUs {} change together, so a node has all of them",
+                each.join(" and ")
+            ));
+        }
+    }
+    Setting::Can(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::State;
+    use super::*;
+    use std::fs;
+
+    const CPUS: &str = "sys/devices/system/cpu";
+
+    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Root, Topology) {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |path: String, text: &str| {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(format!("{CPUS}/online"), "0-1\n");
+        for cpu in 0..2 {
+            for (name, text) in files {
+                write(format!("{CPUS}/cpu{cpu}/cpufreq/{name}"), text);
+            }
+        }
+        let root = Root::at(dir.path());
+        let topology = Topology::read(&root).unwrap();
+        (dir, root, topology)
+    }
+
+    /// As intel_pstate shows it.
+    const BOUNDS: &[(&str, &str)] = &[
+        ("scaling_driver", "intel_pstate\n"),
+        ("scaling_governor", "powersave\n"),
+        ("scaling_available_governors", "performance powersave\n"),
+        ("scaling_min_freq", "800000\n"),
+        ("scaling_max_freq", "3400000\n"),
+    ];
+
+    #[test]
+    fn without_a_driver_there_is_nothing_to_set() {
+        let (_dir, root, topology) = machine(&[]);
+        let (check, setting) = look(&root, &topology);
+        assert_eq!((check.state, setting), (State::Ok, Setting::NoDriver));
+    }
+
+    #[test]
+    fn bounds_and_governors_are_said() {
+        let (_dir, root, topology) = machine(BOUNDS);
+        let (check, setting) = look(&root, &topology);
+        assert_eq!(check.state, State::Warn);
+        assert_eq!(
+            check.why,
+            "driver intel_pstate, governor powersave of performance powersave; any of 800 to \
+             3400 MHz, each CPU its own"
+        );
+        assert!(matches!(setting, Setting::Can(_)));
+    }
+
+    #[test]
+    fn steps_and_domains_are_said() {
+        let steps = [
+            ("scaling_available_frequencies", "3400000 2000000 800000\n"),
+            ("related_cpus", "0 1\n"),
+        ];
+        let (_dir, root, topology) = machine(&[BOUNDS, &steps].concat());
+        let (check, _) = look(&root, &topology);
+        assert!(
+            check.why.ends_with(
+                "3 steps of 800 to 3400 MHz; CPUs 0,1 change together, so a node has all of them"
+            ),
+            "{}",
+            check.why
+        );
+    }
+
+    #[test]
+    fn a_driver_that_says_no_bounds_cannot_be_set() {
+        let (_dir, root, topology) = machine(&BOUNDS[..2]);
+        let (_, setting) = look(&root, &topology);
+        assert!(matches!(setting, Setting::Cannot(_)), "{setting:?}");
+    }
+}

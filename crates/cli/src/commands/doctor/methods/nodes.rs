@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The methods that act on a node as a whole.
+
+use super::super::check::Check;
+use super::super::frequencies::Setting;
+use super::super::judge::Judgement;
+use super::super::probes::Found;
+use super::{Ground, needs, needs_real_time, refused, too_busy};
+
+type Outcome = Result<Check, Check>;
+
+pub fn lim(name: &'static str, found: &Found, _: Ground<'_>) -> Outcome {
+    refused(name, found.no_node.as_ref())?;
+    needs_real_time(name, found)?;
+    needs(
+        name,
+        found.stopping,
+        "processes cannot be stopped",
+        "stopping",
+    )?;
+    Ok(match found.stopping {
+        Some(Judgement::Yes) => Check::ok(
+            name,
+            "works as published: a share per process, not per node; costs more with every process",
+        ),
+        _ => too_busy(name),
+    })
+}
+
+pub fn freq(name: &'static str, found: &Found, ground: Ground<'_>) -> Outcome {
+    refused(name, found.no_node.as_ref())?;
+    match ground.frequencies {
+        Setting::NoDriver => Err(Check::no(
+            name,
+            "there is no cpufreq driver here (virtual machines have none)",
+        )
+        .remedy("use hogs, or gov, which needs none")),
+        Setting::Cannot((what, remedy)) => Err(Check::no(name, what).remedy(remedy)),
+        Setting::Can(what) => {
+            needs_real_time(name, found)?;
+            Ok(should(name, what))
+        }
+    }
+}
+
+pub fn gov(name: &'static str, found: &Found, ground: Ground<'_>) -> Outcome {
+    refused(name, found.no_node.as_ref())?;
+    needs_real_time(name, found)?;
+    needs(name, found.freezer, "groups cannot be frozen", "freezer")?;
+    if found.freezer == Some(Judgement::Unclear) {
+        return Ok(too_busy(name));
+    }
+    match ground.frequencies {
+        Setting::NoDriver => Ok(Check::ok(
+            name,
+            "works by the freezer alone: no frequencies here, so full speed and standstill in turn",
+        )),
+        Setting::Cannot((what, remedy)) => Err(Check::no(name, what).remedy(remedy)),
+        Setting::Can(what) => Ok(should(name, what)),
+    }
+}
+
+/// Nothing was set, for it would have slowed others.
+fn should(name: &'static str, what: &str) -> Check {
+    Check::warn(name, format!("should work, untried: {what}"))
+        .remedy("look at the run's verdict; --calibrate measures the frequencies first")
+}
+
+pub fn cap(name: &'static str, found: &Found, _: Ground<'_>) -> Outcome {
+    refused(name, found.no_node.as_ref())?;
+    needs(name, found.node_cap, "caps are not honoured", "node cap")?;
+    Ok(match (found.node_cap, found.caps) {
+        // That probe has more weight to get its part with.
+        (Some(Judgement::Yes), _) | (_, Some(Judgement::Yes)) => Check::ok(
+            name,
+            "works, as containers have it: one budget for all CPUs, which is not a slower CPU",
+        ),
+        _ => too_busy(name),
+    })
+}

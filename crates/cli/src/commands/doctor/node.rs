@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The probe of a virtual node's group, in words.
+
+use std::time::Duration;
+
+use sandbag_burner::probe::{Bench, Freezing, NodeSeen, Stopping};
+use sandbag_kernel::Error;
+use sandbag_kernel::cgroup::Version;
+
+use super::check::{Check, State};
+use super::judge::{self, Judgement};
+use super::probes::{Found, failed, said};
+
+/// Time between two looks of `lim`.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+impl Found {
+    /// Tries a node's group on the bench's CPU; `other` is another one that we
+    /// may use. Its group has one name, so there is one try.
+    pub fn node(&mut self, bench: &mut Bench<'_>, other: Option<u32>) {
+        match bench.node(other, judge::CAP) {
+            Ok(seen) => self.seen_of_node(seen, bench.cpu(), other),
+            Err(error) => {
+                let check = failed("node group", &error);
+                if check.state == State::No {
+                    let remedy = check.remedy.clone();
+                    let remedy = remedy.unwrap_or_else(|| "see the line on groups".to_owned());
+                    self.no_node = Some((check.why.clone(), remedy));
+                }
+                self.checks.push(check);
+            }
+        }
+    }
+
+    fn seen_of_node(&mut self, seen: NodeSeen, cpu: u32, other: Option<u32>) {
+        self.checks
+            .push(cpuset(seen.has_cpuset, seen.stayed, cpu, other));
+        let (judgement, check) = freezer(seen.freezer.as_ref());
+        self.freezer = Some(judgement);
+        self.checks.push(check);
+        let (judgement, check) = stopping(&seen.stopping);
+        self.stopping = Some(judgement);
+        self.checks.push(check);
+        let (judgement, check) = cap(&seen.capped);
+        self.node_cap = Some(judgement);
+        self.checks.push(check);
+        self.left.extend(seen.left);
+    }
+}
+
+fn cpuset(has_cpuset: bool, stayed: Option<bool>, cpu: u32, other: Option<u32>) -> Check {
+    let name = "cpuset";
+    let remedy = "a program that sets its own affinity can leave a node's CPUs: mount the cpuset \
+                  controller, or do not let it";
+    let other = other.unwrap_or(cpu);
+    match (has_cpuset, stayed) {
+        (false, _) => Check::warn(name, "groups cannot be confined to CPUs here").remedy(remedy),
+        (true, None) => Check::new(
+            name,
+            State::Untried,
+            "there is no second CPU to send a task to",
+        ),
+        (true, Some(true)) => Check::ok(
+            name,
+            format!("a task in a group of CPU {cpu} stayed there when it was sent to CPU {other}"),
+        ),
+        (true, Some(false)) => Check::warn(
+            name,
+            format!("a task in a group of CPU {cpu} went to CPU {other} when it was sent there"),
+        )
+        .remedy(remedy),
+    }
+}
+
+fn freezer(seen: Option<&Freezing>) -> (Judgement, Check) {
+    let name = "freezer";
+    let remedy = "mount it (cgroup v2, or v1's freezer); hogs needs none";
+    let Some(Freezing { version, outcome }) = seen else {
+        let check = Check::no(name, "groups cannot be frozen here").remedy(remedy);
+        return (Judgement::No, check);
+    };
+    let version = match version {
+        Version::V1 => "v1",
+        Version::V2 => "v2",
+    };
+    match outcome {
+        Ok(frozen) => {
+            let judgement = judge::frozen(frozen.used_ns, frozen.went_on_after);
+            let us = |time: Duration| time.as_secs_f64() * 1e6;
+            let within = us(frozen.within);
+            let seen = format!(
+                "{version}: a group stood still within {within:.0} us{}",
+                match frozen.went_on_after {
+                    Some(after) => format!(" and went on within {:.0} us", us(after)),
+                    None => ", and did not go on in time".to_owned(),
+                }
+            );
+            let check = said(name, judgement, seen)
+                .or_remedy("what is frozen runs here: use hogs")
+                .figure("froze_us", within);
+            (judgement, check)
+        }
+        Err(error @ Error::Late { .. }) => {
+            let judgement = Judgement::Unclear;
+            (judgement, said(name, judgement, error.to_string()))
+        }
+        Err(error) => (
+            Judgement::No,
+            Check::no(name, error.to_string()).remedy(remedy),
+        ),
+    }
+}
+
+fn stopping(outcome: &sandbag_kernel::Result<Stopping>) -> (Judgement, Check) {
+    let name = "stopping";
+    match outcome {
+        Ok(seen) => {
+            let judgement = match seen.works {
+                true => Judgement::Yes,
+                false => Judgement::Unclear,
+            };
+            let us = seen.look.as_secs_f64() * 1e6;
+            let pct = seen.look.as_secs_f64() / LOOK_EVERY.as_secs_f64() * 100.0;
+            let what = match seen.works {
+                true => "stopped and continued by signals",
+                false => "was not seen stopped and continued",
+            };
+            let seen = format!(
+                "a process {what}; looking at it takes {us:.0} us, {pct:.2} % of a CPU if every \
+                 10 ms"
+            );
+            let check = said(name, judgement, seen).figure("look_us", us);
+            (judgement, check)
+        }
+        Err(error) => {
+            let remedy = match error.errno() {
+                Some(libc::ENOSYS) => "Linux 5.3 or later has pidfd_open(2); or use hogs",
+                _ => "use hogs",
+            };
+            let check = Check::no(name, error.to_string()).remedy(remedy);
+            (Judgement::No, check)
+        }
+    }
+}
+
+fn cap(outcome: &sandbag_kernel::Result<f64>) -> (Judgement, Check) {
+    let name = "node cap";
+    let remedy = "a kernel with CONFIG_CFS_BANDWIDTH and its own scheduler; or use hogs";
+    match outcome {
+        Ok(share) => {
+            let judgement = judge::cap(*share);
+            let (cap, pct) = (judge::CAP * 100.0, share * 100.0);
+            let seen = format!("a node's group under a cap of {cap:.0} % got {pct:.1} %");
+            let check = said(name, judgement, seen).or_remedy(remedy);
+            (judgement, check.figure("got_pct", pct))
+        }
+        Err(error) => (
+            Judgement::No,
+            Check::no(name, error.to_string()).remedy(remedy),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbag_burner::probe::Frozen;
+
+    fn froze(used_ns: u64, after_us: Option<u64>) -> Freezing {
+        Freezing {
+            version: Version::V1,
+            outcome: Ok(Frozen {
+                within: Duration::from_micros(300),
+                used_ns,
+                went_on_after: after_us.map(Duration::from_micros),
+            }),
+        }
+    }
+
+    #[test]
+    fn a_freezer_is_judged_by_what_stands_still_and_goes_on() {
+        let (judgement, check) = freezer(Some(&froze(0, Some(100))));
+        assert_eq!((judgement, check.state), (Judgement::Yes, State::Ok));
+        assert!(check.why.contains("within 300 us"), "{}", check.why);
+        assert_eq!(freezer(Some(&froze(9_000_000, Some(1)))).0, Judgement::No);
+        assert_eq!(freezer(Some(&froze(0, None))).0, Judgement::Unclear);
+        let (judgement, check) = freezer(None);
+        assert_eq!((judgement, check.state), (Judgement::No, State::No));
+        assert!(check.remedy.unwrap().contains("hogs"));
+    }
+
+    #[test]
+    fn a_busy_machine_is_no_reason_to_say_that_nothing_freezes() {
+        let late = Freezing {
+            version: Version::V2,
+            outcome: Err(Error::Late {
+                path: "/g/cgroup.events".into(),
+                wanted: "frozen 1".to_owned(),
+                got: "frozen 0".to_owned(),
+                waited_ms: 200,
+            }),
+        };
+        let (judgement, check) = freezer(Some(&late));
+        assert_eq!((judgement, check.state), (Judgement::Unclear, State::Warn));
+    }
+
+    #[test]
+    fn a_task_that_leaves_its_cpuset_is_a_warning() {
+        assert_eq!(cpuset(true, Some(true), 1, Some(0)).state, State::Ok);
+        assert_eq!(cpuset(true, Some(false), 1, Some(0)).state, State::Warn);
+        assert_eq!(cpuset(false, Some(false), 1, Some(0)).state, State::Warn);
+        assert_eq!(cpuset(true, None, 0, None).state, State::Untried);
+    }
+
+    #[test]
+    fn a_look_costs_a_part_of_a_cpu() {
+        let seen = Stopping {
+            works: true,
+            look: Duration::from_micros(50),
+        };
+        let (judgement, check) = stopping(&Ok(seen));
+        assert_eq!(judgement, Judgement::Yes);
+        assert!(check.why.contains("50 us, 0.50 %"), "{}", check.why);
+        let old = stopping(&Err(Error::Call {
+            call: "pidfd_open",
+            arguments: String::new(),
+            cause: std::io::Error::from_raw_os_error(libc::ENOSYS),
+        }));
+        assert!(old.1.remedy.unwrap().contains("5.3"));
+    }
+
+    #[test]
+    fn a_cap_of_a_node() {
+        assert_eq!(cap(&Ok(0.3)).1.state, State::Ok);
+        assert_eq!(cap(&Ok(1.0)).1.state, State::No);
+        assert_eq!(cap(&Ok(0.01)).0, Judgement::Unclear);
+    }
+}
