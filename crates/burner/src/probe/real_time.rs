@@ -4,8 +4,9 @@
 //! A burner takes SCHED_FIFO at the lowest priority, where those of a run live
 //! (the root group), and runs for [`REAL_TIME_NS`] once, beside an ordinary
 //! spinner. It can do no harm: it has a limit on the time that it runs without
-//! sleeping (RLIMIT_RTTIME) before it has the class, its order is a fifth of a
-//! CPU and ends by itself.
+//! sleeping (RLIMIT_RTTIME) before it has the class, and sets itself that of
+//! all burners when it starts; its order is a fifth of a CPU and ends by
+//! itself.
 //!
 //! A reservation is asked for a pinned task that sleeps: whether the kernel
 //! admits it shows at once, and it never runs. No setting is changed.
