@@ -28,6 +28,9 @@ impl Run<'_> {
     /// The run proper. Returns the run time at which it ended, and why.
     pub(super) fn hold(&mut self, common: &Common<'_>, feed: &mut Feed) -> Result<(u64, End)> {
         let mut next_mark = WINDOW_NS;
+        if let Some(node) = &mut self.node {
+            node.serving = true;
+        }
         loop {
             let now = clock::monotonic();
             let run_ns = self.clock.run_ns(now);

@@ -34,6 +34,8 @@ pub(super) struct Node {
     entered: usize,
     /// Times its levels were changed.
     pub(super) changes: u64,
+    /// From when it holds its speed on; who asks earlier waits for that.
+    pub(super) serving: bool,
     /// Told to end.
     stopping: bool,
 }
@@ -72,6 +74,7 @@ impl Run<'_> {
             control: plan.control,
             entered: 0,
             changes: 0,
+            serving: false,
             stopping: false,
         });
         Ok(())
@@ -149,6 +152,7 @@ impl Run<'_> {
 impl Node {
     /// Becomes readable when somebody wants something.
     pub(super) fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.control.as_ref().map(|control| control.fd())
+        let control = self.control.as_ref().filter(|_| self.serving);
+        control.map(|control| control.fd())
     }
 }

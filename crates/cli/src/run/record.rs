@@ -56,13 +56,18 @@ pub fn record(
 ) -> Run {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let never = outcome.load_start == LoadStart::Never;
-    let (verdict, reason) = match never {
+    let measured = collector.sums().iter().any(|sums| sums.wall_ns > 0);
+    let (verdict, reason) = match (never, measured) {
         // Nothing was asked, so nothing was kept.
-        true => (
+        (true, _) => (
             Verdict::Undecided,
             "the load never began: nothing was asked".to_owned(),
         ),
-        false => {
+        (false, false) => (
+            Verdict::Undecided,
+            "the run was over before anything could be measured".to_owned(),
+        ),
+        (false, true) => {
             let verdict = collector.verdict().verdict(facts.tolerance);
             (
                 verdict,
