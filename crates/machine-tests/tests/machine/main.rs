@@ -5,6 +5,7 @@
 
 mod commands;
 mod descriptors;
+mod doctor;
 mod faults;
 mod freezing;
 mod groups;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         terminal::CASES,
         users::CASES,
         others::CASES,
+        doctor::CASES,
         freezing::CASES,
         throttles::CASES,
         faults::CASES,
