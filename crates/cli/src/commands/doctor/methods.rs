@@ -152,8 +152,9 @@ pub fn table(verdicts: &[Verdict]) -> String {
     let name = name.unwrap_or(0);
     let most = verdicts.iter().map(|v| uses(v).len()).max().unwrap_or(0);
     let mut text = "Methods (* the default)\n".to_owned();
-    for verdict in verdicts {
+    for (n, verdict) in verdicts.iter().enumerate() {
         let check = &verdict.check;
+        let next = verdicts.get(n + 1).map(|next| &next.check);
         let (state, used) = (check.state.word(), uses(verdict));
         // Writing to a String cannot fail.
         let _ = writeln!(
@@ -161,7 +162,10 @@ pub fn table(verdicts: &[Verdict]) -> String {
             "  {:name$}  {used:most$}  {state:7}  {}",
             check.name, check.why
         );
-        if let Some(remedy) = &check.remedy {
+        // What many need to be done is said once.
+        if let Some(remedy) = &check.remedy
+            && next.is_none_or(|next| next.remedy != check.remedy)
+        {
             let _ = writeln!(text, "  {:name$}  {:most$}  {:7}  -> {remedy}", "", "", "");
         }
     }

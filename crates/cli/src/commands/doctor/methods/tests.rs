@@ -256,3 +256,14 @@ fn the_table_says_what_each_is_for() {
         "{text}"
     );
 }
+
+#[test]
+fn what_all_need_to_be_done_is_said_once() {
+    let ground = Ground {
+        no_groups: Some(("not allowed", "be root")),
+        ..GROUND
+    };
+    let text = table(&all(&Found::default(), ground));
+    assert_eq!(text.matches("-> be root").count(), 1, "{text}");
+    assert_eq!(text.matches("not allowed").count(), 10, "{text}");
+}
