@@ -73,6 +73,20 @@ pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> 
     run_by(load, method, None, options, messages)
 }
 
+/// Whether a method has what it needs in a tree of this kind.
+///
+/// # Errors
+/// [`sandbag_burner::Error::NotPossible`] with the remedy.
+pub fn check_layout(method: &dyn Method, layout: &Layout) -> sandbag_burner::Result<()> {
+    match (method.name(), layout.kind()) {
+        ("quota", Kind::V2Systemd) => Err(sandbag_burner::Error::NotPossible {
+            what: "quota needs a burst, which systemd cannot set on its units".into(),
+            remedy: "use --method pace, or give a delegated group with --cgroup".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// The same by this method; with `node` as a virtual node.
 pub fn run_by(
     load: Load,
@@ -94,13 +108,7 @@ pub fn run_by(
     }
     let loaded: CpuList = load.cpus.iter().copied().collect();
     let layout = Layout::find(&root, options.cgroup.as_deref())?;
-    if method.name() == "quota" && layout.kind() == Kind::V2Systemd {
-        return Err(sandbag_burner::Error::NotPossible {
-            what: "quota needs a burst, which systemd cannot set on its units".into(),
-            remedy: "use --method pace, or give a delegated group with --cgroup".into(),
-        }
-        .into());
-    }
+    check_layout(&*method, &layout)?;
     let machine = machine::describe(&root, &topology, &layout.kind().to_string());
     warnings.extend(machine::unrepeatable(&machine, &topology, &loaded));
     // Also what would be found out while the run begins: a dry run is to say

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use sandbag_burner::layout::Layout;
 use sandbag_burner::method::{Method, Scope};
 use sandbag_burner::registry::Registry;
 use sandbag_kernel::Root;
@@ -88,6 +89,8 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<Checked> {
     .pop()
     .context("a node has a place")?;
     method.fit_to(&root, &placed.cpus)?;
+    let layout = Layout::find(&root, options.cgroup.as_deref())?;
+    run::check_layout(&*method, &layout)?;
     let planned = Planned::of(&placed)?;
     let (asked, most) = (planned.load.highest_pct / 100.0, method.serves(1.0));
     // Also for the frequency that is the nearest: none is near below the

@@ -57,37 +57,63 @@ pub fn run(
     let mut wanted: SigSet = ENDING.into_iter().collect();
     wanted.add(Signal::SIGCHLD);
     wanted.thread_block().context("block signals")?;
-    let mut running = Vec::new();
+    let mut commands = Commands {
+        blocked: wanted,
+        running: Vec::new(),
+    };
     for node in placed {
         for words in &node.spec.commands {
-            running.push(start(node, words, options)?);
+            commands.running.push(start(node, words, options)?);
         }
     }
     let mut open = true;
     let mut ended = Vec::new();
-    while open && nodes.one_stays() || !running.is_empty() {
+    while open && nodes.one_stays() || !commands.running.is_empty() {
         let signal = wanted.wait().context("wait for a signal")?;
         if ENDING.contains(&signal) {
             open = false;
             // A terminal has told them already; once more does no harm to
             // who ends, and a second one is for who did not.
-            running
-                .iter()
-                .for_each(|one: &Running| self::signal(one.child.id(), signal));
+            commands.tell(signal);
         }
+        ended.extend(commands.reap());
+        nodes.notice_ends(messages);
+    }
+    Ok(ended)
+}
+
+/// The commands that run. Dropping them, with some still running because
+/// another could not be started, ends them.
+struct Commands {
+    blocked: SigSet,
+    running: Vec<Running>,
+}
+
+impl Commands {
+    fn tell(&self, what: Signal) {
+        self.running
+            .iter()
+            .for_each(|one| signal(one.child.id(), what));
+    }
+
+    fn reap(&mut self) -> Vec<Ended> {
+        let running = std::mem::take(&mut self.running);
         let (over, still): (Vec<_>, Vec<_>) = running
             .into_iter()
             .map(reaped)
             .partition(|one| one.1.is_some());
-        ended.extend(
-            over.into_iter()
-                .filter_map(|(one, status)| Some(end(one, status?))),
-        );
-        running = still.into_iter().map(|(one, _)| one).collect();
-        nodes.notice_ends(messages);
+        self.running = still.into_iter().map(|(one, _)| one).collect();
+        over.into_iter()
+            .filter_map(|(one, status)| Some(end(one, status?)))
+            .collect()
     }
-    let _ = wanted.thread_unblock();
-    Ok(ended)
+}
+
+impl Drop for Commands {
+    fn drop(&mut self) {
+        self.tell(Signal::SIGTERM);
+        let _ = self.blocked.thread_unblock();
+    }
 }
 
 /// To a child of ours that was not reaped, so the number is its own.
