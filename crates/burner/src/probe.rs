@@ -44,6 +44,8 @@ pub const LENGTH_NS: u64 = 250_000_000;
 /// What the spinners run before it, so that the scheduler's averages have
 /// seen them, ns.
 const WARM_UP_NS: u64 = 50_000_000;
+/// Within this a burner has begun, or the warm-up makes up for it, ns.
+const LEAD_NS: u64 = BOUNDARY_NS / 5;
 /// How long a child that was killed is waited for.
 const DIES_WITHIN: Duration = Duration::from_millis(300);
 /// The spinners stop by themselves this long after they began, ns.
@@ -213,7 +215,7 @@ impl<'a> Bench<'a> {
             let setup = self.setup(board, &alarm, slot, Duty::Spin, ORDINARY);
             self.start(&setup, *spinner, journal, running)?;
         }
-        let from_ns = soon();
+        let from_ns = boundary_after(LEAD_NS);
         for slot in 0..spinners.len() {
             order(board, slot, 1.0, from_ns, MOST_NS);
         }
@@ -394,9 +396,9 @@ fn must_live(child: &mut Child) -> Result<()> {
     }
 }
 
-/// The next boundary that burners can still be told of.
-fn soon() -> u64 {
-    (clock::monotonic() + BOUNDARY_NS / 5).next_multiple_of(BOUNDARY_NS)
+/// The next boundary that burners are ready for in `lead_ns`.
+fn boundary_after(lead_ns: u64) -> u64 {
+    (clock::monotonic() + lead_ns).next_multiple_of(BOUNDARY_NS)
 }
 
 /// A level from `from_ns` on, and its end.

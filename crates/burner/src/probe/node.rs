@@ -12,7 +12,9 @@ use sandbag_kernel::cgroup::{Freezer, Version};
 use sandbag_kernel::process::Process;
 use sandbag_kernel::{CpuList, clock, sched};
 
-use super::{Bench, ORDINARY, alarm, burner, cpu_of, must_live, open_gate, order, soon};
+use super::{
+    Bench, LEAD_NS, ORDINARY, alarm, boundary_after, burner, cpu_of, must_live, open_gate, order,
+};
 use crate::board::Board;
 use crate::burn::Duty;
 use crate::error::Result;
@@ -125,7 +127,7 @@ impl Bench<'_> {
         children.push(burner(&self.setup(board, &alarm, 0, Duty::Spin, ORDINARY))?);
         let child = &mut children[0];
         self.layout.enter_node(journal, run, &node, child.id(), 0)?;
-        let from_ns = soon();
+        let from_ns = boundary_after(LEAD_NS);
         order(board, 0, 1.0, from_ns, MOST_NS);
         open_gate(child)?;
         clock::sleep_until(from_ns);

@@ -154,10 +154,14 @@ fn cap(outcome: &sandbag_kernel::Result<f64>) -> (Judgement, Check) {
             let check = said(name, judgement, seen).or_remedy(remedy);
             (judgement, check.figure("got_pct", pct))
         }
-        Err(error) => (
-            Judgement::No,
-            Check::no(name, error.to_string()).remedy(remedy),
-        ),
+        Err(error) => {
+            let check = match error.is_absent() {
+                true => Check::no(name, "the cpu controller is not there for a node's group")
+                    .remedy("use hogs"),
+                false => Check::no(name, error.to_string()).remedy(remedy),
+            };
+            (Judgement::No, check)
+        }
     }
 }
 
@@ -234,5 +238,13 @@ mod tests {
         assert_eq!(cap(&Ok(0.3)).1.state, State::Ok);
         assert_eq!(cap(&Ok(1.0)).1.state, State::No);
         assert_eq!(cap(&Ok(0.01)).0, Judgement::Unclear);
+        let absent = Error::Write {
+            path: "/g/cpu.cfs_quota_us".into(),
+            value: "-1".to_owned(),
+            cause: std::io::Error::from_raw_os_error(libc::ENOENT),
+        };
+        let (judgement, check) = cap(&Err(absent));
+        assert_eq!((judgement, check.state), (Judgement::No, State::No));
+        assert!(check.why.contains("cpu controller"), "{}", check.why);
     }
 }

@@ -68,7 +68,7 @@ fn should(name: &'static str, what: &str) -> Check {
 
 pub fn cap(name: &'static str, found: &Found, _: Ground<'_>) -> Outcome {
     refused(name, found.no_node.as_ref())?;
-    needs(name, found.node_cap, "caps are not honoured", "node cap")?;
+    needs(name, found.node_cap, "a node cannot be capped", "node cap")?;
     Ok(match (found.node_cap, found.caps) {
         // That probe has more weight to get its part with.
         (Some(Judgement::Yes), _) | (_, Some(Judgement::Yes)) => Check::ok(
