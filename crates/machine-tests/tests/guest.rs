@@ -2,6 +2,9 @@
 //! Tests in virtual machines with cgroup v2, CFS and EEVDF, on 4 and 8 CPUs, and
 //! with systemd as PID 1. What they need and what they can show: `docs/testing.md`.
 
+#[path = "guest/nodes.rs"]
+mod nodes;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,12 +60,25 @@ fn main() -> ExitCode {
             for (name, look) in HOLDING {
                 cases.push(boot.case(name, look));
             }
+            let boot = Boot {
+                scenario: "nodes.sh",
+                ..boot
+            };
+            let together = if cpus >= 8 { nodes::TOGETHER } else { &[] };
+            let looks = nodes::ALONE.iter().chain(together);
+            cases.extend(looks.map(|(name, look)| boot.case(name, *look)));
         }
     }
     for (kind, kernel, scenario, looks) in [
         (Kind::Bare, Kernel::V6_12, "delegated.sh", DELEGATED),
         (Kind::Bare, Kernel::V6_12, "container.sh", CONTAINER),
         (Kind::Systemd, Kernel::V6_1, "systemd.sh", SYSTEMD),
+        (
+            Kind::Systemd,
+            Kernel::V6_1,
+            "systemd-nodes.sh",
+            nodes::SYSTEMD,
+        ),
     ] {
         let boot = Boot {
             kind,
