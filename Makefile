@@ -14,7 +14,7 @@ DESTDIR ?=
 
 # The tests measure the machine that they share.
 .NOTPARALLEL:
-.PHONY: build run test unit machine guest bench lint install man clean help
+.PHONY: build run test unit machine guest bench nodes lint install man clean help
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -63,10 +63,15 @@ machine: build ## Tests on this machine's own cgroup tree (root)
 guest: build ## Tests in emulated machines with another kernel
 	SANDBAG_BIN=$(SANDBAG) cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --test guest
 
-bench: build ## The error tables (root; QUICK=1: ten minutes; else under two hours)
+bench: build ## The error tables of loads (root; QUICK=1: ten minutes; else an hour per cgroup version)
 	cargo build $(CARGO_FLAGS) -p sandbag-bench
 	$(RELEASE)/sandbag-bench --sandbag $(SANDBAG) $(if $(QUICK),--quick) \
 	    $(if $(SANDBAG_DISPOSABLE),--v2) --out bench-results.md
+
+nodes: build ## The tables of virtual nodes (root; QUICK=1: a quarter of an hour; else an hour)
+	cargo build $(CARGO_FLAGS) -p sandbag-bench
+	$(RELEASE)/sandbag-bench nodes --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out nodes-results.md
+	$(RELEASE)/sandbag-bench beside --sandbag $(SANDBAG) --rounds $(if $(QUICK),3,7) --out beside-results.md
 
 lint: ## Formatting, clippy, documentation
 	cargo fmt --all --check
@@ -87,4 +92,4 @@ install: man ## Install binary, man pages and completions under PREFIX
 
 clean: ## Remove what was built and fetched
 	cargo clean
-	rm -rf .guest sandbag-run-* bench-results.*
+	rm -rf .guest sandbag-run-* bench-results.* nodes-results.* beside-results.*
