@@ -88,7 +88,10 @@ pub fn start_node_slice(name: &str, cpus: &CpuList) -> Result<(), String> {
     for cpu in cpus.iter() {
         mask[cpu as usize / 8] |= 1 << (cpu % 8);
     }
-    let mut arguments = strings(&[name, "fail", "2", "CPUAccounting", "b", "true"]);
+    let mut arguments = strings(&[name, "fail", "3", "CPUAccounting", "b", "true"]);
+    // The default weight: PID 1 enables the cpu controller, and with it the
+    // cap, only where something asks for it.
+    arguments.extend(strings(&["CPUWeight", "t", "100"]));
     arguments.extend(strings(&["AllowedCPUs", "ay"]));
     arguments.push(mask.len().to_string());
     arguments.extend(mask.iter().map(ToString::to_string));
