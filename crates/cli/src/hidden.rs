@@ -2,12 +2,22 @@
 //! The verbs that only sandbag itself uses, for the processes it starts.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use sandbag_burner::child::{BURNER_VERB, EXEC_VERB, GUARDIAN_VERB};
 use sandbag_burner::{burn, command, guardian};
+use sandbag_node::socket::{Directory, sweep};
 
 use crate::exit;
 use crate::messages::Messages;
+
+/// Removes the socket of a node whose supervisor was killed.
+fn swept(arguments: &[String]) -> Result<(), String> {
+    let journal = arguments.first().map(Path::new).and_then(Path::parent);
+    journal.map_or(Ok(()), |registry| {
+        sweep(&Directory::in_registry(registry)).map_err(|error| error.to_string())
+    })
+}
 
 /// Runs a hidden verb, if that is what the first argument is.
 pub fn main() -> Option<u8> {
@@ -24,7 +34,10 @@ pub fn main() -> Option<u8> {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let outcome = match verb {
-        GUARDIAN_VERB => guardian::run(&arguments).map_err(|error| error.to_string()),
+        GUARDIAN_VERB => {
+            let undone = guardian::run(&arguments).map_err(|error| error.to_string());
+            undone.and(swept(&arguments))
+        }
         _ => match burn::Setup::from_args(&arguments) {
             Some(setup) => burn::run(&setup).map_err(|error| error.to_string()),
             None => Err(format!("{BURNER_VERB} is for sandbag's own use")),

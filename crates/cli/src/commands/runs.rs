@@ -12,6 +12,7 @@ use sandbag_burner::board::{BOUNDARY_NS, Board};
 use sandbag_burner::journal::RunInfo;
 use sandbag_burner::registry::Registry;
 use sandbag_kernel::clock;
+use sandbag_node::socket::{Directory, sweep};
 use serde_json::json;
 
 use crate::exit;
@@ -153,7 +154,9 @@ pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
 /// `sandbag restore`.
 pub fn restore(_args: &RestoreArgs, messages: &Messages) -> Result<u8> {
     let mut complete = true;
-    let restored = Registry::open()?.restore()?;
+    let registry = Registry::open()?;
+    let restored = registry.restore()?;
+    sweep(&Directory::in_registry(registry.dir()))?;
     for run in &restored {
         match run.left.is_empty() {
             true => messages.say(&format!("undid what process {} left", run.pid)),

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub use client::{Listed, ask, list, names};
 pub use directory::Directory;
-pub use server::{Peer, Server};
+pub use server::{Peer, Server, sweep};
 
 use crate::protocol::NotUnderstood;
 

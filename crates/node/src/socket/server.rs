@@ -262,6 +262,30 @@ fn refusal(message: &dyn std::fmt::Display) -> Reply {
     }
 }
 
+/// Removes the sockets that nobody serves: those of nodes that were killed.
+///
+/// # Errors
+/// The directory cannot be read or locked, or a socket not be removed; the
+/// others are removed all the same.
+pub fn sweep(directory: &Directory) -> Result<(), SocketError> {
+    let names = directory.names()?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    // Nobody is between binding and listening meanwhile.
+    let _lock = directory.lock()?;
+    let mut outcome = Ok(());
+    for path in names.iter().map(|name| directory.socket(name)) {
+        if let Err(Errno::ECONNREFUSED) = dial(&path)
+            && let Err(cause) = remove_socket(&path)
+        {
+            let call = "remove";
+            outcome = Err(SocketError::Call { path, call, cause });
+        }
+    }
+    outcome
+}
+
 /// Removes a socket, and nothing else that may stand there.
 fn remove_socket(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path)?.file_type().is_socket() {

@@ -160,6 +160,24 @@ fn a_live_node_keeps_its_name_and_a_dead_ones_is_had() {
 }
 
 #[test]
+fn what_dead_nodes_left_is_swept_away() {
+    let (_registry, directory) = registry();
+    sweep(&directory).unwrap();
+    let live = Server::bind(&directory, &name("live")).unwrap();
+    for dead in ["dead", "gone"] {
+        drop(UnixListener::bind(directory.socket(&name(dead))).unwrap());
+    }
+    fs::write(directory.socket(&name("file")), "").unwrap();
+    sweep(&directory).unwrap_err();
+    assert!(live.path().exists());
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    fs::remove_file(directory.socket(&name("file"))).unwrap();
+    sweep(&directory).unwrap();
+    drop(live);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn what_is_no_socket_is_not_removed() {
     let (_dir, directory) = registry();
     drop(Server::bind(&directory, &name("b")).unwrap());

@@ -14,7 +14,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 use sandbag_burner::child::keep_across_exec;
 use sandbag_node::place::{Placed, PlacedCourse};
-use sandbag_node::protocol::Request;
+use sandbag_node::protocol::{Reply, Request};
 use sandbag_node::socket::{Directory, ask};
 use sandbag_report::run::Run;
 use sandbag_report::{nodes as report, terminal, write};
@@ -30,7 +30,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Nodes that run. Dropping them ends them.
 pub struct Nodes {
-    sockets: Directory,
     running: Vec<Running>,
 }
 
@@ -52,7 +51,6 @@ impl Nodes {
         options: &NodeOptions,
     ) -> Result<Self> {
         let mut nodes = Self {
-            sockets: sockets.clone(),
             running: Vec::new(),
         };
         for node in placed {
@@ -61,8 +59,7 @@ impl Nodes {
         let until = Instant::now() + PATIENCE;
         for node in &mut nodes.running {
             let name = &node.placed.spec.name;
-            // It answers once it holds its speed, not before.
-            while ask(sockets, name, &Request::Status, ASK_LIMIT).is_err() {
+            while !answers(node, sockets) {
                 node.ended = node.child.try_wait()?;
                 if let Some(status) = node.ended {
                     bail!("node {name} did not start ({status})");
@@ -103,9 +100,8 @@ impl Nodes {
     pub fn stop(&mut self) {
         for node in &mut self.running {
             node.ended = node.ended.or_else(|| node.child.try_wait().ok().flatten());
-            let name = &node.placed.spec.name;
-            if node.ended.is_none() && ask(&self.sockets, name, &Request::Stop, ASK_LIMIT).is_err()
-            {
+            // Not by its name, which somebody else may have by now.
+            if node.ended.is_none() {
                 super::commands::signal(node.child.id(), Signal::SIGTERM);
             }
         }
@@ -148,6 +144,14 @@ impl Nodes {
         let codes = runs.iter().map(|run| exit::of_verdict(run.verdict));
         codes.max().unwrap_or(exit::KEPT)
     }
+}
+
+/// Whether this very process answers by the node's name, which it does once
+/// it holds its speed, not before.
+fn answers(node: &Running, sockets: &Directory) -> bool {
+    let name = &node.placed.spec.name;
+    let status = ask(sockets, name, &Request::Status, ASK_LIMIT);
+    matches!(status, Ok(Reply::Status(status)) if status.pid == node.child.id())
 }
 
 fn read(node: &mut Running) -> Result<Run> {
