@@ -11,6 +11,9 @@ mod freezing;
 mod groups;
 mod holding;
 mod kills;
+mod node_kills;
+mod nodes;
+mod nodes_file;
 mod on_v2;
 mod others;
 mod place;
@@ -19,6 +22,7 @@ mod record_command;
 mod refusals;
 mod run_record;
 mod signals;
+mod slowed;
 mod start_on;
 mod terminal;
 mod throttles;
@@ -42,6 +46,8 @@ fn main() -> ExitCode {
         doctor::CASES,
         freezing::CASES,
         throttles::CASES,
+        nodes::CASES,
+        nodes_file::CASES,
         faults::CASES,
         faults::SPOILING,
         faults::OFFLINE,
@@ -52,6 +58,7 @@ fn main() -> ExitCode {
         holding::ALONE,
         on_v2::CASES,
         kills::CASES,
+        node_kills::CASES,
     ]
     .concat();
     let code = case::run(&cases);

@@ -38,8 +38,10 @@ pub fn root() -> Result<(), String> {
     }
     let begin = Instant::now();
     loop {
-        let journals = fs::read_dir("/run/sandbag").into_iter().flatten().flatten();
-        match journals.map(|entry| entry.file_name()).next() {
+        let entries = fs::read_dir("/run/sandbag").into_iter().flatten().flatten();
+        let mut names = entries.map(|entry| entry.file_name());
+        // The nodes' directory stays.
+        match names.find(|name| name.to_string_lossy().ends_with(".journal")) {
             None => return Ok(()),
             Some(name) if begin.elapsed() > OTHERS => {
                 return Err(format!(
@@ -230,7 +232,7 @@ impl Place {
         let begin = Instant::now();
         loop {
             let processes = ours::find(&self.sandbag);
-            let difference = of_sandbag(self.before.difference(&State::read()?));
+            let difference = of_sandbag(self.before.difference(&State::read()?), &self.sandbag);
             if processes.is_empty() && difference.is_empty() {
                 return Ok(begin.elapsed());
             }
@@ -261,8 +263,9 @@ impl Drop for Place {
 }
 
 /// Without the groups that others made or removed meanwhile, and their
-/// settings: on a machine in use they come and go.
-fn of_sandbag(difference: Vec<String>) -> Vec<String> {
+/// settings: on a machine in use they come and go. Also without those of runs
+/// of another program than ours that go on.
+fn of_sandbag(difference: Vec<String>, ours: &Path) -> Vec<String> {
     let groups: Vec<String> = difference
         .iter()
         .filter_map(|line| line.get(2..)?.strip_prefix("group "))
@@ -272,8 +275,19 @@ fn of_sandbag(difference: Vec<String>) -> Vec<String> {
     let theirs = |line: &String| groups.iter().any(|group| line.contains(group.as_str()));
     difference
         .into_iter()
-        .filter(|line| !theirs(line))
+        .filter(|line| !theirs(line) && !of_a_foreign_run(line, ours))
         .collect()
+}
+
+/// Whether a line is of a run by its process id, which lives and is not ours.
+fn of_a_foreign_run(line: &str, ours: &Path) -> bool {
+    let numbers = ["/sandbag-", "/run/sandbag/"]
+        .into_iter()
+        .flat_map(|before| line.split(before).skip(1))
+        .filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    numbers
+        .filter_map(|pid| fs::read_link(format!("/proc/{pid}/exe")).ok())
+        .any(|program| program != ours)
 }
 
 /// The end of a program, with what it said; fails if it hangs.

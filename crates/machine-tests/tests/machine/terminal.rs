@@ -28,14 +28,14 @@ pub const CASES: &[Case] = cases![root;
 ];
 
 /// A shell with job control on a terminal of its own, and what it says.
-struct Terminal {
+pub struct Terminal {
     keys: Option<File>,
     shell: Child,
     said: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Terminal {
-    fn new(place: &Place, script: &str) -> anyhow::Result<Self> {
+    pub fn new(place: &Place, script: &str) -> anyhow::Result<Self> {
         let ends = openpty(None, None)?;
         let (master, slave): (OwnedFd, OwnedFd) = (ends.master, ends.slave);
         let mut command = place.program("bash", ["-mc", script]);
@@ -73,7 +73,7 @@ impl Terminal {
         })
     }
 
-    fn press(&mut self, key: u8) -> anyhow::Result<()> {
+    pub fn press(&mut self, key: u8) -> anyhow::Result<()> {
         if let Some(keys) = &mut self.keys {
             keys.write_all(&[key])?;
         }
@@ -81,7 +81,7 @@ impl Terminal {
     }
 
     /// What was said until the shell ended.
-    fn finish(mut self) -> anyhow::Result<String> {
+    pub fn finish(mut self) -> anyhow::Result<String> {
         let end = wait_for("the shell to end", || self.shell.try_wait().ok().flatten());
         if end.is_err() {
             self.shell.kill()?;
@@ -107,7 +107,7 @@ fn control(fd: i32) -> nix::Result<()> {
     unsafe { set_controlling(fd, 0) }.map(drop)
 }
 
-const CTRL_C: u8 = 3;
+pub const CTRL_C: u8 = 3;
 const CTRL_Z: u8 = 26;
 
 fn ctrl_c_ends_the_command() -> anyhow::Result<()> {

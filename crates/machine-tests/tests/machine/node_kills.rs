@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Kills around a virtual node, for every method: whoever of ours dies at
+//! whatever moment, afterwards nothing is stopped, frozen, real-time or
+//! limited, and what ran in the node goes on at full speed.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::{Signal, kill};
+use sandbag_machine_tests::case::{self, Case};
+use sandbag_machine_tests::killing::kill_together;
+use sandbag_machine_tests::ours::Role;
+
+use crate::cases;
+use crate::place::{PROMISED, Place, finish, two_cpus, wait_for};
+use crate::processes::pid_of;
+use crate::slowed::{METHODS, Spinners, spin};
+
+pub const CASES: &[Case] = cases![two_cpus;
+    a_node_s_programs_are_free_after_kills_of_one,
+    a_node_s_programs_are_free_after_kills_of_both_and_a_restore,
+];
+
+/// A node that slows 2 spinning processes.
+struct Slowed {
+    run: Child,
+    spinners: Spinners,
+}
+
+/// Processes that act for a node of 2 CPUs.
+fn workers(method: &str) -> usize {
+    match method.split(' ').next() {
+        Some("lim" | "cap" | "gov") => 1,
+        _ => 2,
+    }
+}
+
+impl Slowed {
+    fn start(place: &Place, method: &str) -> anyhow::Result<Self> {
+        let options =
+            format!("-q slow --cpus 0-1 --speed 0.3 --method {method} --no-out --no-settle");
+        let run = place.start_script(&options, &spin(2))?;
+        let spinners = Spinners::of(place)?;
+        place.burners(workers(method))?;
+        Ok(Self { run, spinners })
+    }
+
+    /// Nothing of ours is left, and its programs are free; how long that took.
+    fn end(self, place: &Place, struck: Instant) -> anyhow::Result<Duration> {
+        finish(self.run)?;
+        place.as_before()?;
+        let took = struck.elapsed();
+        self.spinners.are_free()?;
+        Ok(took)
+    }
+}
+
+/// Whom, and how often for each method.
+const VICTIMS: [(Role, usize); 3] = [
+    (Role::Supervisor, 2),
+    (Role::Guardian, 1),
+    (Role::Burner, 2),
+];
+
+fn a_node_s_programs_are_free_after_kills_of_one() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let seed = fastrand::u64(..);
+    let mut chance = fastrand::Rng::with_seed(seed);
+    let begin = Instant::now();
+    let (mut rounds, mut late, mut worst) = (0, 0, Duration::ZERO);
+    for method in METHODS {
+        for (role, count) in VICTIMS {
+            for _ in 0..count {
+                // Mostly the one that nobody can catch.
+                let signal = match chance.u8(..4) {
+                    0 => Signal::SIGTERM,
+                    _ => Signal::SIGKILL,
+                };
+                let took = strike(&place, method, role, signal, &mut chance)
+                    .with_context(|| format!("{method}: {signal} to {role:?}, seed {seed}"))?;
+                rounds += 1;
+                late += usize::from(took > PROMISED);
+                worst = worst.max(took);
+            }
+        }
+    }
+    case::note(&format!(
+        "{rounds} signals in {:.0} s; as before after {:.0} ms at worst; seed {seed}",
+        begin.elapsed().as_secs_f64(),
+        worst.as_secs_f64() * 1e3
+    ));
+    ensure!(
+        late * 10 <= rounds,
+        "{late} of {rounds} took longer than {PROMISED:?}"
+    );
+    Ok(())
+}
+
+fn strike(
+    place: &Place,
+    method: &str,
+    role: Role,
+    signal: Signal,
+    chance: &mut fastrand::Rng,
+) -> anyhow::Result<Duration> {
+    let slowed = Slowed::start(place, method)?;
+    std::thread::sleep(Duration::from_millis(chance.u64(..300)));
+    let supervisor = pid_of(&slowed.run);
+    let victim = match role {
+        Role::Supervisor => supervisor,
+        role => chance.choice(place.ours(role)).context("nobody to kill")?,
+    };
+    kill(victim, signal)?;
+    let mut struck = Instant::now();
+    if role != Role::Supervisor {
+        // It goes on without, or with another.
+        std::thread::sleep(Duration::from_millis(chance.u64(50..250)));
+        struck = Instant::now();
+        kill(supervisor, Signal::SIGTERM)?;
+    }
+    slowed.end(place, struck)
+}
+
+fn a_node_s_programs_are_free_after_kills_of_both_and_a_restore() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let seed = fastrand::u64(..);
+    let mut chance = fastrand::Rng::with_seed(seed);
+    for method in METHODS {
+        let mut slowed = Slowed::start(&place, method)?;
+        std::thread::sleep(Duration::from_millis(chance.u64(..300)));
+        let mut both = || -> anyhow::Result<()> {
+            kill_together(&mut slowed.run, || place.ours(Role::Guardian))?;
+            wait_for("the workers' end", || {
+                place.ours(Role::Burner).is_empty().then_some(())
+            })?;
+            place.run("restore")?.expect(0)?.says(&["undid what"])?;
+            Ok(())
+        };
+        both()
+            .and_then(|()| slowed.end(&place, Instant::now()))
+            .with_context(|| format!("{method}: both, seed {seed}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One virtual node: what its programs get by every method, how it is changed
+//! while it runs, who gets in and stays in, and what is refused.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Uid, setfsuid};
+use sandbag_machine_tests::case::{self, Case};
+
+use crate::cases;
+use crate::place::{Place, finish, text_of, two_cpus, wait_for};
+use crate::processes::{pid_of, state_of};
+use crate::slowed::{METHODS, Spinners, Waiting, spin};
+use crate::terminal::{CTRL_C, Terminal};
+
+pub const CASES: &[Case] = cases![two_cpus;
+    every_method_gives_what_it_promises_and_leaves_nothing,
+    one_thread_gets_no_more_than_its_speed,
+    each_cpu_has_its_own_speed,
+    a_speed_follows_a_profile,
+    a_node_is_set_listed_and_stopped,
+    who_enters_a_node_is_the_program_itself,
+    who_is_in_a_node_stays_in_it,
+    ctrl_c_reaches_a_program_that_entered,
+    cpus_and_names_have_one_owner,
+    nodes_are_not_nested,
+    nobody_else_may_command_a_node,
+];
+
+/// How far off a node of 2 CPUs may be, CPUs: functional, not accurate.
+const TOLERANCE: f64 = 0.16;
+const LOOK: Duration = Duration::from_millis(1500);
+
+/// Speed asked, what 4 spinning processes on 2 CPUs should get of them, and
+/// what the method itself burns.
+fn promised(method: &str) -> (f64, f64, f64) {
+    match method {
+        // Its published error: 2r/(2r+1) of each CPU is the burner's.
+        "shares" => (0.5, 2.0 / 3.0, 4.0 / 3.0),
+        // Its published flaw: the share is each process', here 4 of a fifth.
+        "lim" => (0.2, 0.8, 0.0),
+        "cap" | "gov" => (0.5, 1.0, 0.0),
+        _ => (0.5, 1.0, 1.0),
+    }
+}
+
+fn every_method_gives_what_it_promises_and_leaves_nothing() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut said = String::new();
+    for method in METHODS {
+        let wrekavoc = method.ends_with("wrekavoc");
+        let (speed, promised, burned) = match wrekavoc {
+            true => (0.2, 0.8, 0.0),
+            false => promised(method),
+        };
+        let options =
+            format!("-q slow --cpus 0-1 --speed {speed} --method {method} --no-out --no-settle");
+        let run = place.start_script(&options, &spin(4))?;
+        let spinners = Spinners::of(&place)?;
+        if !["pace", "quota", "shares"].contains(&method) {
+            spinners.prefer()?;
+        }
+        // What they did before the first order, and lim's first looks.
+        std::thread::sleep(Duration::from_millis(if wrekavoc { 2500 } else { 300 }));
+        // Stops last whole seconds.
+        let (time, tolerance) = match wrekavoc {
+            true => (3 * LOOK, 0.8),
+            false => (LOOK, TOLERANCE),
+        };
+        let got = spinners.get(time)?;
+        said += &format!("{method} {:.2} of {promised:.2}, ", got.spun);
+        ensure!(
+            got.is_near(promised, burned, tolerance),
+            "{method}: {promised} CPUs promised, {got:?}"
+        );
+        kill(pid_of(&run), Signal::SIGTERM)?;
+        let ended = finish(run)?;
+        // 128 + SIGTERM, which the shell did not catch.
+        ensure!(ended.code() == 143, "{method}: {ended:?}");
+        place.as_before().context(method)?;
+        spinners.are_free().context(method)?;
+    }
+    case::note(&format!("CPUs got: {}", said.trim_end_matches(", ")));
+    Ok(())
+}
+
+fn one_thread_gets_no_more_than_its_speed() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    for method in ["hogs", "pace"] {
+        let node = Waiting::start(
+            &place,
+            "one",
+            &format!("--cpus 0-1 --speed 0.5 --method {method}"),
+        )?;
+        let (_shell, spinner) = node.spin(1)?;
+        let got = spinner.get(LOOK)?;
+        ensure!(got.is_near(0.5, 1.0, 0.08), "{method}: {got:?}");
+    }
+    place.as_before()?;
+    Ok(())
+}
+
+fn each_cpu_has_its_own_speed() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let node = Waiting::start(&place, "unequal", "--cpus 0-1 --speed 0=0.3,1=0.8")?;
+    let env = node
+        .script("echo $SANDBAG_NODE $SANDBAG_NODE_CPUS $SANDBAG_NODE_SPEED $SANDBAG_NODE_SPEEDS")?;
+    ensure!(env.out.trim() == "unequal 0,1 0.55 0=0.3,1=0.8", "{env:?}");
+    let mut each = Vec::new();
+    for cpu in [0, 1] {
+        let script = format!("taskset -pc {cpu} $$ > set; {}", spin(1));
+        let shell = node.start_script(&script)?;
+        each.push((shell, Spinners::of(&place)?));
+    }
+    each[0].1.prefer()?;
+    for ((_, spinner), mu) in each.iter().zip([0.3, 0.8]) {
+        let got = spinner.get(LOOK)?;
+        // What others took is not known of one CPU: from above only.
+        ensure!(got.spun < mu + TOLERANCE / 2.0, "{mu}: {got:?}");
+        ensure!(got.spun > mu / 3.0, "{mu}: {got:?}");
+    }
+    drop(each);
+    drop(node);
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_speed_follows_a_profile() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    std::fs::write(
+        place.path("speed.csv"),
+        "time,cpu0,cpu1\n0,90,90\n2,40,20\n4,end\n",
+    )?;
+    let node = Waiting::start(&place, "wave", "--cpus 0-1 --profile speed.csv")?;
+    let (_shell, spinners) = node.spin(4)?;
+    spinners.prefer()?;
+    let asked = |n: usize| node.status().ok()?["speeds"][n]["asked"].as_f64();
+    wait_for("the second part", || (asked(1)? < 0.3).then_some(()))?;
+    ensure!(asked(0).is_some_and(|mu| (mu - 0.4).abs() < 1e-6));
+    let got = spinners.get(Duration::from_millis(1000))?;
+    ensure!(got.is_near(0.6, 1.4, TOLERANCE), "{got:?}");
+    // Its last speed stays while programs may be in it.
+    std::thread::sleep(Duration::from_millis(1500));
+    ensure!(asked(1).is_some_and(|mu| (mu - 0.2).abs() < 1e-6));
+    let got = spinners.get(Duration::from_millis(500))?;
+    ensure!(got.spun < 0.6 + TOLERANCE, "{got:?}");
+    drop((spinners, node));
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_node_is_set_listed_and_stopped() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let node = Waiting::start(&place, "small", "--cpus 0-1 --speed 0.8")?;
+    let (_shell, spinners) = node.spin(4)?;
+    spinners.prefer()?;
+    let status = node.status()?;
+    ensure!(
+        status["cpus"] == "0,1" && status["method"] == "hogs",
+        "{status}"
+    );
+    ensure!(status["pid"] == node.child.id(), "{status}");
+    // The shell and its 4.
+    let members = status["members"].as_array().map_or(0, Vec::len);
+    ensure!(members == 5, "{status}");
+    let shown = place.run("slow list")?.expect(0)?.out;
+    ensure!(shown.contains("small: CPUs 0,1 by hogs"), "{shown}");
+    ensure!(shown.contains("5 processes"), "{shown}");
+
+    for (speed, total) in [("0.3", 0.6), ("0=0.2,1=90%", 1.1)] {
+        place
+            .run(&format!("slow set small --speed {speed}"))?
+            .expect(0)?;
+        let got = spinners.get(LOOK)?;
+        ensure!(
+            got.is_near(total, 2.0 - total, TOLERANCE),
+            "{speed}: {got:?}"
+        );
+    }
+    let asked = |n: usize| Ok::<_, anyhow::Error>(node.status()?["speeds"][n]["asked"].as_f64());
+    ensure!(asked(0)?.is_some_and(|mu| (mu - 0.2).abs() < 1e-6));
+    ensure!(asked(1)?.is_some_and(|mu| (mu - 0.9).abs() < 1e-6));
+    let env = node.script("echo $SANDBAG_NODE_SPEEDS")?;
+    ensure!(env.out.trim() == "0=0.2,1=0.9", "{env:?}");
+
+    // What cannot be changes nothing.
+    for (speed, said) in [("0.01", "0.050"), ("0=0.5", "CPU 1"), ("0-2=0.5", "CPU 2")] {
+        place
+            .run(&format!("slow set small --speed {speed}"))?
+            .expect(2)?
+            .says(&["node small", said])?;
+    }
+    place
+        .run("slow set smal --speed 0.5")?
+        .expect(2)?
+        .says(&["no node `smal`", "running are small"])?;
+    ensure!(asked(0)?.is_some_and(|mu| (mu - 0.2).abs() < 1e-6));
+
+    place.run("slow stop small")?.expect(0)?;
+    node.finish()?;
+    ensure!(place.run("slow list")?.expect(0)?.out.is_empty());
+    place.as_before()?;
+    spinners.are_free()
+}
+
+fn who_enters_a_node_is_the_program_itself() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let node = Waiting::start(&place, "n", "--cpus 1 --speed 0.5")?;
+    let ended = node.script("echo out; echo err >&2; exit 7")?.expect(7)?;
+    ensure!(
+        (&*ended.out, &*ended.err) == ("out\n", "err\n"),
+        "{ended:?}"
+    );
+    let ended = node.script("kill -USR2 $$")?;
+    ensure!(
+        ended.status.signal() == Some(Signal::SIGUSR2 as i32),
+        "{ended:?}"
+    );
+    let mut asked =
+        node.start_script("trap 'exit 9' TERM; echo > up; while :; do sleep 0.02; done")?;
+    place.written("up")?;
+    kill(pid_of(&asked), Signal::SIGTERM)?;
+    let status = wait_for("its end", || asked.try_wait().ok().flatten())?;
+    ensure!(status.code() == Some(9), "{status}");
+    let missing = place.run("slow exec n -- no-such-program")?;
+    missing.expect(127)?.says(&["no-such-program"])?;
+    place.run("slow exec n -- /tmp")?.expect(126)?;
+    drop(node);
+    place.as_before()?;
+    Ok(())
+}
+
+/// The groups of a process that are a node's.
+fn node_groups(text: &str, run: u32) -> usize {
+    let name = format!("/sandbag-{run}-node");
+    text.lines().filter(|line| line.ends_with(&name)).count()
+}
+
+fn who_is_in_a_node_stays_in_it() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let node = Waiting::start(&place, "n", "--cpus 1 --speed 0.5")?;
+    let run = node.child.id();
+    let ended = node.script(
+        "cat /proc/self/cgroup; taskset -pc $$; taskset -c 0-1 true; \
+         taskset -c 0 sh -c 'taskset -pc $$' || echo refused; nproc",
+    )?;
+    ensure!(node_groups(&ended.out, run) >= 2, "{ended:?}");
+    // Its own wish for CPU 0 is either refused or cut down to the node's.
+    let lists: Vec<&str> = ended
+        .out
+        .lines()
+        .filter_map(|line| line.split_once("affinity list: "))
+        .map(|(_, list)| list)
+        .collect();
+    ensure!(
+        !lists.is_empty() && lists.iter().all(|list| *list == "1"),
+        "{ended:?}"
+    );
+    ensure!(ended.out.trim().ends_with('1'), "{ended:?}");
+
+    // A daemon, forked twice, in a session of its own.
+    node.script("setsid sh -c '(while :; do :; done) & echo $! > pids' > /dev/null 2>&1 &")?
+        .expect(0)?;
+    let daemon = Spinners::of(&place)?;
+    let groups = text_of(format!("/proc/{}/cgroup", daemon.0[0]))?;
+    ensure!(node_groups(&groups, run) >= 2, "{groups}");
+    let inside = |pid: i32| {
+        let members = node.status().ok()?["members"].as_array()?.clone();
+        Some(members.iter().any(|member| *member == pid))
+    };
+    ensure!(
+        inside(daemon.0[0].as_raw()) == Some(true),
+        "it is not listed"
+    );
+    let got = daemon.get(LOOK)?;
+    ensure!(got.spun < 0.5 + TOLERANCE / 2.0, "{got:?}");
+    drop((daemon, node));
+    place.as_before()?;
+    Ok(())
+}
+
+fn ctrl_c_reaches_a_program_that_entered() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let node = Waiting::start(&place, "n", "--cpus 1 --speed 0.5")?;
+    let mut terminal = Terminal::new(
+        &place,
+        "$SANDBAG slow exec n -- sh -c 'trap \"exit 9\" INT; tty; echo > up; \
+         while :; do sleep 0.02; done'; echo code $? end",
+    )?;
+    place.written("up")?;
+    terminal.press(CTRL_C)?;
+    let said = terminal.finish()?;
+    ensure!(
+        said.contains("code 9 end") && said.contains("/dev/"),
+        "{said}"
+    );
+    // The node is not the terminal's.
+    ensure!(node.status().is_ok());
+    drop(node);
+    place.as_before()?;
+    Ok(())
+}
+
+fn cpus_and_names_have_one_owner() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let node = Waiting::start(&place, "first", "--cpus 0 --speed 0.5")?;
+    let pid = node.child.id().to_string();
+    for options in ["--cpus 0", "--cpus 0-1", "--cpus 0 --dry-run"] {
+        place
+            .run(&format!("slow {options} --speed 0.9 --no-out"))?
+            .expect(5)?
+            .says(&["CPUs 0 ", "node first", &pid])?;
+    }
+    place
+        .run("load 10 --cpus 0 -d 1s --no-out")?
+        .expect(5)?
+        .says(&["CPUs 0 ", &pid])?;
+    place
+        .run("slow --cpus 1 --speed 0.5 --name first --no-out")?
+        .expect(5)?
+        .says(&["`first` runs already", &pid, "slow stop first"])?;
+    place
+        .run("slow --cpus 0 --speed 0.9 --no-out -- true")?
+        .expect(125)?;
+    // A load's CPUs are no node's either, and other CPUs are free.
+    let load = place.start("load 10 --cpus 1 --no-out -q")?;
+    wait_for("the load", || {
+        let second = place.run("slow --cpus 1 --speed 0.5 --dry-run").ok()?;
+        (second.code() == 5 && second.err.contains(&load.id().to_string())).then_some(())
+    })?;
+    ensure!(node.status().is_ok());
+    kill(pid_of(&load), Signal::SIGTERM)?;
+    finish(load)?;
+    drop(node);
+    place.as_before()?;
+    Ok(())
+}
+
+fn nodes_are_not_nested() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let node = Waiting::start(&place, "outer", "--cpus 0 --speed 0.5")?;
+    let sandbag = place.sandbag.display();
+    node.script(&format!("{sandbag} slow --cpus 1 --speed 0.5 --no-out"))?
+        .expect(2)?
+        .says(&["inside the virtual node outer"])?;
+    std::fs::write(
+        place.path("n.toml"),
+        "[[node]]\nname = \"x\"\ncpus = 1\nspeed = 0.5\n",
+    )?;
+    node.script(&format!("{sandbag} slow n.toml"))?
+        .expect(2)?
+        .says(&["inside the virtual node outer"])?;
+    drop(node);
+    place.as_before()?;
+    Ok(())
+}
+
+/// What this gives while this thread's file accesses are another user's.
+fn as_nobody<T>(act: impl FnOnce() -> T) -> T {
+    const NOBODY: Uid = Uid::from_raw(65534);
+    let before = setfsuid(NOBODY);
+    let result = act();
+    setfsuid(before);
+    result
+}
+
+fn nobody_else_may_command_a_node() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let node = Waiting::start(&place, "mine", "--cpus 0 --speed 0.5")?;
+    let dir = Path::new("/run/sandbag/nodes");
+    let socket = dir.join("mine.sock");
+    for (path, mode) in [(dir, 0o700), (&socket, 0o600)] {
+        let meta = std::fs::symlink_metadata(path)?;
+        ensure!(meta.permissions().mode() & 0o7777 == mode, "{meta:?}");
+        ensure!(meta.uid() == 0, "{meta:?}");
+    }
+    let connect = || std::os::unix::net::UnixStream::connect(&socket);
+    connect().context("as ourselves")?;
+    let refused = as_nobody(connect);
+    ensure!(
+        refused
+            .as_ref()
+            .is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied),
+        "{refused:?}"
+    );
+    // Who says nothing, or nonsense, does no harm.
+    let mut silent = connect()?;
+    std::io::Write::write_all(&mut silent, b"{\"no such\":\n")?;
+    let _held: Vec<_> = (0..40).map(|_| connect()).collect();
+    ensure!(node.status()?["name"] == "mine");
+    ensure!(state_of(pid_of(&node.child)) == Some('S'));
+    drop(node);
+    ensure!(!socket.exists(), "the socket stays");
+    place.as_before()?;
+    Ok(())
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Several nodes from a file: what their commands get and say, and every way
+//! in which it ends.
+
+use std::fs;
+use std::process::Child;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::{Signal, kill};
+use sandbag_machine_tests::case::Case;
+
+use crate::cases;
+use crate::place::{Place, finish, two_cpus, wait_for};
+use crate::processes::pid_of;
+use crate::slowed::{Spinners, Waiting, spin};
+use crate::terminal::{CTRL_C, Terminal};
+
+pub const CASES: &[Case] = cases![two_cpus;
+    unequal_nodes_run_their_commands,
+    commands_that_fail_are_told,
+    a_node_without_commands_stays_until_it_is_stopped,
+    signals_end_the_commands_and_the_nodes,
+    ctrl_c_ends_commands_and_nodes,
+    nodes_end_when_their_parent_is_killed,
+    a_node_that_dies_is_told_and_its_program_goes_on,
+    a_node_of_somebody_else_s_name_is_refused,
+    a_dry_run_changes_nothing,
+];
+
+/// Two nodes, each with a command given as TOML.
+fn two(place: &Place, first: &str, second: &str) -> anyhow::Result<()> {
+    let text = format!(
+        "[defaults]\nenv = {{ WHOSE = \"test\" }}\n\
+         [[node]]\nname = \"fast\"\ncpus = 0\nspeed = 0.8\n{first}\n\
+         [[node]]\nname = \"slow\"\ncpus = 1\nspeed = 0.3\n{second}\n"
+    );
+    Ok(fs::write(place.path("n.toml"), text)?)
+}
+
+fn command(script: &str) -> String {
+    format!("command = [\"sh\", \"-c\", '''{script}''']")
+}
+
+/// A command that writes who it is to a file of this name, and spins in
+/// processes of its own.
+fn spinning(name: &str) -> String {
+    command(&format!("mkdir {name} && cd {name} && {}", spin(2)))
+}
+
+fn spinners(place: &Place, name: &str) -> anyhow::Result<Spinners> {
+    let text = place.written(&format!("{name}/pids"))?;
+    let pids = text
+        .split(' ')
+        .map(|pid| Ok(nix::unistd::Pid::from_raw(pid.parse()?)));
+    Ok(Spinners(pids.collect::<anyhow::Result<_>>()?))
+}
+
+/// Both nodes, each with 2 spinning processes.
+fn start_spinning(place: &Place) -> anyhow::Result<(Child, Spinners, Spinners)> {
+    two(place, &spinning("a"), &spinning("b"))?;
+    let run = place.start("slow n.toml --no-out")?;
+    let first = spinners(place, "a");
+    let second = spinners(place, "b");
+    Ok((run, first?, second?))
+}
+
+fn unequal_nodes_run_their_commands() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let script = "echo $SANDBAG_NODE $SANDBAG_NODE_SPEEDS $WHOSE $(taskset -pc $$ | tail -c 2)";
+    two(
+        &place,
+        &command(script),
+        "commands = [\"echo one\", \"echo two\"]",
+    )?;
+    let ended = place.run("slow n.toml --out r")?.expect(0)?;
+    for line in ["fast 0=0.8 test 0", "one", "two"] {
+        ensure!(
+            ended.out.lines().any(|l| l == line),
+            "no {line:?}: {ended:?}"
+        );
+    }
+    for told in [
+        "node fast: CPUs 0",
+        "node slow: CPUs 1, speed 1=0.3",
+        "ended with 0",
+    ] {
+        ensure!(ended.err.contains(told), "no {told:?}: {ended:?}");
+    }
+    for name in ["fast", "slow"] {
+        ensure!(
+            place.path("r").join(name).join("run.json").is_file(),
+            "no record of {name}"
+        );
+    }
+    place.as_before()?;
+
+    let (run, first, second) = start_spinning(&place)?;
+    for (spinners, mu) in [(&first, 0.8), (&second, 0.3)] {
+        spinners.prefer()?;
+        let got = spinners.get(Duration::from_millis(1500))?;
+        ensure!(got.spun < mu + 0.08 && got.spun > mu / 3.0, "{mu}: {got:?}");
+    }
+    drop((first, second));
+    finish(run)?.expect(0)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn commands_that_fail_are_told() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    two(
+        &place,
+        &command("exit 7"),
+        &command("sleep 0.3; kill -9 $$"),
+    )?;
+    place.run("slow n.toml --no-out")?.expect(7)?.says(&[
+        "node fast: ",
+        "ended with 7",
+        "node slow: ",
+        "ended with 137",
+    ])?;
+    two(&place, &command("exit 0"), &command("kill -9 $$"))?;
+    place.run("slow n.toml --no-out")?.expect(137)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_node_without_commands_stays_until_it_is_stopped() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    two(&place, &command("exit 0"), "")?;
+    let mut run = place.start("slow n.toml --no-out --tolerance 99")?;
+    wait_for("both nodes", || {
+        let listed = place.run("slow list").ok()?.out;
+        (listed.contains("fast: ") && listed.contains("slow: ")).then_some(())
+    })?;
+    std::thread::sleep(Duration::from_millis(700));
+    ensure!(run.try_wait()?.is_none(), "it did not stay");
+    let inside = place.run("slow exec slow -- sh -c true")?;
+    inside.expect(0)?;
+    place.run("slow stop slow")?.expect(0)?;
+    finish(run)?.expect(0)?.says(&["node slow ended"])?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn signals_end_the_commands_and_the_nodes() -> anyhow::Result<()> {
+    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
+        let place = Place::new()?;
+        let own = |name: &str| {
+            command(&format!(
+                "echo > {name}; trap 'exit $((128+{}))' {}; while :; do sleep 0.02; done",
+                signal as i32,
+                &signal.as_str()[3..]
+            ))
+        };
+        two(&place, &own("a"), &own("b"))?;
+        let run = place.start("slow n.toml --no-out")?;
+        place.written("a")?;
+        place.written("b")?;
+        kill(pid_of(&run), signal)?;
+        let ended = finish(run)?.expect(code)?;
+        ensure!(
+            ended.err.matches(&format!("ended with {code}")).count() == 2,
+            "{ended:?}"
+        );
+        place.as_before()?;
+    }
+    Ok(())
+}
+
+fn ctrl_c_ends_commands_and_nodes() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    two(
+        &place,
+        &command("echo > a; exec sleep 1000"),
+        &command("echo > b; exec sleep 1000"),
+    )?;
+    let mut terminal = Terminal::new(&place, "$SANDBAG slow n.toml --no-out; echo code $? end")?;
+    place.written("a")?;
+    place.written("b")?;
+    terminal.press(CTRL_C)?;
+    let said = terminal.finish()?;
+    ensure!(said.contains("code 130 end"), "{said}");
+    ensure!(
+        said.contains("verdict") && said.contains(" slow "),
+        "no report: {said}"
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+fn nodes_end_when_their_parent_is_killed() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let temporary = || fs::read_dir(std::env::temp_dir()).map(Iterator::count);
+    let (mut run, first, second) = start_spinning(&place)?;
+    let before = temporary()?;
+    run.kill()?;
+    run.wait()?;
+    let took = place.as_before()?;
+    ensure!(took < Duration::from_secs(4), "after {took:?}");
+    let both = Spinners([first.0.clone(), second.0.clone()].concat());
+    both.are_free()?;
+    ensure!(temporary()? <= before, "a file was left");
+    Ok(())
+}
+
+fn a_node_that_dies_is_told_and_its_program_goes_on() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let (run, first, second) = start_spinning(&place)?;
+    let listed = place.run("slow list --json")?.expect(0)?.out;
+    let slow = listed.lines().find(|line| line.contains("\"slow\""));
+    let status: serde_json::Value = serde_json::from_str(slow.context("no node slow")?)?;
+    let pid = status["pid"].as_i64().context("no pid")?;
+    kill(
+        nix::unistd::Pid::from_raw(i32::try_from(pid)?),
+        Signal::SIGKILL,
+    )?;
+    wait_for("its socket's end", || {
+        (!fs::exists("/run/sandbag/nodes/slow.sock").ok()?).then_some(())
+    })?;
+    second.are_free()?;
+    ensure!(place.run("slow list")?.expect(0)?.out.starts_with("fast: "));
+    drop((first, second));
+    // What its commands were slowed by is not known.
+    finish(run)?.expect(1)?.says(&[
+        "node slow ended",
+        "goes on at full speed",
+        "left no record",
+    ])?;
+    place.as_before()?;
+    Ok(())
+}
+
+/// A name that somebody has already is found out when the node starts.
+fn a_node_of_somebody_else_s_name_is_refused() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let other = Waiting::start(&place, "slow", "--cpus 0 --speed 0.9")?;
+    let text = "[[node]]\nname = \"slow\"\ncpus = 1\nspeed = 0.3\ncommand = \"touch ran\"\n";
+    fs::write(place.path("n.toml"), text)?;
+    place
+        .run("slow n.toml --no-out")?
+        .expect(1)?
+        .says(&["`slow` runs already", "did not start"])?;
+    ensure!(!place.path("ran").exists(), "the command ran");
+    // It is not ended for it.
+    ensure!(other.status()?["cpus"] == "0");
+    drop(other);
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_dry_run_changes_nothing() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    two(&place, &command("echo > ran"), "method = \"deadline\"")?;
+    place
+        .run("slow n.toml --dry-run")?
+        .expect(0)?
+        .says(&["node fast: CPUs 0, speed 0=0.8", "node slow: CPUs 1"])?;
+    place
+        .run("slow --cpus 0 --speed 0.5 --method deadline --dry-run -- touch ran")?
+        .expect(0)?;
+    ensure!(
+        fs::read_dir(place.path("."))?.count() == 1,
+        "a file was left"
+    );
+    let begin = std::time::Instant::now();
+    place.as_before()?;
+    ensure!(
+        begin.elapsed() < Duration::from_secs(1),
+        "something was changed"
+    );
+    Ok(())
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the tests of virtual nodes share: programs that spin, what they get,
+//! and nodes that wait for programs.
+//!
+//! Others may use the machine meanwhile. What they took is counted, so that a
+//! program is not blamed for having less than its node promises; more than
+//! that it never gets, whoever else is here.
+
+use std::fs;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::place::{Ended, Place, finish, text_of, wait_for};
+use crate::processes::{groups_of, lives, pid_of, state_of, used};
+
+/// Every method as it is asked for that works without a cpufreq driver.
+pub const METHODS: [&str; 11] = [
+    "hogs",
+    "hogs --hog-sync barrier",
+    "pace",
+    "quota",
+    "rt",
+    "deadline",
+    "shares",
+    "lim",
+    "lim --lim-variant wrekavoc",
+    "cap",
+    "gov",
+];
+
+/// A shell script that starts so many spinning processes, says who they are
+/// in the file `pids`, and waits for them.
+pub fn spin(count: usize) -> String {
+    // Nobody waits for the end of their output.
+    format!(
+        "for i in $(seq {count}); do sh -c 'while :; do :; done' > /dev/null 2>&1 & \
+         all=\"$all $!\"; done; echo $all > pids.new; mv pids.new pids; wait"
+    )
+}
+
+/// Processes that spin; gone at the end.
+pub struct Spinners(pub Vec<Pid>);
+
+impl Spinners {
+    /// Those of [`spin`].
+    pub fn of(place: &Place) -> anyhow::Result<Self> {
+        let text = place.written("pids")?;
+        fs::remove_file(place.path("pids"))?;
+        let pids = text.split(' ').map(|pid| Ok(Pid::from_raw(pid.parse()?)));
+        Ok(Self(pids.collect::<anyhow::Result<_>>()?))
+    }
+
+    /// What they get during this time.
+    pub fn get(&self, time: Duration) -> anyhow::Result<Got> {
+        let read = || -> anyhow::Result<(Instant, u64, u64)> {
+            let mut spun = 0;
+            for pid in &self.0 {
+                spun += used(*pid)?;
+            }
+            Ok((Instant::now(), spun, idle()?))
+        };
+        let (begin, spun, still) = read()?;
+        std::thread::sleep(time);
+        let (end, spun_then, still_then) = read()?;
+        // Of 10 ms each.
+        let cpus = |ticks: u64| ticks as f64 / 100.0 / (end - begin).as_secs_f64();
+        Ok(Got {
+            spun: cpus(spun_then - spun),
+            idle: cpus(still_then.saturating_sub(still)),
+        })
+    }
+
+    /// Before others who want the CPUs: for nodes whose method does not
+    /// compete with its programs.
+    pub fn prefer(&self) -> anyhow::Result<()> {
+        for line in groups_of(self.0[0])?.lines() {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let file = match (fields.next(), fields.next()) {
+                (Some("cpu"), Some(path)) => format!("/sys/fs/cgroup/cpu{path}/cpu.shares"),
+                (Some(""), Some(path)) => format!("/sys/fs/cgroup{path}/cpu.weight"),
+                _ => continue,
+            };
+            if file.contains("/sandbag") && fs::exists(&file)? {
+                // The most that v2 knows; of v1 it is ten times the ordinary.
+                fs::write(&file, "10000").context(file)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// They are in our groups, nobody stops them, and what others leave of
+    /// the CPUs is theirs. At least as many as CPUs.
+    pub fn are_free(&self) -> anyhow::Result<()> {
+        let home = groups_of("self")?;
+        for pid in &self.0 {
+            wait_for("a program to be back in its group", || {
+                (groups_of(pid).ok()? == home).then_some(())
+            })?;
+            ensure!(lives(*pid), "{pid} does not live on");
+            let state = state_of(*pid);
+            ensure!(state != Some('T'), "{pid} is stopped");
+        }
+        // Once more for whoever came in between.
+        let got = self.get(Duration::from_millis(200))?;
+        let free = |got: &Got| got.spun > 0.0 && got.idle < 0.2;
+        let got = match free(&got) {
+            true => got,
+            false => self.get(Duration::from_millis(500))?,
+        };
+        ensure!(free(&got), "not at full speed: {got:?}");
+        Ok(())
+    }
+}
+
+impl Drop for Spinners {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            let _ = kill(*pid, Signal::SIGKILL);
+        }
+        let gone = || self.0.iter().all(|pid| !lives(*pid)).then_some(());
+        let _ = wait_for("the spinners' end", gone);
+    }
+}
+
+/// CPU time as parts of one CPU: 2 is all of two CPUs.
+#[derive(Debug, Clone, Copy)]
+pub struct Got {
+    /// By the spinners.
+    pub spun: f64,
+    /// By nobody.
+    pub idle: f64,
+}
+
+impl Got {
+    /// Whether this is what a node of 2 CPUs promises: not more, and not less
+    /// than others left of it. `burned`: what the method itself burns.
+    pub fn is_near(self, promised: f64, burned: f64, tolerance: f64) -> bool {
+        let others = (2.0 - self.idle - self.spun - burned).max(0.0);
+        self.spun < promised + tolerance && self.spun > promised - tolerance - others
+    }
+}
+
+/// Idle time of the first two CPUs, ticks.
+fn idle() -> anyhow::Result<u64> {
+    let stat = text_of("/proc/stat")?;
+    let lines = stat.lines().filter(|line| {
+        line.split(' ')
+            .next()
+            .is_some_and(|name| name == "cpu0" || name == "cpu1")
+    });
+    let mut ticks = 0;
+    for line in lines {
+        // Name, user, nice, system, idle, iowait: proc_stat(5).
+        let idle = line.split_whitespace().skip(4).take(2);
+        for field in idle {
+            ticks += field.parse::<u64>()?;
+        }
+    }
+    Ok(ticks)
+}
+
+/// A node without a command of its own; ended at the end.
+pub struct Waiting<'a> {
+    pub place: &'a Place,
+    pub name: &'static str,
+    pub child: Child,
+}
+
+impl<'a> Waiting<'a> {
+    /// Starts it, and waits until it answers.
+    pub fn start(place: &'a Place, name: &'static str, options: &str) -> anyhow::Result<Self> {
+        let child = place.start(&format!("-q slow --name {name} --no-out {options}"))?;
+        let this = Self { place, name, child };
+        wait_for("the node", || this.status().ok().map(|_| ()))?;
+        Ok(this)
+    }
+
+    /// What `slow list --json` says of it.
+    pub fn status(&self) -> anyhow::Result<Value> {
+        let listed = self.place.run("slow list --json")?.expect(0)?;
+        for line in listed.out.lines() {
+            let status: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
+            if status["name"] == self.name {
+                return Ok(status);
+            }
+        }
+        anyhow::bail!("{} is not in: {}", self.name, listed.out)
+    }
+
+    /// Runs a shell script in it to its end.
+    pub fn script(&self, script: &str) -> anyhow::Result<Ended> {
+        finish(self.start_script(script)?)
+    }
+
+    pub fn start_script(&self, script: &str) -> anyhow::Result<Child> {
+        let words = ["slow", "exec", self.name, "--", "sh", "-c", script];
+        Ok(self.place.sandbag(words).spawn()?)
+    }
+
+    /// Starts so many spinning processes in it.
+    pub fn spin(&self, count: usize) -> anyhow::Result<(Child, Spinners)> {
+        let shell = self.start_script(&spin(count))?;
+        Ok((shell, Spinners::of(self.place)?))
+    }
+
+    /// Its end, of itself.
+    pub fn finish(mut self) -> anyhow::Result<()> {
+        wait_for("the node's end", || self.child.try_wait().ok().flatten())?;
+        Ok(())
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = kill(pid_of(&self.child), Signal::SIGTERM);
+            let _ = self.child.wait();
+        }
+    }
+}
