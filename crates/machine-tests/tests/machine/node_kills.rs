@@ -40,7 +40,9 @@ impl Slowed {
     fn start(place: &Place, method: &str) -> anyhow::Result<Self> {
         let options =
             format!("-q slow --cpus 0-1 --speed 0.3 --method {method} --no-out --no-settle");
-        let run = place.start_script(&options, &spin(2))?;
+        // The shell lives on, and nobody waits for the end of its output.
+        let script = format!("exec > /dev/null 2>&1; {}", spin(2));
+        let run = place.start_script(&options, &script)?;
         let spinners = Spinners::of(place)?;
         place.burners(workers(method))?;
         Ok(Self { run, spinners })

@@ -279,15 +279,25 @@ fn of_sandbag(difference: Vec<String>, ours: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Whether a line is of a run by its process id, which lives and is not ours.
+/// Whether a line is of a run by its process id, which is gone since or lives
+/// and is not ours; or of a task that is gone, or real-time and not ours.
 fn of_a_foreign_run(line: &str, ours: &Path) -> bool {
-    let numbers = ["/sandbag-", "/run/sandbag/"]
-        .into_iter()
-        .flat_map(|before| line.split(before).skip(1))
-        .filter_map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
-    numbers
-        .filter_map(|pid| fs::read_link(format!("/proc/{pid}/exe")).ok())
-        .any(|program| program != ours)
+    let number = |before: &str| {
+        let rest = line.split(before).nth(1)?;
+        rest.split(|c: char| !c.is_ascii_digit()).next()
+    };
+    let foreign = |pid: &str| {
+        let program = fs::read_link(format!("/proc/{pid}/exe"));
+        program.is_ok_and(|program| program != ours)
+    };
+    if let Some(pid) = number("/sandbag-").or_else(|| number("/run/sandbag/")) {
+        return line.starts_with('-') || foreign(pid);
+    }
+    if let Some(pid) = number(" task ") {
+        let gone = !Path::new("/proc").join(pid).exists();
+        return gone || line.starts_with("+ real-time") && foreign(pid);
+    }
+    false
 }
 
 /// The end of a program, with what it said; fails if it hangs.
