@@ -76,6 +76,15 @@ fn proportional(outcome: &Outcome, method: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Percent of one CPU that one thread in all of the node got.
+fn one(outcome: &Outcome, method: &str) -> anyhow::Result<f64> {
+    let got: Spun = outcome.result(&format!("got-{method}-one"))?;
+    let used: f64 = got.workers.iter().map(|worker| worker.cpu_s).sum();
+    let pct = 100.0 * used / got.wall_s;
+    case::note(&format!("one thread by {method}: {pct:.1} %"));
+    Ok(pct)
+}
+
 /// The mean over the node's CPUs: a spinner that begins late loses its share
 /// of its own CPU, and its neighbours make up for it.
 fn near(name: &str, got: &Spun, cpus: u32, speed_pct: f64) -> anyhow::Result<()> {
@@ -103,16 +112,11 @@ fn near(name: &str, got: &Spun, cpus: u32, speed_pct: f64) -> anyhow::Result<()>
 /// free while the others are not. The methods that cannot see to that are
 /// shown beside.
 fn one_thread(outcome: &Outcome) -> anyhow::Result<()> {
-    let got = |method: &str| {
-        let got: Spun = outcome.result(&format!("got-{method}-one"))?;
-        let used: f64 = got.workers.iter().map(|worker| worker.cpu_s).sum();
-        anyhow::Ok(100.0 * used / got.wall_s)
-    };
-    for method in ["hogs", "pace", "quota", "rt"] {
-        case::note(&format!("one thread by {method}: {:.1} %", got(method)?));
+    for method in ["quota", "rt"] {
+        one(outcome, method)?;
     }
     for method in ["hogs", "pace"] {
-        let pct = got(method)?;
+        let pct = one(outcome, method)?;
         ensure!(
             (pct - SPEED_PCT).abs() <= ONE_POINTS,
             "{method}: one thread got {pct:.1} % at speed {SPEED_PCT} %"
