@@ -130,13 +130,25 @@ pub fn tolerance(text: &str) -> Result<sandbag_measure::Tolerance, String> {
     let mean_points = number(mean)?;
     Ok(sandbag_measure::Tolerance {
         mean_points,
-        window_points: window.map_or(Ok(3.0 * mean_points), number)?,
+        window_points: window.map_or(Ok((3.0 * mean_points).min(100.0)), number)?,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tolerance_can_be_written_as_it_was_read() {
+        for text in ["1", "1,3", "0.5,100", "99"] {
+            let read = tolerance(text).unwrap();
+            let written = format!("{},{}", read.mean_points, read.window_points);
+            assert_eq!(tolerance(&written), Ok(read));
+        }
+        for text in ["0", "101", "1,", "NaN", "1,2,3"] {
+            assert!(tolerance(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn loads_are_percent_of_one_cpu() {
