@@ -14,7 +14,7 @@ fn refused(words: &str, code: i32, said: &[&str]) {
     for text in said {
         alone = alone.stderr(contains(*text));
     }
-    let with = [&words[..], &["--", "touch", "ran"]].concat();
+    let with = [&words[..], &["--no-out", "--", "touch", "ran"]].concat();
     dir.run(&with).code(125);
     assert!(dir.names().is_empty(), "{words:?} left {:?}", dir.names());
 }
