@@ -48,7 +48,7 @@ pub struct Burner {
     /// Its slot on the board.
     pub slot: usize,
     /// First boundary that counts: before it there was no burner.
-    since: u64,
+    pub since: u64,
     /// The last boundary that was read, and the clock there.
     read: Option<u64>,
     last_ns: u64,

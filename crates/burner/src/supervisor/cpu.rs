@@ -294,6 +294,7 @@ impl Cpu {
     /// Once a second: does the weight make room, too little or too much?
     pub fn look(&mut self, common: &Common<'_>, journal: &mut Journal) -> Result<()> {
         self.called(common)?;
+        self.end_the_stuck(common);
         let (mut active, mut taken) = (0, 0);
         for burner in self.alive() {
             let slot = common.board.slot(burner.slot);
@@ -324,6 +325,24 @@ impl Cpu {
             self.grow(common, journal)?;
         }
         self.apply(common)
+    }
+
+    /// What slows a whole node notes every boundary. One that has not for so
+    /// long was stopped, and may have left the node standing still: it is
+    /// killed, and another takes over.
+    fn end_the_stuck(&mut self, common: &Common<'_>) {
+        if common.method.scope() == Scope::Cpu || common.board.paused() {
+            return;
+        }
+        let now = clock::monotonic() / BOUNDARY_NS;
+        for burner in self.burners.iter_mut().filter(|b| b.until.is_none()) {
+            let slot = common.board.slot(burner.slot);
+            let noted = || (now - SILENT..now).any(|number| slot.boundary(number).is_some());
+            let resting = slot.idle.load(Ordering::Acquire) != 0;
+            if now > burner.since + SILENT && !resting && !noted() {
+                let _ = burner.child.kill();
+            }
+        }
     }
 
     /// A process of this CPU ended. Returns whether it was one of ours.
@@ -429,6 +448,8 @@ impl Cpu {
     }
 }
 
+/// Boundaries without a note after which a process is taken for stuck.
+const SILENT: u64 = 20;
 /// A larger weight gets this long to work off the debt before more is given.
 const GROWTH_NS: u64 = 2 * BOUNDARY_NS;
 
