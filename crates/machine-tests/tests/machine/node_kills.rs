@@ -20,6 +20,7 @@ use crate::slowed::{METHODS, Spinners, spin};
 pub const CASES: &[Case] = cases![two_cpus;
     a_node_s_programs_are_free_after_kills_of_one,
     a_node_s_programs_are_free_after_kills_of_both_and_a_restore,
+    a_worker_that_was_stopped_is_replaced,
 ];
 
 /// A node that slows 2 spinning processes.
@@ -142,6 +143,26 @@ fn a_node_s_programs_are_free_after_kills_of_both_and_a_restore() -> anyhow::Res
         both()
             .and_then(|()| slowed.end(&place, Instant::now()))
             .with_context(|| format!("{method}: both, seed {seed}"))?;
+    }
+    Ok(())
+}
+
+/// A stopped `gov` may have left the node frozen.
+fn a_worker_that_was_stopped_is_replaced() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    for method in ["gov", "lim"] {
+        let slowed = Slowed::start(&place, method)?;
+        let stopped = *place.burners(1)?.first().context("no worker")?;
+        std::thread::sleep(Duration::from_millis(300));
+        kill(stopped, Signal::SIGSTOP)?;
+        wait_for("another worker", || {
+            let now = place.ours(Role::Burner);
+            now.iter().any(|pid| *pid != stopped).then_some(())
+        })
+        .with_context(|| method.to_owned())?;
+        let supervisor = pid_of(&slowed.run);
+        kill(supervisor, Signal::SIGTERM)?;
+        slowed.end(&place, Instant::now())?;
     }
     Ok(())
 }
