@@ -23,6 +23,12 @@ use crate::undo::{Leftovers, undo};
 /// or by another sandbag that found it and undoes it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long it goes on with what could not be undone at once: processes that
+/// have ended keep their group until their parent has asked for their end.
+const PERSISTENCE: Duration = Duration::from_secs(60);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// Starts a guardian for a journal that is or will be at `journal`.
 pub fn start(journal: &Path) -> Result<Child> {
     let arguments = [journal.display().to_string()];
@@ -42,6 +48,12 @@ pub fn dismiss(mut guardian: Child) {
     let _ = guardian.wait();
 }
 
+/// Closes the pipe without waiting: it goes on in the background with what
+/// could not be undone.
+pub fn leave_to_it(mut guardian: Child) {
+    drop(guardian.stdin.take());
+}
+
 /// The guardian process. Returns when the supervisor is gone and everything
 /// is undone.
 pub fn run(arguments: &[String]) -> Result<()> {
@@ -54,15 +66,22 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
     let mut byte = [0];
     while !matches!(std::io::stdin().read(&mut byte), Ok(0) | Err(_)) {}
-    let give_up = Instant::now() + PATIENCE;
+    let mut give_up = Instant::now() + PATIENCE;
+    let mut tried = false;
     while path.exists() && Instant::now() < give_up {
         let Some(journal) = Journal::take_over(&path)? else {
             std::thread::sleep(Duration::from_millis(2));
             continue;
         };
-        // What is left stays in the journal, for `restore`.
-        let _ = undo(journal, Leftovers::AsNoted);
-        break;
+        // What is left stays in the journal: for the next try, or `restore`.
+        if undo(journal, Leftovers::AsNoted).is_empty() {
+            break;
+        }
+        if !tried {
+            tried = true;
+            give_up = Instant::now() + PERSISTENCE;
+        }
+        std::thread::sleep(PAUSE);
     }
     Ok(())
 }

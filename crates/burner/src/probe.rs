@@ -175,7 +175,7 @@ impl<'a> Bench<'a> {
             kill: false,
         };
         let mut journal = self.registry.register(info, &cpus)?;
-        let mut guardian = match guardian::start(journal.path()) {
+        let guardian = match guardian::start(journal.path()) {
             Ok(guardian) => guardian,
             Err(error) => {
                 journal.close()?;
@@ -193,8 +193,10 @@ impl<'a> Bench<'a> {
         }
         // What is left is for the guardian to try again.
         let left = undo(journal, Leftovers::GoBack);
-        drop(guardian.stdin.take());
-        let _ = guardian.wait();
+        match left.is_empty() {
+            true => guardian::dismiss(guardian),
+            false => guardian::leave_to_it(guardian),
+        }
         for one in &mut running {
             reap(child_of(one));
         }

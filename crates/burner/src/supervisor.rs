@@ -474,14 +474,15 @@ impl<'a> Run<'a> {
         if left.is_empty() {
             // Nothing is left for it to do, and it may be stopped.
             let _ = guardian.kill();
+            guardian::dismiss(guardian);
         } else {
-            // The guardian tries once more.
             observer.warning(format!(
-                "could not undo: {}; sandbag restore tries again",
+                "could not undo yet: {}; the guardian goes on trying for a minute, \
+                 and sandbag restore after that",
                 left.join("; ")
             ));
+            guardian::leave_to_it(guardian);
         }
-        guardian::dismiss(guardian);
     }
 }
 

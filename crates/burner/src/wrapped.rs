@@ -241,10 +241,14 @@ impl Wrapped {
                 Some(Over::Ended(_)) => Leftovers::GoBack,
                 Some(Over::Interrupted) | None => Leftovers::AsNoted,
             };
-            self.warnings.extend(undo_all(journal, leftovers).err());
+            let undone = undo_all(journal, leftovers);
+            drop(self.guardian.stdin.take());
+            // It goes on by itself with what could not be undone yet.
+            match undone {
+                Ok(()) => drop(self.guardian.wait()),
+                Err(text) => self.warnings.push(text),
+            }
         }
-        drop(self.guardian.stdin.take());
-        let _ = self.guardian.wait();
     }
 }
 
@@ -263,7 +267,7 @@ struct Admitted {
 
 /// Guardian, process and group, in this order; all undone if one fails.
 fn settled(layout: &Layout, mut journal: Journal, spec: &CommandSpec) -> Result<Admitted> {
-    let mut guardian = match guardian::start(journal.path()) {
+    let guardian = match guardian::start(journal.path()) {
         Ok(guardian) => guardian,
         Err(error) => {
             journal.close()?;
@@ -288,9 +292,10 @@ fn settled(layout: &Layout, mut journal: Journal, spec: &CommandSpec) -> Result<
         Err(error) => {
             // What stays is in the journal, for `restore`; the error that
             // led here is what the user is to hear.
-            let _ = undo_all(journal, Leftovers::AsNoted);
-            drop(guardian.stdin.take());
-            let _ = guardian.wait();
+            match undo_all(journal, Leftovers::AsNoted) {
+                Ok(()) => guardian::dismiss(guardian),
+                Err(_) => guardian::leave_to_it(guardian),
+            }
             Err(error)
         }
     }
@@ -301,7 +306,8 @@ fn undo_all(journal: Journal, leftovers: Leftovers) -> std::result::Result<(), S
     match left.is_empty() {
         true => Ok(()),
         false => Err(format!(
-            "could not undo: {}; sandbag restore tries again",
+            "could not undo yet: {}; the guardian goes on trying for a minute, and sandbag \
+             restore after that",
             left.join("; ")
         )),
     }

@@ -71,7 +71,12 @@ fn empty(dir: &Path, home: Option<&Path>) -> Result<(), String> {
             }
         }
         if Instant::now() > give_up {
-            let why = refused.map_or_else(String::new, |error| format!(" ({error})"));
+            let why = refused.map_or_else(String::new, |error| match error.errno() {
+                Some(libc::ESRCH) => " (they have ended, but their parents have not yet asked \
+                                      for it)"
+                    .to_owned(),
+                _ => format!(" ({error})"),
+            });
             return Err(format!("{}: processes do not leave{why}", dir.display()));
         }
         std::thread::sleep(Duration::from_millis(2));
