@@ -402,6 +402,13 @@ impl Cpu {
         })
     }
 
+    /// Whether the kernel moved a burner off its CPU for good.
+    #[must_use]
+    pub fn displaced(&self, common: &Common<'_>) -> bool {
+        let slots = self.burners.iter().map(|b| common.board.slot(b.slot));
+        slots.into_iter().any(|slot| slot.displaced.load(Ordering::Acquire) != 0)
+    }
+
     /// Load given up because no room could be made, ns.
     #[must_use]
     pub fn lost_ns(&self, common: &Common<'_>) -> u64 {

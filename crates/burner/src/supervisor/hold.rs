@@ -45,6 +45,7 @@ impl Run<'_> {
                     self.mark(end)?;
                 }
             }
+            self.skip_missed_windows(next_mark, run_ns);
             while self.load_ended_ns.is_none_or(|end| next_mark <= end) && run_ns >= next_mark {
                 self.mark(next_mark)?;
                 next_mark += WINDOW_NS;
@@ -78,6 +79,23 @@ impl Run<'_> {
                 return Ok((self.clock.run_ns(clock::monotonic()), end));
             }
         }
+    }
+
+    /// Windows at whose ends nobody looked, because we were stopped or had no
+    /// CPU for that long, are none: their counters were never read.
+    fn skip_missed_windows(&mut self, next_mark: u64, run_ns: u64) {
+        if self.load_ended_ns.is_some() || run_ns < next_mark + WINDOW_NS {
+            return;
+        }
+        let mut at = next_mark - WINDOW_NS;
+        while at <= run_ns {
+            self.meter.paused_at(at);
+            at += WINDOW_NS;
+        }
+        self.observer.warning(format!(
+            "sandbag itself stood still for {:.1} s; that time is not in the report",
+            (run_ns - next_mark) as f64 / 1e9
+        ));
     }
 
     /// Ends the command, and all that is in its care, when its time is over;

@@ -61,6 +61,13 @@ impl Run<'_> {
         }
         self.assemble(common, 0);
         for cpu in &self.cpus {
+            if cpu.displaced(common) {
+                self.observer.warning(format!(
+                    "CPU {} went away during the run, and its load with it; what was confined \
+                     to it runs elsewhere",
+                    cpu.number()
+                ));
+            }
             if cpu.exhausted {
                 self.observer.warning(format!(
                     "CPU {}: no room could be made for the load: other groups or tasks there \
