@@ -36,6 +36,17 @@ pub struct NodesArgs {
     /// Fewer cells, shorter runs
     #[arg(long)]
     quick: bool,
+    /// These speeds for all methods
+    #[arg(long, value_delimiter = ',')]
+    speeds: Vec<f64>,
+    /// These programs only: one, two or 4N processes, 4N threads, or one that
+    /// computes, sleeps and computes
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "one,two,many,threads,sleep"
+    )]
+    programs: Vec<String>,
     /// Pairs of runs per cell
     #[arg(long)]
     rounds: Option<usize>,
@@ -73,6 +84,7 @@ fn cells(args: &NodesArgs, online: u32) -> Vec<Cell> {
     let mut all = Vec::new();
     for (n, method) in args.methods.iter().enumerate() {
         let speeds: &[f64] = match (n, args.quick) {
+            _ if !args.speeds.is_empty() => &args.speeds,
             (0, false) => &SPEEDS,
             (0, true) => &[0.1, 0.5, 0.9, 1.0],
             (_, false) => &SOME_SPEEDS,
@@ -80,23 +92,25 @@ fn cells(args: &NodesArgs, online: u32) -> Vec<Cell> {
         };
         for cpus in 1..=online.min(2) {
             for speed in speeds {
-                let mut push = |tasks, kind| {
-                    all.push(Cell {
-                        method: method.clone(),
-                        cpus,
-                        speed: *speed,
-                        tasks,
-                        kind,
-                    });
-                };
-                push(1, Kind::Processes);
-                if !args.quick || n == 0 {
-                    push(2, Kind::Processes);
-                }
-                push(4 * cpus, Kind::Processes);
-                push(4 * cpus, Kind::Threads);
-                if cpus == 1 {
-                    push(1, Kind::Sleep);
+                let programs = [
+                    ("one", 1, Kind::Processes),
+                    ("two", 2, Kind::Processes),
+                    ("many", 4 * cpus, Kind::Processes),
+                    ("threads", 4 * cpus, Kind::Threads),
+                    ("sleep", 1, Kind::Sleep),
+                ];
+                for (name, tasks, kind) in programs {
+                    let wanted = args.programs.iter().any(|wanted| wanted == name);
+                    // One sleeper needs one CPU.
+                    if wanted && (kind != Kind::Sleep || cpus == 1) {
+                        all.push(Cell {
+                            method: method.clone(),
+                            cpus,
+                            speed: *speed,
+                            tasks,
+                            kind,
+                        });
+                    }
                 }
             }
         }
