@@ -84,11 +84,32 @@ impl Guest {
             Kind::Bare => None,
             Kind::Systemd => Some(debian::find_or_build()?),
         };
-        let work = tempfile::tempdir_in(cache::directory()?)?;
-        let initrd = image::build(self, scenario, base.as_deref(), work.path())
-            .context("cannot build the guest's file system")?;
-        qemu::run(self, &kernel, &initrd, work.path())
+        let mut boot = 1;
+        loop {
+            let work = tempfile::tempdir_in(cache::directory()?)?;
+            let initrd = image::build(self, scenario, base.as_deref(), work.path())
+                .context("cannot build the guest's file system")?;
+            match qemu::run(self, &kernel, &initrd, work.path()) {
+                Err(error) if boot < BOOTS && kernel_broke(&error) => {
+                    crate::case::note(&format!(
+                        "boot {boot}: the emulated kernel panicked; another"
+                    ));
+                    boot += 1;
+                }
+                outcome => return outcome,
+            }
+        }
     }
+}
+
+/// Times that a guest is booted whose kernel panics: QEMU's emulation of
+/// several CPUs breaks newer kernels now and then, on any of their instructions.
+/// What sandbag would do to a kernel it would do each time.
+const BOOTS: u32 = 3;
+
+fn kernel_broke(error: &anyhow::Error) -> bool {
+    let story = format!("{error:#}");
+    story.contains("Kernel panic") || story.contains("Oops")
 }
 
 /// Gets everything that such a guest needs: finds the tools, fetches
