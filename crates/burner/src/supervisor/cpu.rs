@@ -406,7 +406,9 @@ impl Cpu {
     #[must_use]
     pub fn displaced(&self, common: &Common<'_>) -> bool {
         let slots = self.burners.iter().map(|b| common.board.slot(b.slot));
-        slots.into_iter().any(|slot| slot.displaced.load(Ordering::Acquire) != 0)
+        slots
+            .into_iter()
+            .any(|slot| slot.displaced.load(Ordering::Acquire) != 0)
     }
 
     /// Load given up because no room could be made, ns.
