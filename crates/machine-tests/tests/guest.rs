@@ -448,11 +448,7 @@ fn held_within(points: f64, outcome: &Outcome, cpus: u32, name: &str) -> anyhow:
     within(points, "got", &got_pct)?;
     not_late(&left)?;
     let left_pct = left.left_pct();
-    // A refill that comes late is one emulated CPU's alone: of quota what is
-    // left is judged in the mean.
-    if !name.starts_with("quota") {
-        within(LEFT_POINTS, "left", &left_pct)?;
-    }
+    within(LEFT_POINTS, "left", &left_pct)?;
     let mean = left_pct.values().sum::<f64>() / f64::from(cpus);
     ensure!(
         (mean - ASKED_PCT).abs() <= points,
