@@ -106,16 +106,20 @@ pub trait Method: std::fmt::Debug + Send {
 
     /// What the groups need for `level` against `competition`, the weight of
     /// everything else that wants this CPU, in units of a default group.
-    fn demand(&self, level: f64, competition: f64) -> Demand;
+    fn demand(&self, _level: f64, _competition: f64) -> Demand {
+        Demand::NOTHING
+    }
 
     /// Whether the weight only makes room, so that it may grow and shrink
     /// with the competition, and may be split over several burners.
-    fn wants_headroom(&self) -> bool;
+    fn wants_headroom(&self) -> bool {
+        false
+    }
 
     /// Whether burners have groups of their own. Real-time ones stay in the
     /// root group: others have no real-time budget (v1) or bring nothing.
     fn grouped(&self) -> bool {
-        true
+        false
     }
 
     /// On what one of its processes acts. What a [`Scope::Node`] takes from

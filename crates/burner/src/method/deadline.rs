@@ -15,7 +15,7 @@
 use sandbag_kernel::sched::Attributes;
 
 use super::hogs::MOST_REAL_TIME;
-use super::{Demand, MachineNeed, Method};
+use super::{MachineNeed, Method};
 use crate::burn::Duty;
 
 /// See the module's text.
@@ -57,18 +57,6 @@ impl Method for Deadline {
 
     fn serves(&self, asked: f64) -> f64 {
         asked.min(MOST_REAL_TIME)
-    }
-
-    fn demand(&self, _level: f64, _competition: f64) -> Demand {
-        Demand::NOTHING
-    }
-
-    fn wants_headroom(&self) -> bool {
-        false
-    }
-
-    fn grouped(&self) -> bool {
-        false
     }
 
     fn machine_needs(&self) -> &'static [MachineNeed] {

@@ -36,7 +36,7 @@
 use sandbag_kernel::sched::Attributes;
 use sandbag_kernel::{CpuList, Root};
 
-use super::{Demand, MachineNeed, Method, Scope};
+use super::{MachineNeed, Method, Scope};
 use crate::burn::Duty;
 use crate::error::Result;
 use crate::frequencies::{self, Ladder, Wishes};
@@ -148,18 +148,6 @@ impl Method for Freq {
         }
     }
 
-    fn demand(&self, _level: f64, _competition: f64) -> Demand {
-        Demand::NOTHING
-    }
-
-    fn wants_headroom(&self) -> bool {
-        false
-    }
-
-    fn grouped(&self) -> bool {
-        false
-    }
-
     fn scope(&self) -> Scope {
         Scope::Node
     }
@@ -220,18 +208,6 @@ impl Method for Gov {
 
     fn serves(&self, asked: f64) -> f64 {
         asked.min(MOST)
-    }
-
-    fn demand(&self, _level: f64, _competition: f64) -> Demand {
-        Demand::NOTHING
-    }
-
-    fn wants_headroom(&self) -> bool {
-        false
-    }
-
-    fn grouped(&self) -> bool {
-        false
     }
 
     fn scope(&self) -> Scope {

@@ -20,7 +20,7 @@
 
 use sandbag_kernel::sched::Attributes;
 
-use super::{Demand, Method};
+use super::Method;
 use crate::burn::Duty;
 
 /// What keeps hogs in phase.
@@ -84,18 +84,6 @@ impl Method for Hogs {
 
     fn serves(&self, asked: f64) -> f64 {
         asked.min(MOST_REAL_TIME)
-    }
-
-    fn demand(&self, _level: f64, _competition: f64) -> Demand {
-        Demand::NOTHING
-    }
-
-    fn wants_headroom(&self) -> bool {
-        false
-    }
-
-    fn grouped(&self) -> bool {
-        false
     }
 
     fn parameters(&self) -> Vec<(&'static str, String)> {

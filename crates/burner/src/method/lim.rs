@@ -25,7 +25,7 @@
 
 use sandbag_kernel::sched::Attributes;
 
-use super::{Demand, Method, Scope};
+use super::{Method, Scope};
 use crate::burn::Duty;
 use crate::throttle::{LimVariant, Throttling};
 
@@ -81,18 +81,6 @@ impl Method for Lim {
 
     fn serves(&self, asked: f64) -> f64 {
         asked.min(MOST)
-    }
-
-    fn demand(&self, _level: f64, _competition: f64) -> Demand {
-        Demand::NOTHING
-    }
-
-    fn wants_headroom(&self) -> bool {
-        false
-    }
-
-    fn grouped(&self) -> bool {
-        false
     }
 
     fn scope(&self) -> Scope {

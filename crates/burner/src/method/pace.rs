@@ -116,6 +116,10 @@ impl Method for Pace {
         !self.in_phase
     }
 
+    fn grouped(&self) -> bool {
+        true
+    }
+
     fn parameters(&self) -> Vec<(&'static str, String)> {
         let mut all = vec![("slice_ms", format!("{}", self.slice_ns as f64 / 1e6))];
         if self.in_phase {

@@ -90,6 +90,10 @@ impl Method for Quota {
         false
     }
 
+    fn grouped(&self) -> bool {
+        true
+    }
+
     fn parameters(&self) -> Vec<(&'static str, String)> {
         vec![("period_ms", format!("{}", self.period_us as f64 / 1e3))]
     }

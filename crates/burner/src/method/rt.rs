@@ -8,8 +8,8 @@
 
 use sandbag_kernel::sched::Attributes;
 
+use super::Method;
 use super::hogs::MOST_REAL_TIME;
-use super::{Demand, Method};
 use crate::burn::Duty;
 
 /// See the module's text.
@@ -48,18 +48,6 @@ impl Method for Rt {
 
     fn serves(&self, asked: f64) -> f64 {
         asked.min(MOST_REAL_TIME)
-    }
-
-    fn demand(&self, _level: f64, _competition: f64) -> Demand {
-        Demand::NOTHING
-    }
-
-    fn wants_headroom(&self) -> bool {
-        false
-    }
-
-    fn grouped(&self) -> bool {
-        false
     }
 
     fn parameters(&self) -> Vec<(&'static str, String)> {

@@ -56,12 +56,12 @@ impl Method for Shares {
         }
     }
 
-    fn wants_headroom(&self) -> bool {
+    fn settles(&self) -> bool {
         false
     }
 
-    fn settles(&self) -> bool {
-        false
+    fn grouped(&self) -> bool {
+        true
     }
 
     fn parameters(&self) -> Vec<(&'static str, String)> {
