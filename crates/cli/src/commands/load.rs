@@ -41,13 +41,13 @@ impl LoadArgs {
     /// Whether a program is to be run.
     #[must_use]
     pub fn has_command(&self) -> bool {
-        !self.options.command.is_empty()
+        !self.options.hold.command.is_empty()
     }
 }
 
 /// Runs the command.
 pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
-    program::check(&args.options.command)?;
+    program::check(&args.options.hold.command)?;
     run::recorded(&args.options, messages, |options| {
         let load = constant(args.percent, &args.cpus, args.duration)?;
         run::run(load, options, messages)

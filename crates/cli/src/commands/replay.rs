@@ -38,13 +38,13 @@ impl ReplayArgs {
     /// Whether a program is to be run.
     #[must_use]
     pub fn has_command(&self) -> bool {
-        !self.options.command.is_empty()
+        !self.options.hold.command.is_empty()
     }
 }
 
 /// Runs the command.
 pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
-    program::check(&args.options.command)?;
+    program::check(&args.options.hold.command)?;
     run::recorded(&args.options, messages, |options| {
         let source = reshape::source(&args.profile)?;
         let (load, about) = prepare(Arc::new(source), &args.reshape, args.repeat)?;

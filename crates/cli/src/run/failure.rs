@@ -25,16 +25,16 @@ pub fn recorded(
     run: impl FnOnce(&RunOptions) -> Result<u8>,
 ) -> Result<u8> {
     let mut options = options.clone();
-    if !options.no_out {
+    if !options.hold.no_out {
         // One name for the run and for its failure.
-        options.out.get_or_insert_with(by_time);
+        options.hold.out.get_or_insert_with(by_time);
     }
     let result = run(&options);
     if let Err(error) = &result
         && exit::of_error(error, true) == exit::OUR_FAILURE
-        && !options.command.is_empty()
-        && !options.no_out
-        && !options.dry_run
+        && !options.hold.command.is_empty()
+        && !options.hold.no_out
+        && !options.hold.dry_run
     {
         leave(error, &options, messages);
     }
@@ -42,11 +42,11 @@ pub fn recorded(
 }
 
 fn leave(error: &anyhow::Error, options: &RunOptions, messages: &Messages) {
-    let user = match options.as_root {
+    let user = match options.hold.as_root {
         true => None,
         false => User::behind_sudo(),
     };
-    let Some(dir) = RunDir::make(options.out.clone(), user, messages) else {
+    let Some(dir) = RunDir::make(options.hold.out.clone(), user, messages) else {
         return;
     };
     let failure = Failure {

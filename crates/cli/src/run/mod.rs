@@ -3,6 +3,7 @@
 
 pub mod directory;
 mod failure;
+pub mod hold_options;
 pub mod machine;
 mod observer;
 pub mod options;
@@ -107,7 +108,7 @@ pub fn run_by(
         ));
     }
     let loaded: CpuList = load.cpus.iter().copied().collect();
-    let layout = Layout::find(&root, options.cgroup.as_deref())?;
+    let layout = Layout::find(&root, options.hold.cgroup.as_deref())?;
     check_layout(&*method, &layout)?;
     let machine = machine::describe(&root, &topology, &layout.kind().to_string());
     warnings.extend(machine::unrepeatable(&machine, &topology, &loaded));
@@ -127,7 +128,7 @@ pub fn run_by(
         .map(schedule::monotonic_at)
         .transpose()?;
     let registry = Registry::open()?;
-    if options.dry_run {
+    if options.hold.dry_run {
         refuse_busy(&registry, &loaded)?;
         warnings.iter().for_each(|text| messages.warning(text));
         return dry_run(
@@ -139,7 +140,7 @@ pub fn run_by(
             options,
         );
     }
-    let user = match options.as_root {
+    let user = match options.hold.as_root {
         true => None,
         false => User::behind_sudo(),
     };
@@ -150,15 +151,15 @@ pub fn run_by(
             schedule::delay_ns(at_ns) as f64 / 1e6
         ));
     }
-    let dir = match options.no_out {
+    let dir = match options.hold.no_out {
         true => None,
-        false => RunDir::make(options.out.clone(), user.clone(), messages),
+        false => RunDir::make(options.hold.out.clone(), user.clone(), messages),
     };
     warnings.iter().for_each(|text| messages.warning(text));
     let started_at = jiff::Timestamp::now();
     let mut collector = Collector::new(
         &load.cpus,
-        !options.command.is_empty(),
+        !options.hold.command.is_empty(),
         load.length_ns,
         dir.as_ref().map(RunDir::path),
         options.windows.is_some(),
@@ -173,8 +174,8 @@ pub fn run_by(
         profile: load.name.clone(),
         started_at: started_at.to_string(),
         cpus: load.cpus.clone(),
-        command: words(&options.command),
-        tolerance: options.tolerance,
+        command: words(&options.hold.command),
+        tolerance: options.hold.tolerance,
         node: node.as_ref().map(|node| node.name.clone()),
     };
     let outcome = supervisor::run(
@@ -186,10 +187,10 @@ pub fn run_by(
             method,
             layout,
             load: load.name,
-            command: (!options.command.is_empty()).then(|| CommandSpec {
-                arguments: options.command.clone(),
+            command: (!options.hold.command.is_empty()).then(|| CommandSpec {
+                arguments: options.hold.command.clone(),
                 user: user.clone(),
-                kill: options.kill,
+                kill: options.hold.kill,
                 environment: node
                     .as_ref()
                     .map_or_else(Vec::new, |node| node.environment.clone()),
@@ -202,10 +203,10 @@ pub fn run_by(
             node: node.map(|node| NodePlan {
                 control: Some(node.control),
             }),
-            settle: !options.no_settle,
+            settle: !options.hold.no_settle,
             start_on: options.start_on,
             start_at_ns,
-            timeout_ns: options.timeout.map(nanos),
+            timeout_ns: options.hold.timeout.map(nanos),
             supervisor_cpu: options.supervisor_cpu,
         },
         &registry,
@@ -223,8 +224,14 @@ pub fn run_by(
         }
     };
     let run = record::record(facts, &outcome, &collector, warnings);
-    leave(&run, dir.as_ref(), user.as_ref(), options, messages);
-    Ok(code(&run, outcome.end, options.strict))
+    let whole = leave(&run, dir.as_ref(), user.as_ref(), options, messages);
+    let code = code(&run, outcome.end, options.hold.strict);
+    // CMD's own code is CMD's, unless its user wants more than that.
+    Ok(match (code, whole, &run.command) {
+        (exit::KEPT, false, None) => exit::FAILED,
+        (exit::KEPT, false, Some(_)) if options.hold.strict => exit::OUR_FAILURE,
+        _ => code,
+    })
 }
 
 /// As registering a run does, without doing it.
@@ -239,14 +246,15 @@ fn refuse_busy(registry: &Registry, wanted: &CpuList) -> Result<()> {
     Ok(())
 }
 
-/// Writes the run directory, the JSON and the table.
+/// Writes the run directory, the JSON and the table. False if the JSON, which
+/// was asked for by name, could not be written.
 fn leave(
     run: &Run,
     dir: Option<&RunDir>,
     user: Option<&User>,
     options: &RunOptions,
     messages: &Messages,
-) {
+) -> bool {
     // The load was held whether or not the disk is full.
     let written = dir.map(|dir| write::write_run(dir.path(), run));
     if let Some(dir) = dir {
@@ -264,10 +272,17 @@ fn leave(
         (_, Some(Err(error))) => messages.warning(&error.to_string()),
         _ => {}
     }
-    if let Some(path) = &options.json {
-        match write_json(run, path) {
-            Ok(()) => directory::give_to(path, user),
-            Err(error) => messages.warning(&format!("{}: {error}", path.display())),
+    let Some(path) = &options.hold.json else {
+        return true;
+    };
+    match write_json(run, path) {
+        Ok(()) => {
+            directory::give_to(path, user);
+            true
+        }
+        Err(error) => {
+            messages.warning(&format!("{}: {error}", path.display()));
+            false
         }
     }
 }
@@ -329,8 +344,8 @@ fn dry_run(
         layout.hierarchies().cpu.display(),
         layout.kind()
     )?;
-    if !options.command.is_empty() {
-        writeln!(out, "beside: {}", words(&options.command).join(" "))?;
+    if !options.hold.command.is_empty() {
+        writeln!(out, "beside: {}", words(&options.hold.command).join(" "))?;
     }
     Ok(exit::KEPT)
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Options that `load` and `replay` have in common.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use sandbag_burner::supervisor::StartOn;
 
+use super::hold_options::HoldOptions;
 use crate::units::{self, Cpus};
 
 /// How a run is made, and what it leaves.
@@ -22,33 +21,9 @@ pub struct RunOptions {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub period: Option<Duration>,
 
-    /// Directory for run.json, achieved.csv and report.html
-    /// [default: sandbag-run-<time>]
-    #[arg(long, value_name = "DIR", conflicts_with = "no_out")]
-    pub out: Option<PathBuf>,
-
-    /// Leave no run directory
-    #[arg(long)]
-    pub no_out: bool,
-
     /// Also write achieved-100ms.csv, one row per CPU and 100 ms
     #[arg(long, value_name = "100ms", value_parser = ["100ms"])]
     pub windows: Option<String>,
-
-    /// What counts as kept: largest mean absolute error, and what 99 % of the
-    /// 1 s windows must be within, in points
-    #[arg(long, value_name = "MEAN[,WINDOW]", default_value = "1,3",
-          value_parser = units::tolerance)]
-    pub tolerance: sandbag_measure::Tolerance,
-
-    /// Write the run's record to FILE (`-`: standard output)
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
-          require_equals = true)]
-    pub json: Option<PathBuf>,
-
-    /// Start CMD at once, without waiting for the first level to be held
-    #[arg(long)]
-    pub no_settle: bool,
 
     /// Begin at this time (RFC 3339, or @ and seconds since 1970): starts
     /// several hosts together, to within 100 ms
@@ -75,31 +50,9 @@ pub struct RunOptions {
           conflicts_with = "at")]
     pub start_on: Option<StartOn>,
 
-    /// End the run after this long (exit code 124), and CMD with all that it
-    /// started: SIGTERM, and 5 s later SIGKILL. A pause (Ctrl-Z) does not count
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub timeout: Option<Duration>,
-
     /// Run CMD on these CPUs only
     #[arg(long, value_name = "LIST", value_parser = units::cpus, requires = "command")]
     pub pin: Option<Cpus>,
-
-    /// Kill CMD, and what it started, should sandbag end or die before CMD does
-    /// (otherwise they live on, without the load)
-    #[arg(long, requires = "command")]
-    pub kill: bool,
-
-    /// With sudo, run CMD as root and not as the calling user
-    #[arg(long)]
-    pub as_root: bool,
-
-    /// Exit with 3 or 4 if CMD succeeds but the load was missed or undecided
-    #[arg(long)]
-    pub strict: bool,
-
-    /// Make the groups in this cgroup, which was delegated to us
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<PathBuf>,
 
     /// Run the supervisor itself on this CPU
     #[arg(long, value_name = "CPU")]
@@ -109,11 +62,6 @@ pub struct RunOptions {
     #[arg(long)]
     pub progress: bool,
 
-    /// Check all that a run checks, print what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
-
-    /// The program to run under the load, and its arguments
-    #[arg(last = true, value_name = "CMD")]
-    pub command: Vec<OsString>,
+    #[command(flatten)]
+    pub hold: HoldOptions,
 }

@@ -28,6 +28,7 @@ use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::program;
 use crate::reshape::{self, Reshape};
+use crate::run::hold_options::HoldOptions;
 use crate::run::options::RunOptions;
 use crate::run::{self, Load};
 use crate::units::{self, Cpus};
@@ -97,7 +98,7 @@ pub struct CompareArgs {
 /// Runs the command.
 pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     refuse(&args.options)?;
-    let commands = split::split(&args.options.command)?;
+    let commands = split::split(&args.options.hold.command)?;
     for command in &commands {
         program::check(command)?;
     }
@@ -105,7 +106,7 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     // Bad input shows here and not in the first run.
     let (first, about) = source.load(args)?;
     messages.say(&about);
-    let dir = make_dir(args.options.out.clone())?;
+    let dir = make_dir(args.options.hold.out.clone())?;
     let mut session = Session {
         args,
         source,
@@ -128,7 +129,7 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
         messages.warning(&format!("{text} (in {times} runs)"));
     }
     messages.say(&format!("Results: {}", session.dir.join(FILE).display()));
-    if let Some(path) = &args.options.json {
+    if let Some(path) = &args.options.hold.json {
         write_json(&comparison, path).with_context(|| path.display().to_string())?;
     }
     Ok(code.unwrap_or_else(|| exit::of_verdict(comparison.loads.verdict)))
@@ -137,12 +138,12 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
 /// Options of a single run that mean nothing for many.
 fn refuse(options: &RunOptions) -> Result<(), BadInput> {
     let given = [
-        (options.no_out, "--no-out"),
+        (options.hold.no_out, "--no-out"),
         (options.at.is_some(), "--at"),
         (options.start_on.is_some(), "--start-on"),
-        (options.strict, "--strict"),
+        (options.hold.strict, "--strict"),
         (options.progress, "--progress"),
-        (options.dry_run, "--dry-run"),
+        (options.hold.dry_run, "--dry-run"),
     ];
     match given.iter().find(|(given, _)| *given) {
         Some((_, name)) => Err(BadInput(format!("{name} is not for compare"))),
@@ -260,9 +261,12 @@ impl Session<'_> {
         let name = format!("run-{number:02}-{}", program.name().to_lowercase());
         let dir = self.dir.join(&name);
         let options = RunOptions {
-            out: Some(dir.clone()),
-            json: None,
-            command: self.command(program).to_vec(),
+            hold: HoldOptions {
+                out: Some(dir.clone()),
+                json: None,
+                command: self.command(program).to_vec(),
+                ..self.args.options.hold.clone()
+            },
             ..self.args.options.clone()
         };
         let (args, source) = (self.args, &self.source);
@@ -342,7 +346,7 @@ impl Session<'_> {
         let windows = same::common_windows(a.iter().chain(&b));
         let spoilt: Vec<Verdict> = self.runs.iter().map(|run| run.verdict).collect();
         let wanted = self.args.runs as usize;
-        let tolerance = self.args.options.tolerance;
+        let tolerance = self.args.options.hold.tolerance;
         let loads = same::judge(
             a.len(),
             wanted,

@@ -73,7 +73,7 @@ impl SlowArgs {
     /// Whether a program is to be run.
     #[must_use]
     pub fn has_command(&self) -> bool {
-        matches!(self.verb, Some(Verb::Exec(_))) || !self.options.command.is_empty()
+        matches!(self.verb, Some(Verb::Exec(_))) || !self.options.hold.command.is_empty()
     }
 }
 

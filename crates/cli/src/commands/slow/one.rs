@@ -26,7 +26,7 @@ use crate::units::ASK_LIMIT;
 
 /// Makes the node and is it until its end.
 pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
-    program::check(&options.command)?;
+    program::check(&options.hold.command)?;
     run::recorded(&as_run(options), messages, |run_options| {
         make(options, run_options, messages)
     })
@@ -47,7 +47,7 @@ fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) ->
     let directory = Directory::in_registry(registry.dir());
     let name = placed.spec.name.clone();
     // A dry run takes no name.
-    let control = match options.dry_run {
+    let control = match options.hold.dry_run {
         true => None,
         false => Some(NodeControl::new(
             Server::bind(&directory, &name)?,
@@ -89,7 +89,7 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<Checked> {
     .pop()
     .context("a node has a place")?;
     method.fit_to(&root, &placed.cpus)?;
-    let layout = Layout::find(&root, options.cgroup.as_deref())?;
+    let layout = Layout::find(&root, options.hold.cgroup.as_deref())?;
     run::check_layout(&*method, &layout)?;
     let planned = Planned::of(&placed)?;
     let (asked, most) = (planned.load.highest_pct / 100.0, method.serves(1.0));
@@ -285,23 +285,12 @@ fn as_run(options: &NodeOptions) -> RunOptions {
     RunOptions {
         method: options.method.clone(),
         period: options.period,
-        out: options.out.clone(),
-        no_out: options.no_out,
         windows: None,
-        tolerance: options.tolerance,
-        json: options.json.clone(),
-        no_settle: options.no_settle,
         at: None,
         start_on: None,
-        timeout: options.timeout,
         pin: None,
-        kill: options.kill,
-        as_root: options.as_root,
-        strict: options.strict,
-        cgroup: options.cgroup.clone(),
         supervisor_cpu: None,
         progress: false,
-        dry_run: options.dry_run,
-        command: options.command.clone(),
+        hold: options.hold.clone(),
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The options of one virtual node.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use sandbag_kernel::CpuList;
 use sandbag_node::{NodeName, Speeds};
 
 use crate::exit::BadInput;
+use crate::run::hold_options::HoldOptions;
 use crate::units::{self, nanos};
 
 /// The node, how it is slowed, and what it leaves.
@@ -91,57 +91,8 @@ pub struct NodeOptions {
           require_equals = true, action = clap::ArgAction::Set, hide_possible_values = true)]
     pub calibrate: bool,
 
-    /// Directory for run.json, achieved.csv and report.html
-    /// [default: sandbag-run-<time>]
-    #[arg(long, value_name = "DIR", conflicts_with = "no_out")]
-    pub out: Option<PathBuf>,
-
-    /// Leave no run directory
-    #[arg(long)]
-    pub no_out: bool,
-
-    /// What counts as kept: largest mean absolute error, and what 99 % of the
-    /// 1 s windows must be within, in points
-    #[arg(long, value_name = "MEAN[,WINDOW]", default_value = "1,3",
-          value_parser = units::tolerance)]
-    pub tolerance: sandbag_measure::Tolerance,
-
-    /// Write the run's record to FILE (`-`: standard output)
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
-          require_equals = true)]
-    pub json: Option<PathBuf>,
-
-    /// Start CMD at once, without waiting for the speed to be held
-    #[arg(long)]
-    pub no_settle: bool,
-
-    /// End the node, and CMD with it, after this long (exit code 124)
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub timeout: Option<Duration>,
-
-    /// Kill what runs in the node if sandbag is killed
-    #[arg(long, requires = "command")]
-    pub kill: bool,
-
-    /// With sudo, run CMD as root and not as the calling user
-    #[arg(long)]
-    pub as_root: bool,
-
-    /// Exit with 3 or 4 if CMD succeeds but the speed was missed or undecided
-    #[arg(long)]
-    pub strict: bool,
-
-    /// Make the groups in this cgroup, which was delegated to us
-    #[arg(long, value_name = "PATH")]
-    pub cgroup: Option<PathBuf>,
-
-    /// Print what would be done, and do nothing
-    #[arg(long)]
-    pub dry_run: bool,
-
-    /// The program to run in the node, and its arguments
-    #[arg(last = true, value_name = "CMD")]
-    pub command: Vec<OsString>,
+    #[command(flatten)]
+    pub hold: HoldOptions,
 }
 
 /// What keeps hogs in phase.

@@ -51,16 +51,16 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
     for node in &placed {
         messages.say(&described(node));
     }
-    if options.dry_run {
+    if options.hold.dry_run {
         return Ok(exit::KEPT);
     }
-    let user = match options.as_root {
+    let user = match options.hold.as_root {
         true => None,
         false => User::behind_sudo(),
     };
-    let dir = match options.no_out {
+    let dir = match options.hold.no_out {
         true => None,
-        false => RunDir::make(options.out.clone(), user, messages),
+        false => RunDir::make(options.hold.out.clone(), user, messages),
     };
     let sockets = Directory::in_registry(registry.dir());
     let mut nodes = nodes::Nodes::start(&placed, &sockets, dir.as_ref(), options)?;
@@ -77,7 +77,7 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
     // As with one node and its command: the commands' own code comes first.
     Ok(match failed {
         Some(code) => code,
-        None if commands.is_empty() || options.strict || verdicts == exit::FAILED => verdicts,
+        None if commands.is_empty() || options.hold.strict || verdicts == exit::FAILED => verdicts,
         None => exit::KEPT,
     })
 }

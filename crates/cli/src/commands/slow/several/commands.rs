@@ -142,7 +142,7 @@ fn end(one: Running, status: ExitStatus) -> Ended {
 fn start(node: &Placed, words: &[String], options: &NodeOptions) -> Result<Running> {
     let mut command = Command::new("/proc/self/exe");
     command.args(["slow", "exec", node.spec.name.as_str()]);
-    if options.as_root {
+    if options.hold.as_root {
         command.arg("--as-root");
     }
     command.arg("--").args(words).envs(&node.spec.env);

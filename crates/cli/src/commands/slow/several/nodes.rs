@@ -180,16 +180,16 @@ pub fn arguments(node: &Placed, options: &NodeOptions) -> Vec<OsString> {
     for (option, value) in &node.spec.options {
         add(option, value.as_ref());
     }
-    let kept = options.tolerance;
+    let kept = options.hold.tolerance;
     let kept = format!("{},{}", kept.mean_points, kept.window_points);
     add("tolerance", kept.as_ref());
-    if let Some(path) = &options.cgroup {
+    if let Some(path) = &options.hold.cgroup {
         add("cgroup", path.as_os_str());
     }
-    if options.no_settle {
+    if options.hold.no_settle {
         words.push("--no-settle".into());
     }
-    if options.as_root {
+    if options.hold.as_root {
         words.push("--as-root".into());
     }
     words

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Options of everything that holds CPU conditions beside a command: loads,
+//! profiles, virtual nodes.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::units;
+
+/// How long conditions are held, for which command, and what is left.
+#[derive(Debug, Clone, Args)]
+pub struct HoldOptions {
+    /// Directory for run.json, achieved.csv and report.html
+    /// [default: sandbag-run-<time>]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_out")]
+    pub out: Option<PathBuf>,
+
+    /// Leave no run directory
+    #[arg(long)]
+    pub no_out: bool,
+
+    /// What counts as kept: largest mean absolute error, and what 99 % of the
+    /// 1 s windows must be within, in points
+    #[arg(long, value_name = "MEAN[,WINDOW]", default_value = "1,3",
+          value_parser = units::tolerance)]
+    pub tolerance: sandbag_measure::Tolerance,
+
+    /// Write the run's record to FILE (`-`: standard output)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
+          require_equals = true)]
+    pub json: Option<PathBuf>,
+
+    /// Start CMD at once, without waiting for the first level or speed to be
+    /// held
+    #[arg(long)]
+    pub no_settle: bool,
+
+    /// End after this long (exit code 124), and CMD with all that it started:
+    /// SIGTERM, and 5 s later SIGKILL. A pause (Ctrl-Z) does not count
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub timeout: Option<Duration>,
+
+    /// Kill CMD, and what it started, should sandbag end or die before CMD does
+    /// (otherwise they live on, without the load and at full speed)
+    #[arg(long, requires = "command")]
+    pub kill: bool,
+
+    /// With sudo, run CMD as root and not as the calling user
+    #[arg(long)]
+    pub as_root: bool,
+
+    /// Exit with 3 or 4 if CMD succeeds but what was asked was missed or
+    /// undecided
+    #[arg(long)]
+    pub strict: bool,
+
+    /// Make the groups in this cgroup, which was delegated to us
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+
+    /// Check all that a run checks, print what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// The program to run, and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
