@@ -108,7 +108,10 @@ impl Signals {
     /// Takes over those that end, those that are passed on, those of children,
     /// and `more`, unless our caller ignores them; and `always` in any case.
     pub fn take(more: &[Signal], always: Option<Signal>) -> io::Result<Self> {
-        let wanted = ENDING.into_iter().chain(PASSED).chain([Signal::SIGCHLD]);
+        let wanted = ENDING
+            .into_iter()
+            .chain(PASSED)
+            .chain([Signal::SIGCHLD, Signal::SIGXFSZ]);
         let mut set = not_ignored(wanted.chain(more.iter().copied()));
         set.extend(always);
         let before = SigSet::thread_get_mask()?;
@@ -123,14 +126,20 @@ impl Signals {
         &self.fd
     }
 
-    /// The next signal, if one waits.
+    /// The next signal, if one waits. Not that a file has reached its limit
+    /// (`ulimit -f`): that kills nobody here, and the write that fails says it.
     pub fn next(&self) -> Option<Arrived> {
-        let info = self.fd.read_signal().ok().flatten()?;
-        Some(Arrived {
-            signal: Signal::try_from(info.ssi_signo.cast_signed()).ok()?,
-            by_kernel: info.ssi_code > 0,
-            sender: info.ssi_pid,
-        })
+        loop {
+            let info = self.fd.read_signal().ok().flatten()?;
+            let signal = Signal::try_from(info.ssi_signo.cast_signed()).ok()?;
+            if signal != Signal::SIGXFSZ {
+                return Some(Arrived {
+                    signal,
+                    by_kernel: info.ssi_code > 0,
+                    sender: info.ssi_pid,
+                });
+            }
+        }
     }
 }
 

@@ -81,10 +81,14 @@ pub fn of_error(error: &anyhow::Error, with_command: bool) -> u8 {
 
 fn alone(error: &anyhow::Error) -> u8 {
     use sandbag_burner::Error as Burner;
-    if error.downcast_ref::<BadInput>().is_some()
-        || error.downcast_ref::<sandbag_profile::Error>().is_some()
-    {
+    if error.downcast_ref::<BadInput>().is_some() {
         return USAGE;
+    }
+    if let Some(fault) = error.downcast_ref::<sandbag_profile::Error>() {
+        return match is_no_room(&fault.fault) {
+            true => FAILED,
+            false => USAGE,
+        };
     }
     if let Some(fault) = error.downcast_ref::<SpecError>() {
         return if fault.not_possible {
@@ -110,6 +114,18 @@ fn alone(error: &anyhow::Error) -> u8 {
     }
 }
 
+/// What could not be written is nobody's bad input.
+fn is_no_room(fault: &sandbag_profile::Fault) -> bool {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull, WriteZero};
+    let sandbag_profile::Fault::Io(cause) = fault else {
+        return false;
+    };
+    matches!(
+        cause.kind(),
+        FileTooLarge | QuotaExceeded | StorageFull | WriteZero
+    )
+}
+
 /// The user's input is wrong: says what and how to mend it.
 #[derive(Debug)]
 pub struct BadInput(pub String);
@@ -125,6 +141,18 @@ impl std::error::Error for BadInput {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_no_bad_input() {
+        let of = |errno| {
+            let cause = std::io::Error::from_raw_os_error(errno);
+            let error = sandbag_profile::Fault::Io(cause).at(&"day.csv".into(), None);
+            of_error(&error.into(), false)
+        };
+        assert_eq!(of(libc::ENOSPC), FAILED);
+        assert_eq!(of(libc::EFBIG), FAILED);
+        assert_eq!(of(libc::ENOENT), USAGE);
+    }
 
     #[test]
     fn what_the_machine_cannot_do_is_told_from_what_the_user_did_wrong() {

@@ -19,6 +19,7 @@ use crate::processes::{lives, lives_at_home, pid_of};
 pub const CASES: &[Case] = cases![root;
     a_run_directory_that_vanishes_costs_the_files_only,
     a_run_directory_that_cannot_be_made_costs_the_files_only,
+    a_limit_on_files_costs_the_files_only,
     a_thousand_processes_beside_the_load,
     a_fork_storm_at_the_end_is_moved_out,
     a_fork_storm_at_the_end_is_killed_with_kill,
@@ -43,6 +44,25 @@ fn lost_files_only(place: &Place, out: &str) -> anyhow::Result<()> {
     let record: serde_json::Value = serde_json::from_str(&text)?;
     let got = record["cpus"][0]["got_pct"].as_f64().context("no figure")?;
     ensure!((got - 30.0).abs() < 5.0, "got {got} %");
+    place.as_before()?;
+    Ok(())
+}
+
+/// `ulimit -f` kills with SIGXFSZ who does not expect it.
+fn a_limit_on_files_costs_the_files_only() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    // 32 KiB: room for what holds the load, not for the report.
+    let limited = r#"ulimit -f 64; exec "$0" load 30 --cpus 0 -d 3s --out out"#;
+    let mut command = place.program(
+        "sh",
+        ["-c".as_ref(), limited.as_ref(), place.sandbag.as_os_str()],
+    );
+    let ended = finish(command.spawn()?)?;
+    ensure!([0, 4].contains(&ended.code()), "{ended:?}");
+    ensure!(
+        ended.err.contains("File too large"),
+        "the loss was not said: {ended:?}"
+    );
     place.as_before()?;
     Ok(())
 }
