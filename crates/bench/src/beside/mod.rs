@@ -167,6 +167,9 @@ fn share(args: &BesideArgs, case: &Case, cpus: &CpuList) -> Result<Vec<Child>> {
     }
 }
 
+/// All of them in our own session: one autogroup, like the threads of one
+/// program. A session for each would weigh as much on its one CPU as the
+/// program does on all of its CPUs together, and take two thirds of two CPUs.
 fn spinner(cpu: u32) -> Result<Child> {
     let mut command = Command::new("sh");
     command.args(["-c", "while :; do :; done"]);
@@ -174,7 +177,6 @@ fn spinner(cpu: u32) -> Result<Child> {
     // SAFETY: system calls on a list made before the fork.
     unsafe {
         command.pre_exec(move || {
-            nix::unistd::setsid()?;
             nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
             sched::set_affinity(0, &own).map_err(std::io::Error::other)
         });
