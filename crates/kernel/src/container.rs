@@ -191,16 +191,18 @@ pub fn hypervisor(root: &Root) -> Option<String> {
     None
 }
 
+const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+
 /// The sched_ext scheduler that is loaded, by its name; `None` if none is.
 /// Such a scheduler need not honour weights, caps or nice values.
 #[must_use]
 pub fn sched_ext(root: &Root) -> Option<String> {
     // Documentation/scheduler/sched-ext.rst
-    let state = root.read("/sys/kernel/sched_ext/state").ok()?;
+    let state = root.read(format!("{SCHED_EXT}/state")).ok()?;
     if state.trim() == "disabled" {
         return None;
     }
-    let name = root.read("/sys/kernel/sched_ext/root/ops").ok();
+    let name = root.read([SCHED_EXT, "root", "ops"].join("/")).ok();
     Some(name.map_or_else(|| state.trim().to_owned(), |n| n.trim().to_owned()))
 }
 
