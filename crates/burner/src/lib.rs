@@ -30,7 +30,7 @@ pub mod pacing;
 pub mod probe;
 pub mod realtime;
 pub mod registry;
-mod signals;
+pub mod signals;
 pub mod supervisor;
 mod systemd;
 pub mod throttle;

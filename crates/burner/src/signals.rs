@@ -4,7 +4,7 @@
 
 use std::io;
 
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpgid, getpgrp};
 use sandbag_kernel::{Root, clock};
@@ -96,6 +96,20 @@ fn ignores(status: &str, signal: Signal) -> bool {
     mask.is_some_and(|mask| mask & (1 << (signal as u32 - 1)) != 0)
 }
 
+/// A file that has reached its limit (`ulimit -f`) costs that file, and the
+/// write that fails says it; by default it would kill. By a handler that does
+/// nothing, since what is ignored would be ignored by commands, too.
+pub fn outlive_file_limits() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let action = SigAction::new(
+        SigHandler::Handler(nothing),
+        SaFlags::SA_RESTART,
+        SigSet::empty(),
+    );
+    // SAFETY: the handler does nothing.
+    let _ = unsafe { sigaction(Signal::SIGXFSZ, &action) };
+}
+
 /// Blocks the signals of the calling thread for as long as it lives; those
 /// that [`not_ignored`] leaves.
 #[derive(Debug)]
@@ -108,10 +122,7 @@ impl Signals {
     /// Takes over those that end, those that are passed on, those of children,
     /// and `more`, unless our caller ignores them; and `always` in any case.
     pub fn take(more: &[Signal], always: Option<Signal>) -> io::Result<Self> {
-        let wanted = ENDING
-            .into_iter()
-            .chain(PASSED)
-            .chain([Signal::SIGCHLD, Signal::SIGXFSZ]);
+        let wanted = ENDING.into_iter().chain(PASSED).chain([Signal::SIGCHLD]);
         let mut set = not_ignored(wanted.chain(more.iter().copied()));
         set.extend(always);
         let before = SigSet::thread_get_mask()?;
@@ -126,20 +137,14 @@ impl Signals {
         &self.fd
     }
 
-    /// The next signal, if one waits. Not that a file has reached its limit
-    /// (`ulimit -f`): that kills nobody here, and the write that fails says it.
+    /// The next signal, if one waits.
     pub fn next(&self) -> Option<Arrived> {
-        loop {
-            let info = self.fd.read_signal().ok().flatten()?;
-            let signal = Signal::try_from(info.ssi_signo.cast_signed()).ok()?;
-            if signal != Signal::SIGXFSZ {
-                return Some(Arrived {
-                    signal,
-                    by_kernel: info.ssi_code > 0,
-                    sender: info.ssi_pid,
-                });
-            }
-        }
+        let info = self.fd.read_signal().ok().flatten()?;
+        Some(Arrived {
+            signal: Signal::try_from(info.ssi_signo.cast_signed()).ok()?,
+            by_kernel: info.ssi_code > 0,
+            sender: info.ssi_pid,
+        })
     }
 }
 

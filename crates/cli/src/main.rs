@@ -24,6 +24,7 @@ fn main() -> ExitCode {
     if let Some(code) = hidden::main() {
         return code.into();
     }
+    sandbag_burner::signals::outlive_file_limits();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

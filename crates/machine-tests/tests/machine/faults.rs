@@ -51,8 +51,8 @@ fn lost_files_only(place: &Place, out: &str) -> anyhow::Result<()> {
 /// `ulimit -f` kills with SIGXFSZ who does not expect it.
 fn a_limit_on_files_costs_the_files_only() -> anyhow::Result<()> {
     let place = Place::new()?;
-    // 32 KiB: room for what holds the load, not for the report.
-    let limited = r#"ulimit -f 64; exec "$0" load 30 --cpus 0 -d 3s --out out"#;
+    // 256 KiB: room for what holds the load, not for the report.
+    let limited = r#"ulimit -f 512; exec "$0" load 30 --cpus 0 -d 3s --out out"#;
     let mut command = place.program(
         "sh",
         ["-c".as_ref(), limited.as_ref(), place.sandbag.as_os_str()],
