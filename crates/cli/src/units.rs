@@ -15,7 +15,8 @@ pub const ASK_LIMIT: Duration = Duration::from_secs(5);
 pub fn load(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end();
     match number.parse::<f64>() {
-        Ok(pct) if (0.0..=100.0).contains(&pct) => Ok(pct),
+        // -0 is 0, and is to be printed so.
+        Ok(pct) if (0.0..=100.0).contains(&pct) => Ok(pct.abs()),
         Ok(pct) => Err(format!(
             "{pct} is not between 0 and 100 (percent of one CPU)"
         )),
@@ -152,6 +153,7 @@ mod tests {
 
     #[test]
     fn loads_are_percent_of_one_cpu() {
+        assert!(load("-0.0").is_ok_and(f64::is_sign_positive));
         assert_eq!(load("50"), Ok(50.0));
         assert_eq!(load(" 12.5% "), Ok(12.5));
         assert!(load("101").unwrap_err().contains("between 0 and 100"));
