@@ -27,6 +27,8 @@ pub const OUR_FAILURE: u8 = 125;
 pub const NOT_EXECUTABLE: u8 = 126;
 /// With a command: it was not found.
 pub const NOT_FOUND: u8 = 127;
+/// Ended by a signal to us before there was anything to judge.
+pub const INTERRUPTED: u8 = 130;
 
 /// The table for help and man page.
 pub const HELP: &str = "\

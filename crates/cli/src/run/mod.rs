@@ -291,7 +291,11 @@ fn write_json(run: &Run, path: &Path) -> std::io::Result<()> {
     let mut text = serde_json::to_vec_pretty(run)?;
     text.push(b'\n');
     match path == Path::new("-") {
-        true => std::io::stdout().write_all(&text),
+        true => match std::io::stdout().write_all(&text) {
+            // Whoever closed the pipe does not want it: no failure of ours.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        },
         false => fs::write(path, text),
     }
 }
@@ -303,13 +307,13 @@ fn code(run: &Run, end: End, strict: bool) -> u8 {
         return exit::TIMED_OUT;
     }
     match &run.command {
-        None if end == End::Interrupted => 130,
+        None if end == End::Interrupted => exit::INTERRUPTED,
         None => verdict,
         Some(command) => match (command.exit_code, command.signal) {
             (Some(0), _) if strict => verdict,
             (Some(code), _) => u8::try_from(code).unwrap_or(exit::OUR_FAILURE),
             (None, Some(signal)) => u8::try_from(128 + signal).unwrap_or(exit::OUR_FAILURE),
-            (None, None) => 130,
+            (None, None) => exit::INTERRUPTED,
         },
     }
 }
