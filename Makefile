@@ -14,7 +14,7 @@ DESTDIR ?=
 
 # The tests measure the machine that they share.
 .NOTPARALLEL:
-.PHONY: build run test unit machine guest bench nodes lint install man clean help
+.PHONY: build run test unit machine guest bench nodes lab lint install man clean help
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -71,7 +71,10 @@ bench: build ## The error tables of loads (root; QUICK=1: ten minutes; else an h
 nodes: build ## The tables of virtual nodes (root; QUICK=1: a quarter of an hour; else an hour)
 	cargo build $(CARGO_FLAGS) -p sandbag-bench
 	$(RELEASE)/sandbag-bench nodes --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out nodes-results.md
-	$(RELEASE)/sandbag-bench beside --sandbag $(SANDBAG) --rounds $(if $(QUICK),3,7) --out beside-results.md
+
+lab: build ## The papers' experiments (root; QUICK=1: within an hour; else days; goes on where it was)
+	scripts/setup-lab
+	$(SANDBAG) lab run $(if $(QUICK),--quick) --out lab-results
 
 lint: ## Formatting, clippy, documentation
 	cargo fmt --all --check
@@ -92,4 +95,4 @@ install: man ## Install binary, man pages and completions under PREFIX
 
 clean: ## Remove what was built and fetched
 	cargo clean
-	rm -rf .guest sandbag-run-* bench-results.* nodes-results.* beside-results.*
+	rm -rf .guest sandbag-run-* bench-results.* nodes-results.* lab-results

@@ -9,7 +9,6 @@
 //! cgroup v1 to v2 and back. `results` and `report` keep and show what was
 //! found.
 
-mod beside;
 mod cells;
 mod child;
 mod churn;
@@ -18,9 +17,8 @@ mod closing;
 mod compete;
 mod hierarchy;
 mod holders;
-mod interrupt;
 mod latency;
-mod machine;
+
 mod markdown;
 mod mounts;
 mod mpstat;
@@ -69,8 +67,6 @@ enum Verb {
     /// Hold other load generators (stress-ng) against sandbag beside the same
     /// spinners; needs root
     Others(tools::OthersArgs),
-    /// Measure what slowed nodes do to programs beside them
-    Beside(beside::BesideArgs),
     /// Measure how nearly proportional slowed programs are to their speed
     Nodes(nodes::NodesArgs),
     /// Count work for some time
@@ -99,7 +95,6 @@ fn main() -> ExitCode {
         None => session::run(&arguments.session),
         Some(Verb::Clean) => clean(),
         Some(Verb::Others(args)) => tools::others(args),
-        Some(Verb::Beside(args)) => beside::beside(args),
         Some(Verb::Nodes(args)) => nodes::nodes(args),
         Some(Verb::Work(args)) => nodes::work::work(args),
         Some(Verb::Compete(args)) => compete::compete(args),

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 
 use crate::hierarchy::{self, OnV2};
-use crate::interrupt;
+use sandbag_lab::interrupt;
 
 /// Arguments of `on-v2`.
 #[derive(Debug, Args)]

@@ -25,11 +25,11 @@ use crate::churn::Churn;
 use crate::clocks::Sources;
 use crate::closing::{Closing, Known, close};
 use crate::compete::account::{Account, configured_cpus, current_cpu, monotonic_ns, own_thread_ns};
-use crate::interrupt;
 use crate::mpstat::Mpstat;
 use crate::place::{Group, Layout};
 use crate::row::Row;
 use crate::tasks::{burners, others};
+use sandbag_lab::interrupt;
 
 /// How long competitors and sandbag may take to start.
 const START: Duration = Duration::from_secs(20);

@@ -12,15 +12,15 @@ use sandbag_kernel::{CpuList, Root};
 
 use crate::cells::{Cell, Method, matrix, rounds};
 use crate::hierarchy::{self, OnV2};
-use crate::interrupt;
 use crate::latency;
-use crate::machine::{StealMeter, describe};
 use crate::place::Layout;
 use crate::report::{About, report};
 use crate::results::{Latency, Results};
 use crate::row::Row;
 use crate::runner::Bench;
 use crate::tables::undecided;
+use sandbag_lab::interrupt;
+use sandbag_lab::machine::{StealMeter, describe};
 
 /// What a run takes besides its length, seconds: starts, ends, clocks.
 const OVERHEAD_S: f64 = 1.7;

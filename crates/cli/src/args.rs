@@ -4,7 +4,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{compare, convert, doctor, generate, load, record, replay, runs, show, slow};
+use crate::commands::{
+    compare, convert, doctor, generate, lab, load, record, replay, runs, show, slow,
+};
 use crate::exit;
 
 /// Puts a program under CPU conditions that you choose, gives the same
@@ -44,6 +46,8 @@ pub enum Command {
     Record(record::RecordArgs),
     /// Compare two programs under the same load
     Compare(compare::CompareArgs),
+    /// Re-run the papers' experiments: which method to trust for which workload
+    Lab(lab::LabArgs),
     /// Turn a load profile of any known format into any other
     Convert(convert::ConvertArgs),
     /// Show a load profile, or what a run got

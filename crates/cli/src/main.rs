@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         Command::Slow(args) => commands::slow::main(args, &messages),
         Command::Record(args) => commands::record::main(args, &messages),
         Command::Compare(args) => commands::compare::main(args, &messages),
+        Command::Lab(args) => commands::lab::main(args, &messages),
         Command::Convert(args) => commands::convert::main(args, &messages),
         Command::Show(args) => commands::show::main(args, &messages),
         Command::Status(args) => commands::runs::status(args),

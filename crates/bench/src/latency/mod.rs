@@ -111,7 +111,7 @@ impl Bench {
                 Some(Running::start(spin, Signal::SIGKILL, None)?)
             }
         };
-        crate::interrupt::sleep_until(Instant::now() + Duration::from_millis(500))?;
+        sandbag_lab::interrupt::sleep_until(Instant::now() + Duration::from_millis(500))?;
         wakeups(command, &dir.join(format!("{beside:?}.json")), seconds)
     }
 

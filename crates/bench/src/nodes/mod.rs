@@ -15,9 +15,9 @@ use clap::Args;
 use sandbag_kernel::{CpuList, Root, sched};
 use serde::Serialize;
 
-use crate::machine;
 use crate::markdown::Table;
 use crate::stats::{median, range};
+use sandbag_lab::machine;
 use work::{Done, Kind};
 
 /// Measure how nearly proportional slowed programs are to their speed (root)

@@ -22,9 +22,9 @@ use clap::Args;
 use sandbag_kernel::{CpuList, Root};
 
 use crate::cells::rounds;
-use crate::interrupt;
-use crate::machine::{StealMeter, describe};
 use run::{Stand, Window};
+use sandbag_lab::interrupt;
+use sandbag_lab::machine::{StealMeter, describe};
 use table::{Group, report};
 
 /// Arguments of `others`.

@@ -14,8 +14,8 @@ use super::{Case, Shells, Tool};
 use crate::child::Running;
 use crate::clocks::{CpuClocks, Sources};
 use crate::compete::account::{Account, configured_cpus};
-use crate::interrupt;
 use crate::tasks::burners;
+use sandbag_lab::interrupt;
 
 /// How long tool and spinners may take to start.
 const START: Duration = Duration::from_secs(20);

@@ -11,6 +11,7 @@ mod freezing;
 mod groups;
 mod holding;
 mod kills;
+mod lab;
 mod node_kills;
 mod nodes;
 mod nodes_file;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         holding::CASES,
         holding::ALONE,
         on_v2::CASES,
+        lab::CASES,
         kills::CASES,
         node_kills::CASES,
     ]

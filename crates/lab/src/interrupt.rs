@@ -10,11 +10,14 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-extern "C" fn note(_: libc::c_int) {
+extern "C" fn note(_: std::ffi::c_int) {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
 /// Notes SIGINT, SIGTERM and SIGHUP from now on.
+///
+/// # Errors
+/// The kernel refuses, which it does not.
 pub fn watch() -> Result<()> {
     let action = SigAction::new(SigHandler::Handler(note), SaFlags::empty(), SigSet::empty());
     for s in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
@@ -24,21 +27,36 @@ pub fn watch() -> Result<()> {
     Ok(())
 }
 
+/// Whether a signal has come.
+#[must_use]
+pub fn came() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
 /// An error once a signal has come.
+///
+/// # Errors
+/// That one.
 pub fn check() -> Result<()> {
-    if INTERRUPTED.load(Ordering::Relaxed) {
+    if came() {
         bail!("interrupted");
     }
     Ok(())
 }
 
 /// Sleeps until `until`, or fails when a signal comes.
+///
+/// # Errors
+/// A signal came.
 pub fn sleep_until(until: Instant) -> Result<()> {
     wait_for(until, || false).map(drop)
 }
 
 /// Waits until `ready` says so (true) or `until` has come (false); fails when
 /// a signal comes. Looks twenty times a second.
+///
+/// # Errors
+/// A signal came.
 pub fn wait_for(until: Instant, mut ready: impl FnMut() -> bool) -> Result<bool> {
     loop {
         check()?;

@@ -8,6 +8,7 @@ use sandbag_kernel::Root;
 use sandbag_kernel::procstat::{CpuDelta, ProcStat, Sample, tick_ns};
 
 /// Facts by name, in the order of the description.
+#[must_use]
 pub fn describe(root: &Root) -> Vec<(&'static str, String)> {
     let text = |path: &str| root.read(path).unwrap_or_default();
     let cpuinfo = text("/proc/cpuinfo");
@@ -93,6 +94,9 @@ pub struct StealMeter {
 
 impl StealMeter {
     /// Begins.
+    ///
+    /// # Errors
+    /// `/proc/stat` cannot be read.
     pub fn start(root: &Root) -> Result<Self> {
         let mut stat = ProcStat::open(root)?;
         let start = stat.sample()?.clone();
@@ -100,6 +104,9 @@ impl StealMeter {
     }
 
     /// Steal since then, percent of all CPUs' time.
+    ///
+    /// # Errors
+    /// `/proc/stat` cannot be read.
     pub fn steal_pct(&mut self) -> Result<f64> {
         let now = self.stat.sample()?;
         let deltas: Vec<CpuDelta> = now

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The programs of tables III to V, made once for an experiment.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use nix::sys::statvfs::statvfs;
+
+use super::super::Setup;
+use crate::program::{is_there, run};
+
+/// What the copy copies, MiB; the paper's file.
+const COPY_MIB: u64 = 1024;
+/// The same in the short form.
+const COPY_QUICK_MIB: u64 = 256;
+/// Room beyond the two files, MiB.
+const SPARE_MIB: u64 = 256;
+/// Processes of the exchange; the paper's DT has 80.
+const RANKS: u32 = 80;
+/// The same in the short form.
+const RANKS_QUICK: u32 = 16;
+/// Exchanges of the full form; the short one makes a tenth.
+const ROUNDS: u64 = 200_000;
+/// Bytes of a message.
+const MESSAGE: u64 = 4096;
+/// Compilers at the same time.
+const JOBS: u32 = 16;
+/// To build a program of ours.
+const BUILD: Duration = Duration::from_secs(120);
+
+const EXCHANGE: &str = include_str!("../../workload/exchange.c");
+
+/// A program, ready to be run again and again.
+#[derive(Debug)]
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, for the page.
+    pub about: String,
+    /// Program and arguments.
+    pub words: Vec<OsString>,
+    check: Check,
+}
+
+/// How its result is checked.
+#[derive(Debug)]
+enum Check {
+    /// Both files have the same bytes; the second is removed.
+    Copy(PathBuf, PathBuf),
+    /// So many messages were received, none wrong.
+    Messages(u64),
+    /// So many object files are there; they are removed.
+    Objects(PathBuf, usize),
+}
+
+impl Program {
+    /// Whether the run that has just ended did what it should.
+    ///
+    /// # Errors
+    /// It did not.
+    pub fn check(&self, out: &str) -> Result<()> {
+        match &self.check {
+            Check::Copy(from, to) => {
+                let status = Command::new("cmp").arg("-s").args([from, to]).status();
+                fs::remove_file(to).with_context(|| to.display().to_string())?;
+                ensure!(status.context("cmp")?.success(), "the copy differs");
+            }
+            Check::Messages(expected) => {
+                let right = format!("received {expected} wrong 0");
+                ensure!(
+                    out.lines().any(|line| line == right),
+                    "not {right:?}, but {out:?}"
+                );
+            }
+            Check::Objects(dir, expected) => {
+                let mut found = 0;
+                for entry in fs::read_dir(dir)? {
+                    fs::remove_file(entry?.path())?;
+                    found += 1;
+                }
+                ensure!(
+                    found == *expected,
+                    "{found} of {expected} files were compiled"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Those that can be made here; and why others cannot.
+///
+/// # Errors
+/// The scratch directory cannot be written.
+pub fn make(setup: &Setup) -> Result<(Vec<Program>, Vec<String>)> {
+    let (mut programs, mut left_out) = (Vec::new(), Vec::new());
+    for made in [copies(setup)?, exchange(setup)?, compile(setup)?] {
+        match made {
+            Ok(some) => programs.extend(some),
+            Err(reason) => left_out.push(reason),
+        }
+    }
+    Ok((programs, left_out))
+}
+
+/// What can be made, or why it cannot.
+type Made = std::result::Result<Vec<Program>, String>;
+
+fn shell(script: String) -> Vec<OsString> {
+    ["sh".into(), "-c".into(), script.into()].into()
+}
+
+fn copies(setup: &Setup) -> Result<Made> {
+    let mib = if setup.quick {
+        COPY_QUICK_MIB
+    } else {
+        COPY_MIB
+    };
+    let room = statvfs(&setup.scratch).context("statvfs")?;
+    let free_mib = (room.blocks_available() * room.fragment_size()) >> 20;
+    if free_mib < 2 * mib + SPARE_MIB {
+        return Ok(Err(format!(
+            "copy: {} has {free_mib} MiB free, two files of {mib} MiB want {}; choose another \
+             directory with --out",
+            setup.scratch.display(),
+            2 * mib + SPARE_MIB
+        )));
+    }
+    let (from, to) = (setup.scratch.join("from"), setup.scratch.join("to"));
+    fill(&from, mib).with_context(|| from.display().to_string())?;
+    let program = |name, sync: &str, words: &str| Program {
+        name,
+        about: format!("dd of a file of {mib} MiB{words}; afterwards both files are compared."),
+        words: shell(format!(
+            "exec dd if={} of={} bs=1M status=none{sync}",
+            from.display(),
+            to.display()
+        )),
+        check: Check::Copy(from.clone(), to.clone()),
+    };
+    Ok(Ok(vec![
+        program("copy", "", ""),
+        program("copy-sync", " conv=fdatasync", ", with fdatasync"),
+    ]))
+}
+
+/// Bytes that no filesystem folds into nothing.
+fn fill(path: &Path, mib: u64) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    let mut x = 1u64;
+    let mut block = vec![0u8; 1 << 20];
+    for _ in 0..mib {
+        for word in block.chunks_exact_mut(8) {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            word.copy_from_slice(&x.to_le_bytes());
+        }
+        file.write_all(&block)?;
+    }
+    file.sync_all()
+}
+
+fn exchange(setup: &Setup) -> Result<Made> {
+    if !is_there("mpicc") || !is_there("mpirun") {
+        return Ok(Err(
+            "exchange: no MPI here; apt-get install openmpi-bin libopenmpi-dev".to_owned(),
+        ));
+    }
+    let (source, program) = (
+        setup.scratch.join("exchange.c"),
+        setup.scratch.join("exchange"),
+    );
+    fs::write(&source, EXCHANGE).with_context(|| source.display().to_string())?;
+    let mut command = Command::new("mpicc");
+    command.args(["-O2", "-o"]).args([&program, &source]);
+    let built = run(command, None, BUILD)?;
+    ensure!(
+        built.status.is_some_and(|status| status.success()),
+        "mpicc: {}",
+        built.last_words()
+    );
+    let (ranks, rounds) = match setup.quick {
+        true => (RANKS_QUICK, ROUNDS / 10),
+        false => (RANKS, ROUNDS),
+    };
+    Ok(Ok(vec![Program {
+        name: "exchange",
+        about: format!(
+            "{ranks} MPI processes; {rounds} times two of them, drawn by a common generator, \
+             exchange {MESSAGE} bytes and compute a little (after NPB DT). Every message is \
+             checked and counted."
+        ),
+        words: shell(format!(
+            "exec mpirun --allow-run-as-root --oversubscribe --bind-to none \
+             --mca mpi_yield_when_idle 1 -n {ranks} {} {rounds} {MESSAGE}",
+            program.display()
+        )),
+        check: Check::Messages(2 * rounds),
+    }]))
+}
+
+fn compile(setup: &Setup) -> Result<Made> {
+    if !is_there("gcc") {
+        return Ok(Err("compile: no gcc here; apt-get install gcc".to_owned()));
+    }
+    let Some(project) = setup.sources.clone().or_else(zstd_of_the_registry) else {
+        return Ok(Err(
+            "compile: no C sources; name a directory of them with --sources, such as lib/ of zstd \
+             (apt-get source libzstd)"
+                .to_owned(),
+        ));
+    };
+    let mut files = Vec::new();
+    c_files(&project, &mut files).with_context(|| project.display().to_string())?;
+    files.sort();
+    if setup.quick {
+        // One in three, of every directory.
+        files = files.into_iter().step_by(3).collect();
+    }
+    if files.is_empty() {
+        return Ok(Err(format!("compile: no C files in {}", project.display())));
+    }
+    let objects = setup.scratch.join("objects");
+    fs::create_dir_all(&objects).with_context(|| objects.display().to_string())?;
+    let list = setup.scratch.join("files");
+    let mut lines = String::new();
+    for (n, file) in files.iter().enumerate() {
+        lines += &format!("{}\n{}/{n}.o\n", file.display(), objects.display());
+    }
+    fs::write(&list, lines).with_context(|| list.display().to_string())?;
+    let name = project.display();
+    Ok(Ok(vec![Program {
+        name: "compile",
+        about: format!(
+            "{} C files of {}, {JOBS} gcc -O2 at a time; afterwards the object files are counted.",
+            files.len(),
+            project
+                .file_name()
+                .map_or_else(|| name.to_string(), |n| n.display().to_string())
+        ),
+        words: shell(format!(
+            "exec xargs -a {} -P {JOBS} -L 2 sh -c 'exec gcc -O2 -w -I{name} -I{name}/common -c \
+             \"$0\" -o \"$1\"'",
+            list.display()
+        )),
+        check: Check::Objects(objects, files.len()),
+    }]))
+}
+
+/// The C library that a package of Cargo's registry brings along.
+fn zstd_of_the_registry() -> Option<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| {
+            let home = std::env::var_os("HOME")?;
+            Some(PathBuf::from(home).join(".cargo"))
+        })?;
+    let registries = fs::read_dir(home.join("registry/src")).ok()?;
+    registries
+        .flatten()
+        .filter_map(|registry| fs::read_dir(registry.path()).ok())
+        .flat_map(Iterator::flatten)
+        .filter(|package| {
+            package
+                .file_name()
+                .to_string_lossy()
+                .starts_with("zstd-sys-")
+        })
+        .map(|package| package.path().join("zstd/lib"))
+        .find(|path| path.is_dir())
+}
+
+fn c_files(dir: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            c_files(&path, found)?;
+        } else if path.extension().is_some_and(|ending| ending == "c") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_differs_is_no_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fill(&from, 1).unwrap();
+        fs::copy(&from, &to).unwrap();
+        let program = Program {
+            name: "copy",
+            about: String::new(),
+            words: Vec::new(),
+            check: Check::Copy(from, to.clone()),
+        };
+        program.check("").unwrap();
+        fs::write(&to, "short").unwrap();
+        assert!(
+            program
+                .check("")
+                .unwrap_err()
+                .to_string()
+                .contains("differs")
+        );
+        assert!(!to.exists());
+    }
+
+    #[test]
+    fn messages_are_counted() {
+        let program = Program {
+            name: "exchange",
+            about: String::new(),
+            words: Vec::new(),
+            check: Check::Messages(40),
+        };
+        program.check("a warning\nreceived 40 wrong 0\n").unwrap();
+        assert!(program.check("received 39 wrong 0\n").is_err());
+        assert!(program.check("received 40 wrong 1\n").is_err());
+    }
+
+    #[test]
+    fn c_files_are_found_in_every_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        for file in ["a.c", "a.h", "sub/b.c"] {
+            fs::write(dir.path().join(file), "").unwrap();
+        }
+        let mut found = Vec::new();
+        c_files(dir.path(), &mut found).unwrap();
+        assert_eq!(found.len(), 2);
+    }
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The page of an experiment: one file without network, light and dark.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("page.css");
+
+/// A table of text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// With these columns.
+    #[must_use]
+    pub fn new(header: &[&str]) -> Self {
+        Self {
+            header: header.iter().map(|&name| name.to_owned()).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, row: Vec<String>) {
+        self.rows.push(row);
+    }
+
+    fn render(&self) -> Markup {
+        html! {
+            div.wide {
+                table {
+                    thead { tr { @for name in &self.header { th { (name) } } } }
+                    tbody {
+                        @for row in &self.rows {
+                            tr { @for cell in row { td { (cell) } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A part of a page.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Section {
+    title: String,
+    text: String,
+    figure: Option<String>,
+    table: Option<Table>,
+}
+
+impl Section {
+    /// With a heading.
+    #[must_use]
+    pub fn new(title: &str) -> Self {
+        Self {
+            title: title.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// A paragraph.
+    #[must_use]
+    pub fn text(mut self, text: &str) -> Self {
+        text.clone_into(&mut self.text);
+        self
+    }
+
+    /// An SVG of [`figure::draw`](crate::figure::draw).
+    #[must_use]
+    pub fn figure(mut self, svg: String) -> Self {
+        self.figure = Some(svg);
+        self
+    }
+
+    /// A table.
+    #[must_use]
+    pub fn table(mut self, table: Table) -> Self {
+        self.table = Some(table);
+        self
+    }
+
+    /// The SVG of its figure.
+    #[must_use]
+    pub fn svg(&self) -> Option<&str> {
+        self.figure.as_deref()
+    }
+
+    /// As HTML.
+    #[must_use]
+    pub fn render(&self) -> Markup {
+        html! {
+            section {
+                h2 { (self.title) }
+                @if !self.text.is_empty() { p { (self.text) } }
+                @if let Some(svg) = &self.figure { figure.wide { (PreEscaped(svg)) } }
+                @if let Some(table) = &self.table { (table.render()) }
+            }
+        }
+    }
+}
+
+/// What a page says besides its sections.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// Heading.
+    pub title: String,
+    /// What is repeated, and from where.
+    pub source: String,
+    /// Rounds that were made, of how many.
+    pub progress: String,
+    /// The machine, by name and value.
+    pub machine: Vec<(String, String)>,
+    /// What was left out, each with its reason.
+    pub left_out: Vec<String>,
+}
+
+/// The page.
+#[must_use]
+pub fn render(frame: &Frame, sections: &[Section]) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy"
+                    content="default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+                title { (frame.title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { (frame.title) }
+                p.soft { (frame.source) }
+                p { (frame.progress) }
+                @for section in sections { (section.render()) }
+                @if !frame.left_out.is_empty() {
+                    h2 { "Left out, and notes" }
+                    ul { @for reason in &frame.left_out { li { (reason) } } }
+                }
+                h2 { "The machine" }
+                dl {
+                    @for (name, value) in &frame.machine { dt { (name) } dd { (value) } }
+                }
+                footer {
+                    p {
+                        "Slowdowns are those of pairs, the unloaded run right before or after the "
+                        "loaded one; medians with the 95 % interval of the sign test, for fewer "
+                        "than six pairs the least and the greatest. Pairs with more than 3 % steal "
+                        "are left out; undecided says that too few were left, or that the unloaded "
+                        "runs differ by more than a quarter."
+                    }
+                }
+            }
+        }
+    }
+    .into_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_outside_cannot_become_markup() {
+        let mut table = Table::new(&["a"]);
+        table.push(vec!["<script>x</script>".to_owned()]);
+        let section = Section::new("t").text("1 < 2").table(table);
+        let page = render(&Frame::default(), &[section]);
+        assert!(!page.contains("<script>") && page.contains("1 &lt; 2"));
+        assert!(!page.contains("http://") && !page.contains("https://"));
+    }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs that an experiment starts, each with a time limit, none of which
+//! outlives it.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use sandbag_kernel::{CpuList, sched};
+
+use crate::interrupt;
+
+/// How often we look whether a program has ended. Its time is not taken by
+/// us where that would matter, but by itself.
+const POLL: Duration = Duration::from_millis(5);
+/// What a program may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(10);
+/// Of what a program says, the end is kept in messages.
+const SAID: usize = 2000;
+
+/// A program that has ended, by itself or by us.
+#[derive(Debug)]
+pub struct Ended {
+    /// How; `None` if it was ended because it took longer than its limit.
+    pub status: Option<ExitStatus>,
+    /// Wall time from its start, seconds.
+    pub seconds: f64,
+    /// Its standard output.
+    pub out: String,
+    /// Its standard error.
+    pub err: String,
+}
+
+impl Ended {
+    /// The end of what it said, for messages.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        let text = if self.err.trim().is_empty() {
+            self.out.trim()
+        } else {
+            self.err.trim()
+        };
+        let skip = text.chars().count().saturating_sub(SAID);
+        text.chars().skip(skip).collect()
+    }
+}
+
+/// A child in a process group of its own; the kernel ends it should we die,
+/// and dropping it ends the whole group.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    done: Option<ExitStatus>,
+}
+
+impl Running {
+    /// Starts it on these CPUs (all that we may use, if none are named).
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(mut command: Command, cpus: Option<&CpuList>) -> Result<Self> {
+        let cpus = cpus.cloned();
+        command.process_group(0);
+        // SAFETY: system calls on a list made before the fork.
+        unsafe {
+            command.pre_exec(move || {
+                nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
+                match &cpus {
+                    Some(cpus) => sched::set_affinity(0, cpus).map_err(std::io::Error::other),
+                    None => Ok(()),
+                }
+            });
+        }
+        let child = command
+            .spawn()
+            .with_context(|| format!("start {}", command.get_program().display()))?;
+        Ok(Self { child, done: None })
+    }
+
+    /// Waits for its end; `None` if it still runs after `limit`.
+    ///
+    /// # Errors
+    /// It cannot be waited for, or we are interrupted.
+    pub fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
+        let begin = Instant::now();
+        while self.done.is_none() {
+            self.done = self.child.try_wait().context("wait for a program")?;
+            if self.done.is_some() || begin.elapsed() > limit {
+                break;
+            }
+            interrupt::check()?;
+            std::thread::sleep(POLL);
+        }
+        Ok(self.done)
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.done.is_none() {
+            let _ = kill(self.pid(), Signal::SIGTERM);
+            let begin = Instant::now();
+            while let Ok(None) = self.child.try_wait() {
+                if begin.elapsed() > GRACE {
+                    let _ = self.child.kill();
+                    let _ = self.child.wait();
+                    break;
+                }
+                std::thread::sleep(POLL);
+            }
+        }
+        // What it left of its group.
+        let _ = killpg(self.pid(), Signal::SIGKILL);
+    }
+}
+
+/// Runs a program to its end, or ends it after `limit`.
+///
+/// # Errors
+/// It cannot be started or read.
+pub fn run(mut command: Command, cpus: Option<&CpuList>, limit: Duration) -> Result<Ended> {
+    // Files, not pipes: nobody has to read while it runs.
+    let (mut out, mut err) = (scratch()?, scratch()?);
+    command
+        .stdin(Stdio::null())
+        .stdout(out.try_clone().context("its output")?)
+        .stderr(err.try_clone().context("its output")?);
+    let begin = Instant::now();
+    let mut running = Running::start(command, cpus)?;
+    let status = running.wait(limit)?;
+    let seconds = begin.elapsed().as_secs_f64();
+    drop(running);
+    Ok(Ended {
+        status,
+        seconds,
+        out: text(&mut out)?,
+        err: text(&mut err)?,
+    })
+}
+
+fn scratch() -> Result<File> {
+    tempfile::tempfile().context("a temporary file for a program's output")
+}
+
+fn text(file: &mut File) -> Result<String> {
+    let mut bytes = Vec::new();
+    file.rewind()
+        .and_then(|()| file.read_to_end(&mut bytes))
+        .context("read a program's output")?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Whether a program of that name is in PATH.
+#[must_use]
+pub fn is_there(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn what_a_program_says_is_kept() {
+        let ended = run(shell("echo out; echo err >&2; exit 3"), None, LIMIT).unwrap();
+        assert_eq!((ended.out.as_str(), ended.err.as_str()), ("out\n", "err\n"));
+        assert_eq!(ended.status.unwrap().code(), Some(3));
+        assert_eq!(ended.last_words(), "err");
+    }
+
+    #[test]
+    fn a_program_that_takes_too_long_is_ended_with_its_children() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pid");
+        let script = format!("sleep 300 & echo $! > {}; wait", file.display());
+        let ended = run(shell(&script), None, Duration::from_millis(300)).unwrap();
+        assert!(ended.status.is_none());
+        let pid: i32 = std::fs::read_to_string(&file)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        let gone = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(20));
+            let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            state.is_empty() || state.contains(") Z ")
+        });
+        assert!(gone, "{pid} lives on");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let error = run(Command::new("/no/such/program"), None, LIMIT).unwrap_err();
+        assert!(error.to_string().contains("/no/such/program"));
+        assert!(is_there("sh") && !is_there("no-such-program"));
+    }
+}

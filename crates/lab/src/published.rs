@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The papers' figures, to be shown beside ours.
+
+/// KRASH (Perarnau and Huard, IPDPS 2010), table II: NAS EP under a load of
+/// 50 % on all CPUs; 30 runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Precision {
+    /// The load generator, as the paper calls it.
+    pub name: &'static str,
+    /// Ours that is nearest to it.
+    pub method: &'static str,
+    /// Mean time of EP, seconds.
+    pub seconds: f64,
+    /// Its standard deviation.
+    pub seconds_sd: f64,
+    /// Load perceived, percent.
+    pub perceived_pct: f64,
+    /// Its standard deviation.
+    pub perceived_sd: f64,
+}
+
+/// Unloaded time of EP in table II, seconds.
+pub const EP_UNLOADED_S: f64 = 21.4;
+
+/// Table II.
+pub const PRECISION: [Precision; 4] = [
+    Precision {
+        name: "KRASH",
+        method: "shares",
+        seconds: 41.9,
+        seconds_sd: 0.9,
+        perceived_pct: 48.9,
+        perceived_sd: 1.1,
+    },
+    Precision {
+        name: "Wrekavoc",
+        method: "lim",
+        seconds: 47.6,
+        seconds_sd: 4.5,
+        perceived_pct: 55.0,
+        perceived_sd: 3.9,
+    },
+    Precision {
+        name: "real time",
+        method: "rt",
+        seconds: 47.1,
+        seconds_sd: 3.8,
+        perceived_pct: 54.5,
+        perceived_sd: 3.2,
+    },
+    Precision {
+        name: "frequency",
+        method: "freq",
+        seconds: 45.3,
+        seconds_sd: 0.3,
+        perceived_pct: 52.7,
+        perceived_sd: 0.5,
+    },
+];
+
+/// Slowdowns of tables III to V under a load of 50 %, in the order KRASH,
+/// Wrekavoc, real time, frequency; infinity where the paper has "> 100".
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Obtrusive {
+    /// The program, as ours is called.
+    pub program: &'static str,
+    /// The slowdowns.
+    pub slowdowns: [f64; 4],
+}
+
+/// Tables III, IV and V.
+pub const OBTRUSIVE: [Obtrusive; 3] = [
+    Obtrusive {
+        program: "copy",
+        slowdowns: [2.0, 2.4, 3.6, 2.4],
+    },
+    Obtrusive {
+        program: "exchange",
+        slowdowns: [2.1, f64::INFINITY, 3.9, 1.5],
+    },
+    Obtrusive {
+        program: "compile",
+        slowdowns: [2.0, f64::INFINITY, 2.8, 2.0],
+    },
+];
+
+/// The generators of [`Obtrusive::slowdowns`], and ours that is nearest.
+pub const GENERATORS: [(&str, &str); 4] = [
+    ("KRASH", "shares"),
+    ("Wrekavoc", "lim"),
+    ("real time", "rt"),
+    ("frequency", "freq"),
+];
+
+/// What Buchert, Nussbaum and Gustedt (HPCC 2011, figures 5 and 6) found for a
+/// program and a method, in words; `None` where the paper has nothing on it.
+#[must_use]
+pub fn micro(program: &str, method: &str) -> Option<&'static str> {
+    let text = match (program, method) {
+        ("compute" | "processes" | "threads", "hogs" | "gov") => "proportional to the speed",
+        ("compute", "shares") => "proportional, the steadiest method",
+        ("processes" | "threads", "shares") => "proportional on one core, too slow on more",
+        ("compute", "lim") => "proportional, the least steady method",
+        ("processes", "lim") => "too fast: each process has the whole limit",
+        ("threads", "lim") => "too slow: threads count together",
+        ("compute-sleep", "lim") => "too fast: sleep counts as merit",
+        ("compute-sleep", "gov") => "only computation slowed, the steadiest method",
+        ("compute-sleep", _) => "only computation slowed",
+        ("datagrams", "hogs") => "linear",
+        ("datagrams", "lim" | "shares" | "gov") => "saturates",
+        ("memory", "hogs" | "shares") => "nearly linear",
+        ("memory", "lim") => "fluctuates",
+        ("memory", "gov") => "predictable, but unrelated to the speed",
+        _ => return None,
+    };
+    let published = ["hogs", "shares", "lim", "gov"];
+    published.contains(&method).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_perceived_load_is_that_of_the_times() {
+        for row in PRECISION {
+            let perceived = 100.0 * (1.0 - EP_UNLOADED_S / row.seconds);
+            assert!((perceived - row.perceived_pct).abs() < 0.6, "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn only_published_methods_have_a_published_shape() {
+        assert!(micro("compute", "hogs").is_some());
+        assert_eq!(micro("compute-sleep", "quota"), None);
+        assert_eq!(micro("compute", "pace"), None);
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From trials to figures: slowdowns of pairs, their median with a 95 %
+//! interval, and whether the machine was quiet enough to say anything.
+
+use sandbag_measure::Verdict;
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+use crate::row::{End, Row};
+
+/// Pairs with more steal than this are left out, percent.
+pub const MOST_STEAL_PCT: f64 = 3.0;
+/// Without this share of the pairs nothing is said.
+const LEAST_QUIET: f64 = 0.5;
+/// Unloaded times that differ by more than this between the quartiles, as a
+/// share of their median, are those of a machine that did something else.
+const MOST_SPREAD: f64 = 0.25;
+
+/// A median and where it lies with 95 % confidence.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Median {
+    /// Values.
+    pub n: usize,
+    /// The median.
+    pub value: f64,
+    /// Lower end of the interval; for fewer than six values, which do not
+    /// suffice for 95 %, the least one.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Median {
+    /// Of these values; `None` if there are none.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let n = sorted.len();
+        let value = match (n, n % 2) {
+            (0, _) => return None,
+            (_, 1) => sorted[n / 2],
+            _ => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
+        };
+        let rank = rank(n);
+        Some(Self {
+            n,
+            value,
+            low: sorted[rank],
+            high: sorted[n - 1 - rank],
+        })
+    }
+
+    /// Median and interval for a table.
+    #[must_use]
+    pub fn show(&self, digits: usize) -> String {
+        format!(
+            "{:.digits$} ({:.digits$} .. {:.digits$})",
+            self.value, self.low, self.high
+        )
+    }
+}
+
+/// Rank of the order statistics that hold the median with 95 % (the sign
+/// test's interval; Conover, Practical Nonparametric Statistics, 3.2).
+fn rank(n: usize) -> usize {
+    let Ok(signs) = Binomial::new(0.5, n as u64) else {
+        return 0;
+    };
+    let outside = |rank: usize| rank > 0 && signs.cdf(rank as u64) > 0.025;
+    (0..=n / 2)
+        .take_while(|rank| !outside(*rank))
+        .last()
+        .unwrap_or(0)
+        .min(n.saturating_sub(1) / 2)
+}
+
+/// What a program's trials under one condition come to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Slowdown against the unloaded run of the same pair.
+    pub slowdown: Option<Median>,
+    /// Unloaded time, seconds.
+    pub unloaded_s: Option<Median>,
+    /// Time under the condition, seconds.
+    pub loaded_s: Option<Median>,
+    /// Mean and standard deviation of the time under the condition, as the
+    /// papers have them.
+    pub loaded_mean_sd: Option<(f64, f64)>,
+    /// Pairs that were left out for their steal.
+    pub noisy: usize,
+    /// Pairs that did not end within the limit, and that limit, seconds.
+    pub over_limit: Option<(usize, f64)>,
+    /// Pairs that failed, and why the first did.
+    pub failed: Option<(usize, String)>,
+    /// [`Verdict::Kept`] means that the figures can be used.
+    pub verdict: Verdict,
+}
+
+impl Summary {
+    /// Of these trials of one program under one condition.
+    #[must_use]
+    pub fn of(rows: &[&Row]) -> Self {
+        let done: Vec<&&Row> = rows.iter().filter(|row| row.end == End::Done).collect();
+        let quiet: Vec<&&&Row> = done
+            .iter()
+            .filter(|row| row.steal_pct <= MOST_STEAL_PCT)
+            .collect();
+        let of =
+            |value: fn(&Row) -> f64| -> Vec<f64> { quiet.iter().map(|row| value(row)).collect() };
+        let unloaded = of(|row| row.unloaded_s);
+        let loaded = of(|row| row.loaded_s);
+        let ratios: Vec<f64> = quiet
+            .iter()
+            .filter(|row| row.unloaded_s > 0.0)
+            .map(|row| row.loaded_s / row.unloaded_s)
+            .collect();
+        let over: Vec<f64> = rows
+            .iter()
+            .filter_map(|row| match row.end {
+                End::OverLimit { limit_s } => Some(limit_s),
+                _ => None,
+            })
+            .collect();
+        let failed: Vec<&str> = rows
+            .iter()
+            .filter_map(|row| match &row.end {
+                End::Failed { why } => Some(why.as_str()),
+                _ => None,
+            })
+            .collect();
+        let enough = !quiet.is_empty() && quiet.len() as f64 >= LEAST_QUIET * done.len() as f64;
+        let steady = spread(&unloaded).is_none_or(|spread| spread <= MOST_SPREAD);
+        Self {
+            slowdown: Median::of(&ratios),
+            unloaded_s: Median::of(&unloaded),
+            loaded_s: Median::of(&loaded),
+            loaded_mean_sd: mean_sd(&loaded),
+            noisy: done.len() - quiet.len(),
+            over_limit: over.first().map(|limit| (over.len(), *limit)),
+            failed: failed.first().map(|why| (failed.len(), (*why).to_owned())),
+            verdict: match (enough && steady, failed.is_empty()) {
+                (true, true) => Verdict::Kept,
+                (_, false) => Verdict::Missed,
+                (false, true) => Verdict::Undecided,
+            },
+        }
+    }
+
+    /// The load that a program perceived, percent: 100 (1 - 1/S), which needs
+    /// nobody's word but the program's (KRASH, section 4.1).
+    #[must_use]
+    pub fn perceived_pct(&self) -> Option<Median> {
+        let perceived = |slowdown: f64| 100.0 * (1.0 - 1.0 / slowdown);
+        self.slowdown.map(|s| Median {
+            n: s.n,
+            value: perceived(s.value),
+            low: perceived(s.low),
+            high: perceived(s.high),
+        })
+    }
+
+    /// For a table: the slowdown, or why there is none.
+    #[must_use]
+    pub fn cell(&self) -> String {
+        if let Some((_, limit_s)) = self.over_limit {
+            return format!("> limit ({limit_s:.0} s)");
+        }
+        if let Some((count, _)) = &self.failed {
+            return format!("failed ({count})");
+        }
+        match (&self.slowdown, self.verdict) {
+            (Some(s), Verdict::Kept) => s.show(2),
+            (Some(s), _) => format!("{}, undecided", s.show(2)),
+            (None, _) => "undecided".to_owned(),
+        }
+    }
+}
+
+/// Distance of the quartiles as a share of the median.
+fn spread(values: &[f64]) -> Option<f64> {
+    let median = Median::of(values)?.value;
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share).round() as usize];
+    (median > 0.0).then(|| (at(0.75) - at(0.25)) / median)
+}
+
+/// Mean and standard deviation of a sample; of one value the latter is 0.
+#[must_use]
+pub fn mean_sd(values: &[f64]) -> Option<(f64, f64)> {
+    if values.is_empty() {
+        return None;
+    }
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((mean, (squares / (n - 1.0).max(1.0)).sqrt()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::tests::row;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_interval_is_that_of_the_sign_test() {
+        // Tables of the binomial distribution: for n = 6 the extremes hold the
+        // median with 96.9 %, for n = 30 the 10th and the 21st with 95.7 %,
+        // for n = 40 the 14th and the 27th with 96.2 %.
+        for (n, expected) in [(1, 0), (3, 0), (5, 0), (6, 0), (9, 1), (30, 9), (40, 13)] {
+            assert_eq!(rank(n), expected, "{n}");
+        }
+        let values: Vec<f64> = (1..=30).map(f64::from).collect();
+        let median = Median::of(&values).unwrap();
+        assert_eq!((median.value, median.low, median.high), (15.5, 10.0, 21.0));
+        assert_eq!(Median::of(&[]), None);
+    }
+
+    #[test]
+    fn a_slowdown_is_that_of_pairs() {
+        // The machine became twice as slow in between: no pair minds.
+        let rows = [row(0, 1.0, 2.0), row(1, 1.1, 2.2), row(2, 1.2, 2.4)];
+        let summary = Summary::of(&rows.iter().collect::<Vec<_>>());
+        let slowdown = summary.slowdown.unwrap();
+        assert!((slowdown.value - 2.0).abs() < 1e-12 && slowdown.n == 3);
+        assert!((summary.perceived_pct().unwrap().value - 50.0).abs() < 1e-9);
+        assert_eq!(summary.verdict, Verdict::Kept);
+        assert_eq!(summary.cell(), "2.00 (2.00 .. 2.00)");
+    }
+
+    #[test]
+    fn a_noisy_machine_decides_nothing() {
+        let mut rows = [row(0, 1.0, 2.0), row(1, 1.0, 9.0), row(2, 1.0, 9.0)];
+        rows[1].steal_pct = 20.0;
+        let two_of_three = Summary::of(&rows.iter().collect::<Vec<_>>());
+        assert_eq!(
+            (two_of_three.noisy, two_of_three.verdict),
+            (1, Verdict::Kept)
+        );
+        rows[2].steal_pct = 20.0;
+        let one = Summary::of(&rows.iter().collect::<Vec<_>>());
+        assert_eq!(one.verdict, Verdict::Undecided);
+        assert!(one.cell().contains("undecided"));
+        let drifting = [row(0, 1.0, 2.0), row(1, 2.0, 4.0), row(2, 3.0, 6.0)];
+        let summary = Summary::of(&drifting.iter().collect::<Vec<_>>());
+        assert_eq!(summary.verdict, Verdict::Undecided);
+    }
+
+    #[test]
+    fn who_hangs_or_fails_has_no_slowdown() {
+        let mut rows = [row(0, 1.0, 0.0), row(1, 1.0, 2.0)];
+        rows[0].end = End::OverLimit { limit_s: 60.0 };
+        let summary = Summary::of(&rows.iter().collect::<Vec<_>>());
+        assert_eq!(summary.cell(), "> limit (60 s)");
+        rows[0].end = End::Failed {
+            why: "wrong sums".to_owned(),
+        };
+        let summary = Summary::of(&rows.iter().collect::<Vec<_>>());
+        assert_eq!(summary.verdict, Verdict::Missed);
+        assert_eq!(summary.failed, Some((1, "wrong sums".to_owned())));
+    }
+
+    proptest! {
+        #[test]
+        fn a_median_lies_within_its_interval(values in prop::collection::vec(0.1f64..10.0, 1..60)) {
+            let median = Median::of(&values).unwrap();
+            prop_assert!(median.low <= median.value && median.value <= median.high);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! IO-intensive: datagrams of 1 KB to an address where nobody is. On a dummy
+//! interface of a network namespace of our own, so that nothing leaves this
+//! machine and nobody answers; on the loopback interface where that cannot be
+//! made, where the kernel also receives and refuses each.
+
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use nix::sched::{CloneFlags, unshare};
+
+/// Bytes of a datagram.
+const SIZE: usize = 1024;
+/// Datagrams between two looks at the clock.
+const BATCH: u64 = 64;
+/// The dummy's network (RFC 5737, for documentation), and a neighbour in it.
+const OWN: &str = "192.0.2.1/24";
+const NOBODY: &str = "192.0.2.99:9";
+/// Its hardware address: without one the kernel would ask for it, in vain.
+const NEIGHBOUR: [&str; 2] = ["192.0.2.99", "02:00:00:00:00:99"];
+/// The fallback: the discard port of ourselves.
+const LOOPBACK: &str = "127.0.0.1:9";
+
+/// Where the datagrams go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// A dummy interface in a namespace of our own.
+    Dummy,
+    /// The loopback interface.
+    Loopback,
+}
+
+impl Way {
+    /// Its name in results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dummy => "dummy interface",
+            Self::Loopback => "loopback",
+        }
+    }
+}
+
+/// A socket that sends into the void.
+#[derive(Debug)]
+pub struct Sender {
+    socket: UdpSocket,
+    /// Where to.
+    pub way: Way,
+}
+
+impl Sender {
+    /// Opens one; moves the calling process into a network namespace of its
+    /// own where that can be.
+    ///
+    /// # Errors
+    /// No socket can be made.
+    pub fn open() -> Result<Self> {
+        let way = match dummy() {
+            Ok(()) => Way::Dummy,
+            Err(_) => {
+                // In a namespace that was left half made it is down.
+                let _ = ip(&["link", "set", "lo", "up"]);
+                Way::Loopback
+            }
+        };
+        let (from, to) = match way {
+            Way::Dummy => ("192.0.2.1:0", NOBODY),
+            Way::Loopback => ("127.0.0.1:0", LOOPBACK),
+        };
+        let socket = UdpSocket::bind(from).with_context(|| format!("bind {from}"))?;
+        socket
+            .connect(to)
+            .with_context(|| format!("connect {to}"))?;
+        Ok(Self { socket, way })
+    }
+
+    /// Sends so many.
+    pub fn send(&self, count: u64) {
+        let datagram = [0u8; SIZE];
+        for _ in 0..count {
+            // On the loopback every other one is told that nobody listens.
+            let _ = self.socket.send(&datagram);
+        }
+    }
+
+    /// How many go within `time`.
+    #[must_use]
+    pub fn in_time(&self, time: Duration) -> u64 {
+        let begin = Instant::now();
+        let mut count = 0;
+        while begin.elapsed() < time {
+            self.send(BATCH);
+            count += BATCH;
+        }
+        count
+    }
+}
+
+/// A namespace with a dummy interface; for a process that ends soon.
+fn dummy() -> Result<()> {
+    // The old namespace is left only if ip(8) is there to furnish the new one.
+    ip(&["-V"])?;
+    unshare(CloneFlags::CLONE_NEWNET).context("unshare")?;
+    let [neighbour, hardware] = NEIGHBOUR;
+    ip(&["link", "add", "lab0", "type", "dummy"])?;
+    ip(&["address", "add", OWN, "dev", "lab0"])?;
+    ip(&["link", "set", "lab0", "up"])?;
+    ip(&[
+        "neighbour",
+        "add",
+        neighbour,
+        "lladdr",
+        hardware,
+        "dev",
+        "lab0",
+    ])
+}
+
+fn ip(words: &[&str]) -> Result<()> {
+    let status = Command::new("ip")
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .context("ip")?;
+    anyhow::ensure!(status.success(), "ip {} failed", words.join(" "));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_to_nobody_are_sent() {
+        // Without root: the loopback. As root in a namespace of this thread.
+        let sender = std::thread::spawn(|| {
+            let sender = Sender::open().unwrap();
+            sender.send(10);
+            sender.in_time(Duration::from_millis(1))
+        });
+        assert!(sender.join().unwrap() >= BATCH);
+    }
+}

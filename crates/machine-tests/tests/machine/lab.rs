@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The lab on this machine: that it measures, goes on, and leaves nothing.
+
+use std::fs;
+use std::process::Stdio;
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sandbag_machine_tests::case::Case;
+
+use crate::cases;
+use crate::place::{Place, finish, root, wait_for};
+
+pub const CASES: &[Case] = cases![root;
+    the_lab_shows_what_ep_perceives,
+    a_lab_that_is_interrupted_leaves_nothing_and_goes_on,
+];
+
+/// One round with one method: seconds.
+const SHORT: &str = "lab run precision --quick --rounds 1 --methods pace --out lab";
+
+fn the_lab_shows_what_ep_perceives() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let ended = place.run(SHORT)?.expect(0)?;
+    ensure!(
+        ended.out.contains("load perceived by EP, 50 % by pace"),
+        "{ended:?}"
+    );
+    let rows = fs::read_to_string(place.path("lab/precision/rows.jsonl"))?;
+    // The terms, pace, and the spinners; EP checks its own sums.
+    ensure!(rows.lines().count() == 3, "{rows}");
+    for line in rows.lines().skip(1) {
+        let row: serde_json::Value = serde_json::from_str(line)?;
+        ensure!(row["end"] == "done", "{row}");
+        let slowdown = row["loaded_s"].as_f64().context("no time")?
+            / row["unloaded_s"].as_f64().context("no time")?;
+        ensure!((1.5..3.5).contains(&slowdown), "slowdown {slowdown}");
+    }
+    for file in [
+        "precision/index.html",
+        "precision/rows.csv",
+        "index.html",
+        "summary.md",
+    ] {
+        ensure!(place.path("lab").join(file).is_file(), "no {file}");
+    }
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut command = place.sandbag(SHORT.split_whitespace());
+    command.stdout(Stdio::null());
+    let child = command.spawn()?;
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let journal = place.path("lab/precision/rows.jsonl");
+    wait_for("the first trial", || {
+        let text = fs::read_to_string(&journal).unwrap_or_default();
+        (text.lines().count() >= 2).then_some(())
+    })?;
+    kill(pid, Signal::SIGINT)?;
+    finish(child)?.expect(130)?.says(&["goes on from here"])?;
+    place.as_before()?;
+    let left: Vec<_> = fs::read_dir(place.path("lab"))?.flatten().collect();
+    ensure!(left.len() == 1, "left: {left:?}");
+    let ended = place.run(SHORT)?.expect(0)?;
+    ensure!(!ended.err.contains("[1/2]"), "measured twice: {ended:?}");
+    let rows = fs::read_to_string(&journal)?;
+    ensure!(rows.lines().count() == 3, "{rows}");
+    place.as_before()?;
+    Ok(())
+}
