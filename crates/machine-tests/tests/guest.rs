@@ -79,6 +79,12 @@ fn main() -> ExitCode {
             "systemd-nodes.sh",
             nodes::SYSTEMD,
         ),
+        (
+            Kind::Systemd,
+            Kernel::V6_1,
+            "systemd-delegated.sh",
+            SYSTEMD_DELEGATED,
+        ),
     ] {
         let boot = Boot {
             kind,
@@ -141,6 +147,21 @@ const DELEGATED: &[(&str, Look)] = &[
     (
         "user_leaves_nothing_in_a_delegated_group",
         Facts(nothing_left_by_a_user),
+    ),
+];
+
+const SYSTEMD_DELEGATED: &[(&str, Look)] = &[
+    (
+        "systemd_user_holds_a_load_in_a_delegated_unit",
+        Figures(|outcome, cpus| held_within(PACE_POINTS, outcome, cpus, "delegated")),
+    ),
+    (
+        "systemd_delegated_unit_is_as_before",
+        Facts(|outcome| {
+            let difference: Vec<String> = outcome.result("difference")?;
+            ensure!(difference.is_empty(), "left in the unit: {difference:?}");
+            Ok(())
+        }),
     ),
 ];
 
