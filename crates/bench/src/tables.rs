@@ -261,6 +261,11 @@ pub fn latency_tables(rounds: &[Round], cgroup: &str) -> String {
     )
 }
 
+/// From 1024 bytes to a million.
+fn megabytes(kib: u64) -> f64 {
+    kib as f64 * 1024.0 / 1e6
+}
+
 /// Each target beside what was found, per method and cgroup version, over the
 /// cells that the targets speak of: 5 to 95 % asked, 1 to 200 competitors.
 pub fn target_table(groups: &[Group<'_>]) -> String {
@@ -287,11 +292,11 @@ pub fn target_table(groups: &[Group<'_>]) -> String {
         ("supervisor <= 0.02 % of a core per CPU", 0.02, |g| {
             g.median(|r| r.supervisor_pct)
         }),
-        ("resident <= 10 MB", 10_000.0 / 1.024, |g| {
-            g.median(|r| r.resident_kib.map(|k| k as f64))
+        ("resident <= 10 MB", 10.0, |g| {
+            g.median(|r| r.resident_kib.map(megabytes))
         }),
-        ("burner private <= 0.5 MB", 500.0 / 1.024, |g| {
-            g.median(|r| r.burner_kib.map(|k| k as f64))
+        ("burner private <= 0.5 MB", 0.5, |g| {
+            g.median(|r| r.burner_kib.map(megabytes))
         }),
         ("books close to 0.3 points, each CPU", CLOSES_POINTS, |g| {
             g.median(Row::quiet_closing)
