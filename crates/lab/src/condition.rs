@@ -180,19 +180,18 @@ impl Place<'_> {
         Ok(met)
     }
 
-    /// One task per CPU; all of them in our session, and so in one autogroup,
-    /// as the threads of one program are.
-    fn spinners(&self) -> Result<Vec<Running>> {
-        let mut spinners = Vec::new();
-        for cpu in self.cpus.iter() {
-            let mut command = Command::new("sh");
-            command
-                .args(["-c", "while :; do :; done"])
-                .stdin(Stdio::null());
-            let own = CpuList::from_iter([cpu]);
-            spinners.push(Running::start(command, Some(&own))?);
-        }
-        Ok(spinners)
+    /// One task per CPU, all of them in one session, as the threads of a program
+    /// are, and in another one than the program's, as another user's are.
+    fn spinners(&self) -> Result<Running> {
+        // Whoever ends the first one ends all.
+        const SCRIPT: &str = "trap 'kill -KILL 0' TERM; for cpu; do \
+             taskset -c $cpu sh -c 'while :; do :; done' & done; wait";
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", SCRIPT, "spinners"])
+            .args(self.cpus.iter().map(|cpu| cpu.to_string()))
+            .stdin(Stdio::null());
+        Running::start_session(command)
     }
 
     /// A node that slows nobody yet, once its speed is held.

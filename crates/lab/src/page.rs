@@ -48,6 +48,7 @@ impl Table {
 pub struct Section {
     title: String,
     text: String,
+    points: Vec<String>,
     figure: Option<String>,
     table: Option<Table>,
 }
@@ -66,6 +67,13 @@ impl Section {
     #[must_use]
     pub fn text(mut self, text: &str) -> Self {
         text.clone_into(&mut self.text);
+        self
+    }
+
+    /// A list.
+    #[must_use]
+    pub fn points(mut self, points: &[&str]) -> Self {
+        self.points = points.iter().map(|&point| point.to_owned()).collect();
         self
     }
 
@@ -96,6 +104,7 @@ impl Section {
             section {
                 h2 { (self.title) }
                 @if !self.text.is_empty() { p { (self.text) } }
+                @if !self.points.is_empty() { ul { @for point in &self.points { li { (point) } } } }
                 @if let Some(svg) = &self.figure { figure.wide { (PreEscaped(svg)) } }
                 @if let Some(table) = &self.table { (table.render()) }
             }
@@ -151,7 +160,7 @@ pub fn render(frame: &Frame, sections: &[Section]) -> String {
                         "loaded one; medians with the 95 % interval of the sign test, for fewer "
                         "than six pairs the least and the greatest. Pairs with more than 3 % steal "
                         "are left out; undecided says that too few were left, or that the unloaded "
-                        "runs differ by more than a quarter."
+                        "runs or the slowdowns differ too much."
                     }
                 }
             }

@@ -64,8 +64,26 @@ impl Running {
     /// # Errors
     /// It cannot be started.
     pub fn start(mut command: Command, cpus: Option<&CpuList>) -> Result<Self> {
-        let cpus = cpus.cloned();
         command.process_group(0);
+        Self::spawn(command, cpus)
+    }
+
+    /// Starts it in a session of its own. With autogroup (sched(7)) each
+    /// session has the weight of one, however many tasks are in it: so this is
+    /// how a program competes that somebody else has started elsewhere.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start_session(mut command: Command) -> Result<Self> {
+        // SAFETY: setsid is async-signal-safe.
+        unsafe {
+            command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?));
+        }
+        Self::spawn(command, None)
+    }
+
+    fn spawn(mut command: Command, cpus: Option<&CpuList>) -> Result<Self> {
+        let cpus = cpus.cloned();
         // SAFETY: system calls on a list made before the fork.
         unsafe {
             command.pre_exec(move || {

@@ -118,10 +118,21 @@ pub fn run(
             rows.push(measured)?;
         }
         // A page after every round: a matrix takes hours.
-        write(experiment, &mut report, dir, rows.rows())?;
+        write(experiment, &mut report, dir, &sorted(rows.rows(), &cells))?;
     }
-    write(experiment, &mut report, dir, rows.rows())?;
+    write(experiment, &mut report, dir, &sorted(rows.rows(), &cells))?;
     Ok(report)
+}
+
+/// The rows in the order in which the experiment names its cells, not in that
+/// of chance in which they were measured; cells of an earlier version last.
+fn sorted(rows: &[Row], cells: &[Cell]) -> Vec<Row> {
+    let mut rows = rows.to_vec();
+    rows.sort_by_key(|row| {
+        let place = cells.iter().position(|cell| cell.key == row.cell);
+        (place.unwrap_or(usize::MAX), row.round)
+    });
+    rows
 }
 
 /// Of the machine what does not change from one start to the next.
@@ -155,9 +166,11 @@ fn told(cell: &Cell, rows: &[Row]) -> String {
     let times: Vec<String> = rows
         .iter()
         .map(|row| match &row.end {
-            crate::row::End::Done => {
+            // Some programs run for a given time: nothing to compare.
+            crate::row::End::Done if row.unloaded_s > 0.0 => {
                 format!("{} x {:.2}", row.program, row.loaded_s / row.unloaded_s)
             }
+            crate::row::End::Done => format!("{} {:.1} s", row.program, row.loaded_s),
             crate::row::End::OverLimit { limit_s } => format!("{} > {limit_s} s", row.program),
             crate::row::End::Failed { why } => format!("{} failed: {why}", row.program),
         })
@@ -299,6 +312,21 @@ mod tests {
         // Nothing is left to do.
         run(&mut fake, &setup, dir.path(), None, &mut listener).unwrap();
         assert_eq!(fake.measured.len(), 6);
+    }
+
+    #[test]
+    fn pages_have_the_order_of_the_cells() {
+        let cells: Vec<Cell> = ["b", "a"]
+            .map(|key| Cell {
+                key: key.to_owned(),
+            })
+            .into();
+        let mut rows = vec![row(1, 1.0, 2.0), row(0, 1.0, 2.0), row(0, 1.0, 2.0)];
+        for (row, key) in rows.iter_mut().zip(["a", "gone", "b"]) {
+            row.cell = key.to_owned();
+        }
+        let keys: Vec<String> = sorted(&rows, &cells).into_iter().map(|r| r.cell).collect();
+        assert_eq!(keys, ["b", "a", "gone"]);
     }
 
     #[test]

@@ -15,6 +15,9 @@ const LEAST_QUIET: f64 = 0.5;
 /// Unloaded times that differ by more than this between the quartiles, as a
 /// share of their median, are those of a machine that did something else.
 const MOST_SPREAD: f64 = 0.25;
+/// Slowdowns that differ by more than this between the quartiles, as a share of
+/// their median, have no median that one could rely on.
+const MOST_RATIO_SPREAD: f64 = 0.5;
 
 /// A median and where it lies with 95 % confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -130,7 +133,8 @@ impl Summary {
             })
             .collect();
         let enough = !quiet.is_empty() && quiet.len() as f64 >= LEAST_QUIET * done.len() as f64;
-        let steady = spread(&unloaded).is_none_or(|spread| spread <= MOST_SPREAD);
+        let within = |values: &[f64], most| spread(values).is_none_or(|spread| spread <= most);
+        let steady = within(&unloaded, MOST_SPREAD) && within(&ratios, MOST_RATIO_SPREAD);
         Self {
             slowdown: Median::of(&ratios),
             unloaded_s: Median::of(&unloaded),
@@ -182,7 +186,12 @@ fn spread(values: &[f64]) -> Option<f64> {
     let median = Median::of(values)?.value;
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share).round() as usize];
+    // Between two order statistics in proportion (Hyndman and Fan's type 7).
+    let at = |share: f64| {
+        let place = (sorted.len() - 1) as f64 * share;
+        let (below, above) = (place.floor() as usize, place.ceil() as usize);
+        sorted[below] + (sorted[above] - sorted[below]) * place.fract()
+    };
     (median > 0.0).then(|| (at(0.75) - at(0.25)) / median)
 }
 
@@ -232,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_noisy_machine_decides_nothing() {
-        let mut rows = [row(0, 1.0, 2.0), row(1, 1.0, 9.0), row(2, 1.0, 9.0)];
+        let mut rows = [row(0, 1.0, 2.0), row(1, 1.0, 9.0), row(2, 1.0, 2.2)];
         rows[1].steal_pct = 20.0;
         let two_of_three = Summary::of(&rows.iter().collect::<Vec<_>>());
         assert_eq!(
@@ -245,6 +254,9 @@ mod tests {
         assert!(one.cell().contains("undecided"));
         let drifting = [row(0, 1.0, 2.0), row(1, 2.0, 4.0), row(2, 3.0, 6.0)];
         let summary = Summary::of(&drifting.iter().collect::<Vec<_>>());
+        assert_eq!(summary.verdict, Verdict::Undecided);
+        let scattered = [row(0, 1.0, 0.2), row(1, 1.0, 2.0), row(2, 1.0, 11.0)];
+        let summary = Summary::of(&scattered.iter().collect::<Vec<_>>());
         assert_eq!(summary.verdict, Verdict::Undecided);
     }
 

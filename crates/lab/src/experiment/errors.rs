@@ -20,6 +20,9 @@ use crate::workload::Done;
 
 /// The methods whose defaults these figures justify.
 const METHODS: [&str; 3] = ["pace", "quota", "hogs"];
+/// In the place of a method: an ordinary spinner on each CPU, the reference for
+/// latencies. It has neither period nor level.
+const SPINNERS: &str = "spinners";
 /// The base case.
 const BASE_PCT: f64 = 50.0;
 const BASE_COMPETITORS: u32 = 5;
@@ -108,9 +111,12 @@ impl Experiment for Errors {
     }
 
     fn cells(&self, setup: &Setup) -> Vec<Cell> {
-        let mut cells = vec![Cell {
-            key: "spinners".to_owned(),
-        }];
+        let mut cells = Vec::new();
+        for count in Factor::Competitors.values(setup.quick) {
+            cells.push(Cell {
+                key: format!("{}/{count}/{SPINNERS}", Factor::Competitors.name()),
+            });
+        }
         for factor in Factor::ALL {
             for value in factor.values(setup.quick) {
                 for method in METHODS
@@ -135,22 +141,21 @@ impl Experiment for Errors {
     }
 
     fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
+        let (factor, value, method) = parts(&cell.key).context("no cell of this one")?;
         let mut competitors = f64::from(BASE_COMPETITORS);
-        let condition = match parts(&cell.key) {
-            None => Condition::Spinners,
-            Some((factor, value, method)) => {
-                let mut load = (BASE_PCT, None);
-                match factor {
-                    Factor::Period => load.1 = Some(value),
-                    Factor::Competitors => competitors = value,
-                    Factor::Load => load.0 = value,
-                }
-                Condition::Load {
-                    method: method.to_owned(),
-                    pct: load.0,
-                    period_ms: load.1,
-                }
-            }
+        let (mut pct, mut period_ms) = (BASE_PCT, None);
+        match factor {
+            Factor::Period => period_ms = Some(value),
+            Factor::Competitors => competitors = value,
+            Factor::Load => pct = value,
+        }
+        let condition = match method {
+            SPINNERS => Condition::Spinners,
+            method => Condition::Load {
+                method: method.to_owned(),
+                pct,
+                period_ms,
+            },
         };
         let length = if setup.quick {
             LENGTH_QUICK_MS
@@ -232,14 +237,15 @@ impl Experiment for Errors {
         }
         sections.push(Section::new("All figures").text(
             "Medians over the rounds; the spinners are the reference for latency: an ordinary task \
-             on each CPU that never sleeps.",
+             on each CPU that never sleeps. They have neither period nor level, so that in the \
+             figures against these one of them stands for all.",
         ).table(table(rows)));
         Ok(sections)
     }
 
     fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
         let mut lines = Vec::new();
-        let spinners = of(rows, "spinners", "p99_us");
+        let spinners = of(rows, &reference(f64::from(BASE_COMPETITORS)), "p99_us");
         for method in METHODS {
             let base = format!("{}/{BASE_PCT}/{method}", Factor::Load.name());
             let show = |figure: &str, digits| {
@@ -261,6 +267,11 @@ impl Experiment for Errors {
     }
 }
 
+/// The cell of spinners beside so many competitors.
+fn reference(competitors: f64) -> String {
+    format!("{}/{competitors}/{SPINNERS}", Factor::Competitors.name())
+}
+
 /// A figure of a cell over the rounds.
 fn of(rows: &[Row], key: &str, figure: &str) -> Option<Median> {
     let values: Vec<f64> = rows
@@ -273,7 +284,7 @@ fn of(rows: &[Row], key: &str, figure: &str) -> Option<Median> {
 
 fn section(rows: &[Row], factor: Factor, figure: &str, what: &str) -> Result<Option<Section>> {
     let mut lines = Vec::new();
-    for method in METHODS {
+    for method in METHODS.into_iter().chain([SPINNERS]) {
         let mut points: Vec<Point> = distinct(rows, |row| row.cell.clone())
             .iter()
             .filter_map(|key| {
@@ -298,6 +309,25 @@ fn section(rows: &[Row], factor: Factor, figure: &str, what: &str) -> Result<Opt
     }
     if lines.is_empty() {
         return Ok(None);
+    }
+    let base = of(rows, &reference(f64::from(BASE_COMPETITORS)), figure);
+    if let (Some(median), false) = (base, factor == Factor::Competitors) {
+        let ends = lines.iter().flat_map(|line| &line.points).map(|p| p.x);
+        let (first, last) = ends.fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), x| {
+            (low.min(x), high.max(x))
+        });
+        lines.push(Line {
+            name: SPINNERS.to_owned(),
+            points: [first, last]
+                .map(|x| Point {
+                    x,
+                    y: median.value,
+                    low: median.low,
+                    high: median.high,
+                })
+                .into(),
+            connected: true,
+        });
     }
     let most = |value: fn(&Point) -> f64| {
         let points = lines.iter().flat_map(|line| &line.points);
@@ -335,9 +365,7 @@ fn table(rows: &[Row]) -> Table {
         "migrations",
         "n",
     ]);
-    let mut keys = distinct(rows, |row| row.cell.clone());
-    keys.sort();
-    for key in keys {
+    for key in distinct(rows, |row| row.cell.clone()) {
         let mut cells = vec![key.clone()];
         for (name, digits) in figures {
             cells.push(of(rows, &key, name).map_or_else(String::new, |m| m.show(digits)));
@@ -359,7 +387,10 @@ mod tests {
             parts("period/20/pace"),
             Some((Factor::Period, 20.0, "pace"))
         );
-        assert_eq!(parts("spinners"), None);
+        assert_eq!(
+            parts(&reference(5.0)),
+            Some((Factor::Competitors, 5.0, SPINNERS))
+        );
         assert_eq!(parts("load/x/pace"), None);
     }
 
@@ -367,13 +398,17 @@ mod tests {
     fn the_page_has_figures_for_what_was_measured() {
         let mut rows = [row(0, 0.0, 0.0), row(0, 0.0, 0.0)];
         rows[0].cell = "load/50/pace".to_owned();
-        rows[1].cell = "spinners".to_owned();
+        rows[1].cell = reference(5.0);
         for row in &mut rows {
             row.figures.insert("p99_us".to_owned(), 40.0);
         }
         rows[0].figures.insert("mean_abs_points".to_owned(), 0.01);
         let sections = Errors.page(&rows).unwrap();
-        assert_eq!(sections.len(), 3, "error, latency, table");
+        assert_eq!(
+            sections.len(),
+            4,
+            "error and latency against load, latency against competitors, table"
+        );
         let lines = Errors.summary(&rows);
         assert!(lines[1][0].contains("beside spinners 40"), "{lines:?}");
         assert_eq!(lines[0][2], "0.010 (0.010 .. 0.010)");

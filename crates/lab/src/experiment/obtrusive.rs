@@ -61,8 +61,8 @@ impl Experiment for Obtrusive {
     fn cells(&self, setup: &Setup) -> Vec<Cell> {
         let mut cells = Vec::new();
         for program in &self.programs {
-            let mut conditions = setup.loading.clone();
-            conditions.push(SPINNERS.to_owned());
+            let mut conditions = vec![SPINNERS.to_owned()];
+            conditions.extend(setup.loading.iter().cloned());
             let nodes = NODES
                 .iter()
                 .filter(|n| setup.slowing.iter().any(|s| s == *n));
@@ -154,6 +154,11 @@ impl Experiment for Obtrusive {
                 .map_or(String::new(), |program| program.about.clone());
             sections.push(Section::new(name).text(&about).table(table));
         }
+        sections.push(
+            Section::new("Where ours differ, and why")
+                .text(published::WHAT_SPINNERS_ARE)
+                .points(&published::WHY_LOADS_DIFFER),
+        );
         Ok(sections)
     }
 

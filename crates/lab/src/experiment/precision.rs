@@ -120,8 +120,9 @@ impl Experiment for Precision {
 
     fn cells(&self, setup: &Setup) -> Vec<Cell> {
         let methods = setup.loading.iter().map(String::as_str);
-        methods
-            .chain(["spinners"])
+        ["spinners"]
+            .into_iter()
+            .chain(methods)
             .map(|key| Cell {
                 key: key.to_owned(),
             })
@@ -197,13 +198,28 @@ impl Experiment for Precision {
                 });
             }
         }
-        let mut paper = Table::new(&["paper", "EP, s", "perceived, %", "ours, nearest"]);
+        let perceived = |method: &str| {
+            let own: Vec<&Row> = rows
+                .iter()
+                .filter(|row| row.condition == Condition::load(method, LOAD_PCT))
+                .collect();
+            Summary::of(&own).perceived_pct().map(|p| p.show(1))
+        };
+        let mut paper = Table::new(&[
+            "paper",
+            "EP, s",
+            "perceived, %",
+            "our nearest",
+            "perceived by ours, %",
+        ]);
         for row in published::PRECISION {
             paper.push(vec![
                 row.name.to_owned(),
                 format!("{} ± {}", row.seconds, row.seconds_sd),
                 format!("{} ± {}", row.perceived_pct, row.perceived_sd),
                 row.method.to_owned(),
+                perceived(row.method)
+                    .unwrap_or_else(|| "does not put a load on CPUs here".to_owned()),
             ]);
         }
         let axes = Axes {
@@ -244,6 +260,7 @@ impl Experiment for Precision {
                      process for Wrekavoc.",
                     published::EP_UNLOADED_S
                 ))
+                .points(&published::WHY_LOADS_DIFFER)
                 .table(paper),
         ])
     }

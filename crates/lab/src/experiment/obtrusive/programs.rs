@@ -68,6 +68,8 @@ impl Program {
             Check::Copy(from, to) => {
                 let status = Command::new("cmp").arg("-s").args([from, to]).status();
                 fs::remove_file(to).with_context(|| to.display().to_string())?;
+                // The next run must not wait for what this one left to write.
+                nix::unistd::sync();
                 ensure!(status.context("cmp")?.success(), "the copy differs");
             }
             Check::Messages(expected) => {
