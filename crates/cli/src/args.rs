@@ -5,7 +5,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    compare, convert, doctor, generate, lab, load, record, replay, runs, show, slow,
+    compare, convert, doctor, generate, lab, load, record, replay, runs, show, slow, synth,
 };
 use crate::exit;
 
@@ -50,6 +50,8 @@ pub enum Command {
     Lab(lab::LabArgs),
     /// Turn a load profile of any known format into any other
     Convert(convert::ConvertArgs),
+    /// Make a load profile from a model: shapes, chance, jobs of a parallel machine
+    Synth(synth::SynthArgs),
     /// Show a load profile, or what a run got
     Show(show::ShowArgs),
     /// Show the runs of this machine, with what they take right now

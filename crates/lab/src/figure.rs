@@ -28,6 +28,8 @@ pub struct Line {
     pub points: Vec<Point>,
     /// Whether they are connected.
     pub connected: bool,
+    /// Whether it is only there to compare with: thin and grey.
+    pub reference: bool,
 }
 
 /// The axes.
@@ -41,11 +43,15 @@ pub struct Axes {
     pub y: String,
     /// Ends of the abscissa.
     pub x_range: (f64, f64),
+    /// What stands at 1, 2, 3 in place of these numbers; empty for numbers.
+    pub x_names: Vec<String>,
     /// Ends of the ordinate.
     pub y_range: (f64, f64),
 }
 
-const SIZE: (u32, u32) = (760, 420);
+const SIZE: (u32, u32) = (860, 420);
+/// Width of the legend, which covers no line; height of one of its lines.
+const LEGEND: (u32, i32) = (110, 18);
 /// Readable on white and on black.
 const INK: RGBColor = RGBColor(128, 128, 128);
 /// Okabe and Ito's colours, which most people can tell apart, without the
@@ -69,7 +75,16 @@ pub fn draw(axes: &Axes, lines: &[Line]) -> Result<String> {
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         let text = |size: i32| ("sans-serif", size).into_font().color(&INK);
-        let mut chart = ChartBuilder::on(&area)
+        let (plot, legend) = area.split_horizontally(SIZE.0 - LEGEND.0);
+        let name_at = |x: &f64| -> String {
+            let nearest = x.round();
+            match (x - nearest).abs() < 0.01 && nearest >= 1.0 {
+                true => axes.x_names.get(nearest as usize - 1).cloned(),
+                false => None,
+            }
+            .unwrap_or_default()
+        };
+        let mut chart = ChartBuilder::on(&plot)
             .caption(&axes.title, text(16).pos(Pos::new(HPos::Center, VPos::Top)))
             .margin(12)
             .x_label_area_size(44)
@@ -79,9 +94,12 @@ pub fn draw(axes: &Axes, lines: &[Line]) -> Result<String> {
                 axes.y_range.0..axes.y_range.1,
             )
             .map_err(|error| failed(&error))?;
-        chart
-            .configure_mesh()
-            .x_desc(&axes.x)
+        let mut mesh = chart.configure_mesh();
+        if !axes.x_names.is_empty() {
+            mesh.x_labels(axes.x_names.len())
+                .x_label_formatter(&name_at);
+        }
+        mesh.x_desc(&axes.x)
             .y_desc(&axes.y)
             .axis_style(INK)
             .bold_line_style(INK.mix(0.25))
@@ -92,8 +110,12 @@ pub fn draw(axes: &Axes, lines: &[Line]) -> Result<String> {
             .map_err(|error| failed(&error))?;
         for (n, line) in lines.iter().enumerate() {
             // Past six lines the same colours, thinner.
-            let colour = COLOURS[n % COLOURS.len()];
-            let style = colour.stroke_width(if n < COLOURS.len() { 2 } else { 1 });
+            let colour = match line.reference {
+                true => INK,
+                false => COLOURS[n % COLOURS.len()],
+            };
+            let thin = line.reference || n >= COLOURS.len();
+            let style = colour.stroke_width(if thin { 1 } else { 2 });
             let path = line
                 .points
                 .iter()
@@ -101,9 +123,16 @@ pub fn draw(axes: &Axes, lines: &[Line]) -> Result<String> {
                 .map(|p| (p.x, p.y));
             chart
                 .draw_series(LineSeries::new(path, style))
-                .map_err(|error| failed(&error))?
-                .label(&line.name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+                .map_err(|error| failed(&error))?;
+            if lines.len() > 1 {
+                let y = 50 + LEGEND.1 * i32::try_from(n).unwrap_or(i32::MAX);
+                legend
+                    .draw(&PathElement::new([(0, y), (18, y)], style))
+                    .and_then(|()| {
+                        legend.draw(&Text::new(line.name.as_str(), (24, y - 6), text(12)))
+                    })
+                    .map_err(|error| failed(&error))?;
+            }
             let bars = line
                 .points
                 .iter()
@@ -114,15 +143,6 @@ pub fn draw(axes: &Axes, lines: &[Line]) -> Result<String> {
                         ErrorBar::new_vertical(p.x, p.low, p.y, p.high, colour.filled(), 6)
                     }),
                 )
-                .map_err(|error| failed(&error))?;
-        }
-        if lines.len() > 1 {
-            chart
-                .configure_series_labels()
-                .position(SeriesLabelPosition::UpperLeft)
-                .border_style(INK.mix(0.4))
-                .label_font(text(12))
-                .draw()
                 .map_err(|error| failed(&error))?;
         }
         area.present().map_err(|error| failed(&error))?;
@@ -140,6 +160,7 @@ mod tests {
             x: "asked".to_owned(),
             y: "got".to_owned(),
             x_range: (0.0, 1.0),
+            x_names: Vec::new(),
             y_range: (0.0, 1.0),
         }
     }
@@ -156,6 +177,7 @@ mod tests {
             name: name.to_owned(),
             points: vec![point(0.25, 0.3), point(0.5, 0.5)],
             connected: true,
+            reference: false,
         });
         let svg = draw(&axes(), &lines).unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));

@@ -10,7 +10,9 @@ use anyhow::Result;
 use clap::Args;
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
-use sandbag_profile::{BoxSteps, ExportReport, Fault, Format, export, export_simgrid, summarise};
+use sandbag_profile::{
+    BoxSteps, ExportReport, Fault, Format, Steps, export, export_simgrid, summarise,
+};
 
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
@@ -37,7 +39,8 @@ pub struct ConvertArgs {
     reshape: Reshape,
 }
 
-fn writable(text: &str) -> std::result::Result<Format, String> {
+/// The formats that `--to` takes.
+pub(super) fn writable(text: &str) -> std::result::Result<Format, String> {
     match text.parse::<Format>() {
         Ok(format @ (Format::Native | Format::Krash | Format::SimGrid)) => Ok(format),
         Ok(format) => Err(Fault::NotWritable(format).to_string()),
@@ -47,10 +50,7 @@ fn writable(text: &str) -> std::result::Result<Format, String> {
 
 /// Runs the command.
 pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
-    let to = match args.to {
-        Some(format) => format,
-        None => by_ending(&args.output)?,
-    };
+    let to = format_for(args.to, &args.output)?;
     refuse_same_file(&args.input, &args.output)?;
     let source = reshape::source(&args.input)?;
     let topology = Topology::read(&Root::default())?;
@@ -63,19 +63,37 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     for warning in &summary.warnings {
         messages.warning(warning);
     }
-    let report = write(&args.output, to, open()?)?;
+    // What reading it had to say has been said.
+    put(&args.output, to, open()?, messages)?;
+    Ok(exit::KEPT)
+}
+
+/// The format that was asked for, or that of the file's ending.
+pub(super) fn format_for(asked: Option<Format>, output: &Path) -> Result<Format> {
+    asked.map_or_else(|| by_ending(output), Ok)
+}
+
+/// Writes a profile, and says what was lost on the way; returns what the
+/// profile itself has to say.
+pub(super) fn put(
+    output: &Path,
+    to: Format,
+    mut steps: BoxSteps,
+    messages: &Messages,
+) -> Result<Vec<String>> {
+    let report = write(output, to, &mut *steps)?;
     for lost in &report.lost {
         messages.warning(&format!("as {to}: {lost}"));
     }
     match report.files.is_empty() {
-        true => messages.detail(&format!("wrote {} ({to})", args.output.display())),
+        true => messages.detail(&format!("wrote {} ({to})", output.display())),
         false => {
             for file in &report.files {
                 messages.say(&format!("wrote {} ({to})", file.display()));
             }
         }
     }
-    Ok(exit::KEPT)
+    Ok(steps.warnings())
 }
 
 fn by_ending(path: &Path) -> Result<Format> {
@@ -111,7 +129,7 @@ fn refuse_same_file(input: &Path, output: &Path) -> Result<()> {
     }
 }
 
-fn write(path: &Path, to: Format, mut steps: BoxSteps) -> Result<ExportReport> {
+fn write(path: &Path, to: Format, steps: &mut dyn Steps) -> Result<ExportReport> {
     let to_stream = path.as_os_str() == "-";
     let cpus = steps.header().cpus.len();
     if to_stream && to == Format::SimGrid && cpus != 1 {
@@ -125,19 +143,19 @@ fn write(path: &Path, to: Format, mut steps: BoxSteps) -> Result<ExportReport> {
         return to_stdout(to, steps);
     }
     if to == Format::SimGrid {
-        return Ok(export_simgrid(&mut *steps, path)?);
+        return Ok(export_simgrid(steps, path)?);
     }
     let failed = |cause| Fault::Io(cause).at(&path.to_string_lossy().into(), None);
     let mut file = File::create(path).map_err(failed)?;
-    export(&mut *steps, to, &mut file).map_err(|error| match *error.fault {
+    export(steps, to, &mut file).map_err(|error| match *error.fault {
         Fault::Io(cause) if error.place.is_none() => failed(cause).into(),
         _ => error.into(),
     })
 }
 
-fn to_stdout(to: Format, mut steps: BoxSteps) -> Result<ExportReport> {
+fn to_stdout(to: Format, steps: &mut dyn Steps) -> Result<ExportReport> {
     let mut out = io::stdout().lock();
-    let written = export(&mut *steps, to, &mut out).and_then(|report| {
+    let written = export(steps, to, &mut out).and_then(|report| {
         out.flush().map_err(Fault::Io)?;
         Ok(report)
     });

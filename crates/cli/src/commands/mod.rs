@@ -12,3 +12,4 @@ pub mod replay;
 pub mod runs;
 pub mod show;
 pub mod slow;
+pub mod synth;

@@ -7,3 +7,4 @@ mod dir;
 mod help;
 mod profiles;
 mod slow;
+mod synth;

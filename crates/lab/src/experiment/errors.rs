@@ -99,7 +99,7 @@ impl Experiment for Errors {
     }
 
     fn source(&self) -> &'static str {
-        "no paper; docs/methods.md argues with these figures"
+        "nothing; docs/methods.md argues with these figures"
     }
 
     fn rounds(&self, quick: bool) -> u32 {
@@ -304,6 +304,7 @@ fn section(rows: &[Row], factor: Factor, figure: &str, what: &str) -> Result<Opt
                 name: method.to_owned(),
                 points,
                 connected: true,
+                reference: method == SPINNERS,
             });
         }
     }
@@ -327,6 +328,7 @@ fn section(rows: &[Row], factor: Factor, figure: &str, what: &str) -> Result<Opt
                 })
                 .into(),
             connected: true,
+            reference: true,
         });
     }
     let most = |value: fn(&Point) -> f64| {
@@ -338,6 +340,7 @@ fn section(rows: &[Row], factor: Factor, figure: &str, what: &str) -> Result<Opt
         x: factor.axis().to_owned(),
         y: what.to_owned(),
         x_range: (0.0, most(|p| p.x) * 1.05),
+        x_names: Vec::new(),
         y_range: (0.0, (most(|p| p.high) * 1.05).max(f64::MIN_POSITIVE)),
     };
     let title = format!("{}: {what}", factor.name());

@@ -298,6 +298,7 @@ fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
             name: method.clone(),
             points: Vec::new(),
             connected: true,
+            reference: false,
         };
         let of_method: Vec<&Row> = rows
             .iter()
@@ -351,6 +352,7 @@ fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
             })
             .into(),
         connected: true,
+        reference: true,
     });
     let top = lines
         .iter()
@@ -362,6 +364,7 @@ fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
         x: "speed asked".to_owned(),
         y: "speed got".to_owned(),
         x_range: (0.0, 1.05),
+        x_names: Vec::new(),
         y_range: (0.0, top * 1.05),
     };
     Ok(Section::new(&format!("{} on CPUs {cpus}", name.as_str()))

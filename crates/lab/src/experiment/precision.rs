@@ -224,23 +224,17 @@ impl Experiment for Precision {
         }
         let axes = Axes {
             title: "Load perceived by EP, 50 % asked".to_owned(),
-            x: format!(
-                "condition: {}",
-                conditions
-                    .iter()
-                    .enumerate()
-                    .map(|(n, c)| format!("{} {}", n + 1, c.name()))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            ),
+            x: "condition".to_owned(),
             y: "perceived load, %".to_owned(),
             x_range: (0.5, conditions.len() as f64 + 0.5),
+            x_names: conditions.iter().map(short).collect(),
             y_range: (0.0, 100.0),
         };
         let lines = [Line {
             name: "perceived".to_owned(),
             points,
             connected: false,
+            reference: false,
         }];
         let class = self.class.map_or("", Class::name);
         Ok(vec![
@@ -291,6 +285,14 @@ impl Experiment for Precision {
             ]);
         }
         lines
+    }
+}
+
+/// For the axis of the figure.
+fn short(condition: &Condition) -> String {
+    match condition {
+        Condition::Load { method, .. } => method.clone(),
+        _ => "spinners".to_owned(),
     }
 }
 

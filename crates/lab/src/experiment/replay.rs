@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Replay (KRASH, figure 3): the load that a scenario puts on the CPUs beside
 //! Linpack is recorded, and then replayed beside Linpack and beside ten
-//! programs as wide as the machine. What was recorded is the reference: the
+//! programs as wide as the machine; and a day of jobs of a model beside Linpack. What was recorded is the reference: the
 //! error is that of each second against it.
 
 use std::collections::BTreeMap;
@@ -48,6 +48,11 @@ const INSTANCES: usize = 10;
 const SIZE: u32 = 1000;
 /// Length of the recording's steps.
 const INTERVAL: &str = "500ms";
+/// The third replay: a day of jobs of a model, in the time of the scenario.
+const LUBLIN: &str = "lublin";
+const DAY_S: f64 = 86_400.0;
+/// Rarer than on the published machine of 128 nodes.
+const LUBLIN_ARRIVALS: &str = "0.3";
 /// What the paper reports, points.
 const PUBLISHED: &str = "2 ± 1";
 /// What we want, points.
@@ -153,6 +158,24 @@ impl Replay {
         fs::rename(&new, &self.reference).context("keep the reference")
     }
 
+    /// The profile of the third replay, made if it is not there.
+    fn lublin(setup: &Setup) -> Result<PathBuf> {
+        let path = setup.dir.join("lublin.csv");
+        let mut command = Command::new(&setup.sandbag);
+        command
+            .args(["-q", "synth", "lublin", "--arrivals", LUBLIN_ARRIVALS])
+            .args(["-d", &format!("{DAY_S}s")])
+            .args(["--cpus", &setup.cpus.to_string(), "-o"])
+            .arg(&path);
+        let ended = program::run(command, None, AROUND)?;
+        ensure!(
+            ended.status.is_some_and(|status| status.success()),
+            "synth lublin: {}",
+            ended.last_words()
+        );
+        Ok(path)
+    }
+
     fn run_dir(dir: &Path, cell: &Cell, round: u32) -> PathBuf {
         dir.join(format!("run-{}-{}", cell.key, round + 1))
     }
@@ -204,7 +227,7 @@ impl Experiment for Replay {
     }
 
     fn cells(&self, _setup: &Setup) -> Vec<Cell> {
-        ["linpack", "ep-10"]
+        ["linpack", "ep-10", LUBLIN]
             .map(|key| Cell {
                 key: key.to_owned(),
             })
@@ -212,14 +235,12 @@ impl Experiment for Replay {
     }
 
     fn left_out(&self) -> Vec<String> {
-        vec![
-            "replay: the run with a Lublin-model profile; sandbag has no such model yet".to_owned(),
-        ]
+        Vec::new()
     }
 
     fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
         let words = match cell.key.as_str() {
-            "linpack" => Self::linpack(setup),
+            "linpack" | LUBLIN => Self::linpack(setup),
             _ => {
                 let ep = Self::ep(setup);
                 let mut script = format!("for i in $(seq {INSTANCES}); do timeout ");
@@ -233,9 +254,17 @@ impl Experiment for Replay {
         let dir = Self::run_dir(&setup.dir, cell, round);
         let _ = fs::remove_dir_all(&dir);
         let mut command = Command::new(&setup.sandbag);
+        command.args(["-q", "replay"]);
+        let profile = match cell.key.as_str() {
+            LUBLIN => {
+                let factor = (length_s(setup) / DAY_S).to_string();
+                command.args(["--scale-time", &factor, "--resample", INTERVAL]);
+                Self::lublin(setup)?
+            }
+            _ => self.reference.clone(),
+        };
         command
-            .args(["-q", "replay"])
-            .arg(&self.reference)
+            .arg(&profile)
             .args([
                 "--cpus",
                 &setup.cpus.to_string(),
@@ -255,7 +284,9 @@ impl Experiment for Replay {
             round,
             program: cell.key.clone(),
             condition: Condition::Replay {
-                profile: "reference.csv".to_owned(),
+                profile: profile
+                    .file_name()
+                    .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
             },
             cpus: setup.cpus.to_string(),
             unloaded_s: 0.0,
@@ -388,12 +419,14 @@ impl Replay {
             x: "s".to_owned(),
             y: "load, %".to_owned(),
             x_range: (0.0, end),
+            x_names: Vec::new(),
             y_range: (0.0, 105.0),
         };
         let line = |name: &str, points| Line {
             name: name.to_owned(),
             points,
             connected: true,
+            reference: false,
         };
         let svg = draw(&axes, &[line("reference", asked), line("replayed", got)])?;
         Ok(Section::new(&format!("CPU {cpu} over time")).figure(svg))

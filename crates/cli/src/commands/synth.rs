@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag synth`: a load profile from a model.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use sandbag_kernel::Root;
+use sandbag_kernel::topology::Topology;
+use sandbag_profile::{BoxSteps, Format, constant};
+use sandbag_synth::lublin::{Clock, Lublin, Options, Types};
+use sandbag_synth::{
+    Autoregressive, OnOff, Ramp, Sine, Square, autoregressive, on_off, piecewise, ramp, schedule,
+    sine, square,
+};
+
+use super::convert;
+use crate::exit::{self, BadInput};
+use crate::messages::Messages;
+use crate::units::{self, Cpus};
+
+/// Make a load profile from a model; the same on every machine
+#[derive(Debug, Args)]
+pub struct SynthArgs {
+    #[command(subcommand)]
+    model: Model,
+}
+
+#[derive(Debug, Subcommand)]
+enum Model {
+    /// The same load all the time
+    Constant {
+        /// Percent of one CPU
+        #[arg(value_name = "LOAD", value_parser = units::load)]
+        load: f64,
+        #[command(flatten)]
+        out: Out,
+    },
+    /// One load after another: 20:10s 80:5s
+    Steps {
+        /// Load and how long, in turn
+        #[arg(required = true, value_name = "LOAD:TIME", value_parser = piece)]
+        pieces: Vec<(f64, Duration)>,
+        #[command(flatten)]
+        out: OutWithoutLength,
+    },
+    /// From one load to another over the whole length
+    Ramp {
+        /// At the beginning, percent
+        #[arg(value_name = "FROM", value_parser = units::load)]
+        from: f64,
+        /// At the end
+        #[arg(value_name = "TO", value_parser = units::load)]
+        to: f64,
+        #[command(flatten)]
+        sampled: Sampled,
+    },
+    /// Up and down
+    Sine {
+        /// In the mean, percent
+        #[arg(long, default_value = "50", value_parser = units::load)]
+        mean: f64,
+        /// Above and below the mean, points
+        #[arg(long, default_value = "30", value_parser = units::load)]
+        amplitude: f64,
+        /// Length of a cycle
+        #[arg(long, default_value = "1m", value_name = "TIME", value_parser = units::positive_duration)]
+        cycle: Duration,
+        /// By how many cycles each CPU is behind the one before
+        #[arg(long, default_value_t = 0.0)]
+        shift: f64,
+        #[command(flatten)]
+        sampled: Sampled,
+    },
+    /// Busy and not, in turn
+    Square {
+        /// In the first part of a cycle, percent
+        #[arg(long, default_value = "80", value_parser = units::load)]
+        high: f64,
+        /// In the rest of it
+        #[arg(long, default_value = "0", value_parser = units::load)]
+        low: f64,
+        /// Length of a cycle
+        #[arg(long, default_value = "10s", value_name = "TIME", value_parser = units::positive_duration)]
+        cycle: Duration,
+        /// The first part as a share of the cycle
+        #[arg(long, default_value_t = 0.5)]
+        duty: f64,
+        /// By how many cycles each CPU is behind the one before
+        #[arg(long, default_value_t = 0.0)]
+        shift: f64,
+        #[command(flatten)]
+        sampled: Sampled,
+    },
+    /// Random on and off: a Markov chain of two states, on each CPU by itself
+    Onoff {
+        /// Load while on, percent
+        #[arg(long, default_value = "80", value_parser = units::load)]
+        high: f64,
+        /// Load while off
+        #[arg(long, default_value = "0", value_parser = units::load)]
+        low: f64,
+        /// Mean time on
+        #[arg(long, default_value = "5s", value_name = "TIME", value_parser = units::positive_duration)]
+        on: Duration,
+        /// Mean time off
+        #[arg(long, default_value = "5s", value_name = "TIME", value_parser = units::positive_duration)]
+        off: Duration,
+        #[command(flatten)]
+        seed: Seed,
+        #[command(flatten)]
+        out: Out,
+    },
+    /// AR(p): each value a weighted sum of the last ones and of something new
+    Ar {
+        /// In the mean, percent
+        #[arg(long, default_value = "50", value_parser = units::load)]
+        mean: f64,
+        /// Weights of the last values, the latest first
+        #[arg(
+            long,
+            default_value = "0.9",
+            value_delimiter = ',',
+            allow_hyphen_values = true
+        )]
+        weights: Vec<f64>,
+        /// Standard deviation of what is new in each step, points
+        #[arg(long, default_value_t = 5.0)]
+        noise: f64,
+        /// Correlation of what is new between CPUs, 0 to 1
+        #[arg(long, default_value_t = 0.0)]
+        correlation: f64,
+        #[command(flatten)]
+        seed: Seed,
+        #[command(flatten)]
+        sampled: Sampled,
+    },
+    /// Jobs of a parallel machine (Lublin and Feitelson 2003), first come first
+    /// served on the CPUs
+    ///
+    /// With a daily cycle of arrivals. Sizes are fitted to the number of CPUs; a
+    /// CPU on which a job runs is busy, the others are not. On few CPUs the
+    /// published rates are more than they can serve: --arrivals makes them rarer.
+    /// A day is long; --scale-time of replay makes it shorter.
+    Lublin {
+        /// Load of a CPU on which a job runs, percent
+        #[arg(long, default_value = "100", value_parser = units::load)]
+        busy: f64,
+        /// Hour of the day at which the profile begins
+        #[arg(long, default_value_t = 8, value_name = "HOUR", value_parser = clap::value_parser!(u32).range(0..24))]
+        start_hour: u32,
+        /// One kind of jobs, not batch and interactive ones
+        #[arg(long)]
+        one_type: bool,
+        /// Sizes of the published machine of 128 nodes; what is larger than ours
+        /// takes all CPUs
+        #[arg(long)]
+        published_sizes: bool,
+        /// Add up times of arrival as the published program does, whose daily
+        /// cycle drifts
+        #[arg(long)]
+        drift: bool,
+        /// Rate of arrivals, in parts of the published one
+        #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = factor)]
+        arrivals: f64,
+        #[command(flatten)]
+        seed: Seed,
+        #[command(flatten)]
+        out: Out,
+    },
+}
+
+/// Where to.
+#[derive(Debug, Args)]
+struct OutWithoutLength {
+    /// Where to, or - for standard output
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Format to write: native, krash or simgrid [default: by the ending of OUT;
+    /// else native]
+    #[arg(long, value_name = "FORMAT", value_parser = convert::writable)]
+    to: Option<Format>,
+    /// The CPUs of the profile
+    #[arg(long, value_name = "LIST", default_value = "0", value_parser = units::cpus)]
+    cpus: Cpus,
+}
+
+#[derive(Debug, Args)]
+struct Out {
+    #[command(flatten)]
+    place: OutWithoutLength,
+    /// How long
+    #[arg(short, long, value_name = "TIME", default_value = "10m", value_parser = units::positive_duration)]
+    duration: Duration,
+}
+
+#[derive(Debug, Args)]
+struct Sampled {
+    #[command(flatten)]
+    out: Out,
+    /// Length of a step
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::positive_duration)]
+    step: Duration,
+}
+
+#[derive(Debug, Args)]
+struct Seed {
+    /// Another number makes another profile of the same kind
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        _ => Err("expected a number above 0".to_owned()),
+    }
+}
+
+fn piece(text: &str) -> Result<(f64, Duration), String> {
+    let (load, time) = text
+        .split_once(':')
+        .ok_or("expected LOAD:TIME, such as 20:10s")?;
+    Ok((units::load(load)?, units::positive_duration(time)?))
+}
+
+/// Runs the command.
+pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
+    let place = args.model.place();
+    let to = convert::format_for(place.to, &place.output)?;
+    let topology = Topology::read(&Root::default())?;
+    let cpus: Vec<u32> = place.cpus.on(&topology).iter().collect();
+    if cpus.is_empty() {
+        return Err(BadInput("--cpus names no CPU of this machine".to_owned()).into());
+    }
+    let warnings = convert::put(&place.output, to, args.model.steps(&cpus)?, messages)?;
+    for warning in warnings {
+        messages.warning(&warning);
+    }
+    Ok(exit::KEPT)
+}
+
+impl Model {
+    fn place(&self) -> &OutWithoutLength {
+        match self {
+            Self::Constant { out, .. } | Self::Onoff { out, .. } | Self::Lublin { out, .. } => {
+                &out.place
+            }
+            Self::Steps { out, .. } => out,
+            Self::Ramp { sampled, .. }
+            | Self::Sine { sampled, .. }
+            | Self::Square { sampled, .. }
+            | Self::Ar { sampled, .. } => &sampled.out.place,
+        }
+    }
+
+    fn steps(&self, cpus: &[u32]) -> sandbag_profile::Result<BoxSteps> {
+        let length = |out: &Out| units::nanos(out.duration);
+        let grid = |s: &Sampled| (units::nanos(s.step), units::nanos(s.out.duration));
+        match self {
+            Self::Constant { load, out } => Ok(constant(cpus, *load, length(out))),
+            Self::Steps { pieces, .. } => {
+                let pieces: Vec<(f64, u64)> = pieces
+                    .iter()
+                    .map(|(load, time)| (*load, units::nanos(*time)))
+                    .collect();
+                Ok(piecewise(&pieces, cpus))
+            }
+            Self::Ramp { from, to, sampled } => {
+                let (step_ns, length_ns) = grid(sampled);
+                let shape = Ramp {
+                    from_pct: *from,
+                    to_pct: *to,
+                };
+                ramp(shape, cpus, step_ns, length_ns)
+            }
+            Self::Sine {
+                mean,
+                amplitude,
+                cycle,
+                shift,
+                sampled,
+            } => {
+                let (step_ns, length_ns) = grid(sampled);
+                let shape = Sine {
+                    mean_pct: *mean,
+                    amplitude_pct: *amplitude,
+                    period_s: cycle.as_secs_f64(),
+                    shift: *shift,
+                };
+                sine(shape, cpus, step_ns, length_ns)
+            }
+            Self::Square {
+                high,
+                low,
+                cycle,
+                duty,
+                shift,
+                sampled,
+            } => {
+                let (step_ns, length_ns) = grid(sampled);
+                let shape = Square {
+                    high_pct: *high,
+                    low_pct: *low,
+                    period_s: cycle.as_secs_f64(),
+                    duty: *duty,
+                    shift: *shift,
+                };
+                square(shape, cpus, step_ns, length_ns)
+            }
+            Self::Onoff {
+                high,
+                low,
+                on,
+                off,
+                seed,
+                out,
+            } => {
+                let model = OnOff {
+                    on_pct: *high,
+                    off_pct: *low,
+                    on_s: on.as_secs_f64(),
+                    off_s: off.as_secs_f64(),
+                    seed: seed.seed,
+                };
+                on_off(model, cpus, length(out))
+            }
+            Self::Ar {
+                mean,
+                weights,
+                noise,
+                correlation,
+                seed,
+                sampled,
+            } => {
+                let (step_ns, length_ns) = grid(sampled);
+                let model = Autoregressive {
+                    mean_pct: *mean,
+                    noise_points: *noise,
+                    weights: weights.clone(),
+                    correlation: *correlation,
+                    seed: seed.seed,
+                };
+                autoregressive(model, cpus, step_ns, length_ns)
+            }
+            Self::Lublin {
+                busy,
+                start_hour,
+                one_type,
+                published_sizes,
+                drift,
+                arrivals,
+                seed,
+                out,
+            } => {
+                let options = Options {
+                    seed: seed.seed,
+                    types: if *one_type { Types::One } else { Types::Two },
+                    clock: if *drift {
+                        Clock::WholeSeconds
+                    } else {
+                        Clock::Exact
+                    },
+                    start_hour: *start_hour,
+                    machine: (!published_sizes)
+                        .then(|| u32::try_from(cpus.len()).unwrap_or(u32::MAX)),
+                    rate: *arrivals,
+                };
+                Ok(schedule(Lublin::new(&options), cpus, *busy, length(out)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_is_a_load_and_a_time() {
+        assert_eq!(piece("20:10s"), Ok((20.0, Duration::from_secs(10))));
+        assert_eq!(piece("12.5%:500ms"), Ok((12.5, Duration::from_millis(500))));
+        for text in ["20", "20:", ":10s", "120:10s", "20:0s", "20,5:1s"] {
+            assert!(piece(text).is_err(), "{text}");
+        }
+    }
+}

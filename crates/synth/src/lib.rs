@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Load profiles from models: shapes, chance, and jobs of a parallel machine.
+//!
+//! Everything is a stream of [`Step`](sandbag_profile::Step)s, and the same on
+//! every machine for the same seed: chance comes from one generator
+//! ([`Drand48`]), and logarithms and the like from `libm`, not from the C
+//! library, whose last bits depend on the processor.
+//!
+//! Units: times are nanoseconds (`_ns`) or seconds (`_s`), loads percent of one
+//! CPU (`_pct`).
+
+mod autoregressive;
+mod chance;
+pub mod lublin;
+mod on_off;
+mod piecewise;
+mod sampled;
+mod schedule;
+mod shapes;
+
+pub use autoregressive::{Autoregressive, autoregressive};
+pub use chance::Drand48;
+pub use on_off::{OnOff, on_off};
+pub use piecewise::piecewise;
+pub use schedule::{Job, schedule};
+pub use shapes::{Ramp, Sine, Square, ramp, sine, square};

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Jobs of a parallel machine after Lublin and Feitelson, "The workload on
+//! parallel supercomputers: modeling the characteristics of rigid jobs" (JPDC
+//! 2003): sizes, run times and arrivals with a daily cycle, of batch and
+//! interactive jobs or of both in one.
+//!
+//! The published program adds whole seconds to the time of arrival, half a
+//! second too little per job, while its daily cycle goes on exactly: after
+//! some thousand jobs the cycle has drifted. Here the clock is exact;
+//! [`Clock::WholeSeconds`] is the program's, which it reproduces job for job.
+
+mod arrivals;
+mod parameters;
+
+use crate::chance::Drand48;
+use crate::schedule::Job;
+use arrivals::Arrivals;
+use parameters::{ALL, BATCH, INTERACTIVE, Parameters};
+
+/// Jobs with a longer logarithm of the run time are drawn again.
+const MOST_LN_RUNTIME: f64 = 12.0;
+
+/// Which jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Types {
+    /// Batch and interactive ones, each with its own parameters and cycle.
+    Two,
+    /// One kind, fitted to all jobs.
+    One,
+}
+
+/// How times of arrival are added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// Without loss.
+    Exact,
+    /// As the published C program: each interval is cut to whole seconds.
+    WholeSeconds,
+}
+
+/// What to generate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Of the generator.
+    pub seed: u32,
+    /// Kinds of jobs.
+    pub types: Types,
+    /// The clock of arrivals.
+    pub clock: Clock,
+    /// Hour of the day, 0 to 23, at which time 0 is.
+    pub start_hour: u32,
+    /// CPUs of the machine, a job's largest size; `None` is the published one
+    /// (128).
+    pub machine: Option<u32>,
+    /// Rate of arrivals in parts of the published one: 0.5 doubles every
+    /// interval. The daily cycle stays a day long.
+    pub rate: f64,
+}
+
+/// Jobs without end, by time of arrival.
+#[derive(Debug, Clone)]
+pub struct Lublin {
+    chance: Drand48,
+    kinds: Vec<Kind>,
+    /// CPUs of the machine: rounding to a power of two may exceed it.
+    most: u32,
+}
+
+#[derive(Debug, Clone)]
+struct Kind {
+    parameters: Parameters,
+    arrivals: Arrivals,
+    batch: bool,
+}
+
+impl Lublin {
+    /// The first job is yet to come.
+    #[must_use]
+    pub fn new(options: &Options) -> Self {
+        let mut chance = Drand48::new(options.seed);
+        // Batch draws its first arrival first.
+        let of_types: &[(Parameters, bool)] = match options.types {
+            Types::Two => &[(BATCH, true), (INTERACTIVE, false)],
+            Types::One => &[(ALL, false)],
+        };
+        if options.types == Types::One {
+            // The program draws the first arrival of two kinds in any case,
+            // and uses the second.
+            let _unused = Arrivals::new(&ALL, options, &mut chance);
+        }
+        let kinds = of_types
+            .iter()
+            .map(|(parameters, batch)| {
+                let parameters = match options.machine {
+                    Some(cpus) => parameters.for_machine(cpus),
+                    None => *parameters,
+                };
+                let arrivals = Arrivals::new(&parameters, options, &mut chance);
+                Kind {
+                    parameters,
+                    arrivals,
+                    batch: *batch,
+                }
+            })
+            .collect();
+        Self {
+            chance,
+            kinds,
+            most: options.machine.unwrap_or(u32::MAX),
+        }
+    }
+}
+
+impl Iterator for Lublin {
+    type Item = Job;
+
+    /// Always there.
+    fn next(&mut self) -> Option<Job> {
+        // The earlier one; of two at the same time the interactive one, which
+        // is the last.
+        let kind = self
+            .kinds
+            .iter_mut()
+            .rev()
+            .min_by(|a, b| a.arrivals.next_s().total_cmp(&b.arrivals.next_s()))?;
+        let arrival_s = kind.arrivals.next_s();
+        kind.arrivals.draw(&kind.parameters, &mut self.chance);
+        let cpus = size(&kind.parameters, &mut self.chance).min(self.most);
+        Some(Job {
+            arrival_s,
+            runtime_s: runtime(&kind.parameters, cpus, &mut self.chance),
+            cpus,
+            batch: kind.batch,
+        })
+    }
+}
+
+/// Serial with some probability; else a two-stage uniform logarithm, often
+/// rounded, so that powers of two prevail.
+fn size(p: &Parameters, chance: &mut Drand48) -> u32 {
+    let u = chance.uniform();
+    if u <= p.serial {
+        return 1;
+    }
+    let first = chance.uniform() <= p.uprob;
+    let v = chance.uniform();
+    let mut log2 = match first {
+        true => p.ulow + (p.umed - p.ulow) * v,
+        false => p.umed + (p.uhi - p.umed) * v,
+    };
+    if u <= p.serial + p.pow2 {
+        log2 = libm::floor(log2 + 0.5);
+    }
+    libm::floor(libm::pow(2.0, log2) + 0.5) as u32
+}
+
+/// Hyper-gamma logarithm, whose mixture depends on the size.
+fn runtime(p: &Parameters, cpus: u32, chance: &mut Drand48) -> f64 {
+    let mixture = (p.pa * f64::from(cpus) + p.pb).clamp(0.0, 1.0);
+    loop {
+        let ln = match chance.uniform() <= mixture {
+            true => chance.gamma(p.a1, p.b1),
+            false => chance.gamma(p.a2, p.b2),
+        };
+        if ln <= MOST_LN_RUNTIME {
+            return libm::floor(libm::exp(ln));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Random on and off: a Markov chain of two states in continuous time, each
+//! CPU on its own.
+
+use sandbag_profile::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+
+use crate::chance::Drand48;
+
+/// How long which load lasts; lengths are exponential.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OnOff {
+    /// Load while on, percent.
+    pub on_pct: f64,
+    /// Load while off.
+    pub off_pct: f64,
+    /// Mean length of being on, s.
+    pub on_s: f64,
+    /// Mean length of being off, s.
+    pub off_s: f64,
+    /// Of the generator.
+    pub seed: u32,
+}
+
+/// Shortest state, ns: what is shorter is of no use to anybody who replays it.
+const LEAST_NS: u64 = 1_000_000;
+
+/// Each CPU begins in the state and for the rest of it that it would be found
+/// in at any moment.
+///
+/// # Errors
+/// A mean that is not above 0, or a length of 0.
+pub fn on_off(model: OnOff, cpus: &[u32], length_ns: u64) -> Result<BoxSteps> {
+    for (what, value) in [
+        ("mean time on", model.on_s),
+        ("mean time off", model.off_s),
+        ("length", length_ns as f64),
+    ] {
+        if !(value > 0.0 && value.is_finite()) {
+            return Err(Fault::Argument {
+                what,
+                value: value.to_string(),
+                must: "above 0",
+            }
+            .into());
+        }
+    }
+    let mut chance = Drand48::new(model.seed);
+    let states = cpus
+        .iter()
+        .map(|_| {
+            let is_on = chance.uniform() < model.on_s / (model.on_s + model.off_s);
+            let mut state = State { is_on, until_ns: 0 };
+            state.stay(&model, &mut chance);
+            state
+        })
+        .collect();
+    Ok(Box::new(Chain {
+        header: Header::new(cpus.to_vec(), Format::Synthetic),
+        model,
+        chance,
+        states,
+        now_ns: 0,
+        length_ns,
+    }))
+}
+
+#[derive(Debug)]
+struct State {
+    is_on: bool,
+    until_ns: u64,
+}
+
+impl State {
+    fn stay(&mut self, model: &OnOff, chance: &mut Drand48) {
+        let mean_s = if self.is_on { model.on_s } else { model.off_s };
+        let length_ns = (chance.exponential(mean_s) * 1e9) as u64;
+        self.until_ns = self.until_ns.saturating_add(length_ns.max(LEAST_NS));
+    }
+}
+
+struct Chain {
+    header: Header,
+    model: OnOff,
+    chance: Drand48,
+    states: Vec<State>,
+    now_ns: u64,
+    length_ns: u64,
+}
+
+impl Steps for Chain {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        if self.now_ns >= self.length_ns {
+            return Ok(None);
+        }
+        for state in &mut self.states {
+            while state.until_ns <= self.now_ns {
+                state.is_on = !state.is_on;
+                state.stay(&self.model, &mut self.chance);
+            }
+        }
+        let first = self.states.iter().map(|state| state.until_ns).min();
+        let end_ns = first.unwrap_or(u64::MAX).min(self.length_ns);
+        let start_ns = std::mem::replace(&mut self.now_ns, end_ns);
+        let load = |state: &State| match state.is_on {
+            true => self.model.on_pct,
+            false => self.model.off_pct,
+        };
+        let cells = self
+            .states
+            .iter()
+            .map(|state| Some(Cell::load(load(state))));
+        Ok(Some(Step {
+            start_ns,
+            end_ns,
+            cells: cells.collect(),
+        }))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbag_profile::{NS_PER_S, summarise};
+
+    const MODEL: OnOff = OnOff {
+        on_pct: 80.0,
+        off_pct: 10.0,
+        on_s: 3.0,
+        off_s: 9.0,
+        seed: 1,
+    };
+
+    #[test]
+    fn the_mean_is_that_of_the_chain() {
+        let mut steps = on_off(MODEL, &[0, 1], 400_000 * NS_PER_S).unwrap();
+        let summary = summarise(&mut *steps).unwrap();
+        // A quarter of the time at 80, the rest at 10.
+        for cpu in &summary.cpus {
+            let mean = cpu.mean_load_pct.unwrap();
+            assert!((mean - 27.5).abs() < 1.0, "{mean}");
+        }
+        assert_eq!(summary.end_ns, 400_000 * NS_PER_S);
+    }
+
+    #[test]
+    fn what_has_no_length_is_refused() {
+        assert!(on_off(OnOff { on_s: 0.0, ..MODEL }, &[0], 1).is_err());
+        assert!(
+            on_off(
+                OnOff {
+                    off_s: f64::NAN,
+                    ..MODEL
+                },
+                &[0],
+                1
+            )
+            .is_err()
+        );
+        assert!(on_off(MODEL, &[0], 0).is_err());
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Profiles that are made step by step.
+
+use sandbag_profile::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+
+/// What makes the load of the CPUs in one step: from the time of its middle,
+/// s, into the loads, percent.
+pub trait Source: Send {
+    /// The loads of the step whose middle is at `middle_s`, into `loads`, which
+    /// has one place per CPU. Values beyond 0 to 100 are cut off and counted.
+    fn loads(&mut self, middle_s: f64, loads: &mut [f64]);
+}
+
+/// A profile of steps of the same length, the last shorter if need be.
+///
+/// # Errors
+/// A step or length of 0.
+pub fn sampled(
+    source: impl Source + 'static,
+    cpus: &[u32],
+    step_ns: u64,
+    length_ns: u64,
+) -> Result<BoxSteps> {
+    for (what, value) in [("step", step_ns), ("length", length_ns)] {
+        if value == 0 {
+            return Err(Fault::Argument {
+                what,
+                value: "0".to_owned(),
+                must: "longer than 0",
+            }
+            .into());
+        }
+    }
+    Ok(Box::new(Sampled {
+        header: Header::new(cpus.to_vec(), Format::Synthetic),
+        source,
+        loads: vec![0.0; cpus.len()],
+        step_ns,
+        length_ns,
+        now_ns: 0,
+        cut_off: 0,
+        made: 0,
+    }))
+}
+
+struct Sampled<S> {
+    header: Header,
+    source: S,
+    loads: Vec<f64>,
+    step_ns: u64,
+    length_ns: u64,
+    now_ns: u64,
+    cut_off: u64,
+    made: u64,
+}
+
+impl<S: Source> Steps for Sampled<S> {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        if self.now_ns >= self.length_ns {
+            return Ok(None);
+        }
+        let start_ns = self.now_ns;
+        let end_ns = start_ns.saturating_add(self.step_ns).min(self.length_ns);
+        self.now_ns = end_ns;
+        let middle_s = f64::midpoint(start_ns as f64, end_ns as f64) / 1e9;
+        self.source.loads(middle_s, &mut self.loads);
+        let mut cells = Vec::with_capacity(self.loads.len());
+        for load in &self.loads {
+            let within = load.clamp(0.0, 100.0);
+            self.made += 1;
+            self.cut_off += u64::from(within != *load);
+            cells.push(Some(Cell::load(within)));
+        }
+        Ok(Some(Step {
+            start_ns,
+            end_ns,
+            cells,
+        }))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        match self.cut_off {
+            0 => Vec::new(),
+            count => vec![format!(
+                "{count} of {} values were below 0 or above 100 % and were cut off there",
+                self.made
+            )],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbag_profile::Profile;
+
+    struct Middles;
+
+    impl Source for Middles {
+        fn loads(&mut self, middle_s: f64, loads: &mut [f64]) {
+            loads[0] = middle_s * 10.0;
+            loads[1] = 200.0;
+        }
+    }
+
+    #[test]
+    fn the_last_step_may_be_shorter_and_what_cannot_be_is_cut_off() {
+        let steps = sampled(Middles, &[3, 5], 2_000_000_000, 5_000_000_000).unwrap();
+        let profile = Profile::collect(steps).unwrap();
+        assert_eq!(profile.header.cpus, [3, 5]);
+        let first: Vec<f64> = profile
+            .steps
+            .iter()
+            .map(|s| s.cells[0].unwrap().load_pct)
+            .collect();
+        assert_eq!(first, [10.0, 30.0, 45.0]);
+        assert_eq!(profile.end_ns(), 5_000_000_000);
+        assert_eq!(profile.warnings.len(), 1);
+        assert!(profile.warnings[0].starts_with("3 of 6 values"));
+        assert!(sampled(Middles, &[0, 1], 0, 1).is_err());
+        assert!(sampled(Middles, &[0, 1], 1, 0).is_err());
+    }
+}

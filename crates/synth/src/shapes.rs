@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Shapes: the same on all CPUs, but for a shift.
+
+use sandbag_profile::{BoxSteps, Result};
+
+use crate::sampled::{Source, sampled};
+
+/// From one load to another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ramp {
+    /// At the beginning, percent.
+    pub from_pct: f64,
+    /// At the end.
+    pub to_pct: f64,
+}
+
+/// Up and down.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sine {
+    /// In the mean, percent.
+    pub mean_pct: f64,
+    /// Above and below it.
+    pub amplitude_pct: f64,
+    /// Length of a cycle, s.
+    pub period_s: f64,
+    /// By how many cycles each CPU is behind the one before.
+    pub shift: f64,
+}
+
+/// Busy and not.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Square {
+    /// In the first part of a cycle, percent.
+    pub high_pct: f64,
+    /// In the rest.
+    pub low_pct: f64,
+    /// Length of a cycle, s.
+    pub period_s: f64,
+    /// The first part as a share of the cycle.
+    pub duty: f64,
+    /// By how many cycles each CPU is behind the one before.
+    pub shift: f64,
+}
+
+/// A [`Ramp`] over the whole length.
+///
+/// # Errors
+/// A step or length of 0.
+pub fn ramp(ramp: Ramp, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<BoxSteps> {
+    let length_s = length_ns as f64 / 1e9;
+    let source = move |at: f64, _| ramp.from_pct + (ramp.to_pct - ramp.from_pct) * at / length_s;
+    sampled(Shape(source), cpus, step_ns, length_ns)
+}
+
+/// A [`Sine`].
+///
+/// # Errors
+/// A step or length of 0.
+pub fn sine(sine: Sine, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<BoxSteps> {
+    let source = move |at: f64, cpu: usize| {
+        let cycles = at / sine.period_s - sine.shift * cpu as f64;
+        sine.mean_pct + sine.amplitude_pct * libm::sin(std::f64::consts::TAU * cycles)
+    };
+    sampled(Shape(source), cpus, step_ns, length_ns)
+}
+
+/// A [`Square`]; a step belongs to the part in which its middle is.
+///
+/// # Errors
+/// A step or length of 0.
+pub fn square(square: Square, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<BoxSteps> {
+    let source = move |at: f64, cpu: usize| {
+        let cycles = at / square.period_s - square.shift * cpu as f64;
+        match cycles - libm::floor(cycles) < square.duty {
+            true => square.high_pct,
+            false => square.low_pct,
+        }
+    };
+    sampled(Shape(source), cpus, step_ns, length_ns)
+}
+
+/// A function of time, s, and the CPU's place.
+struct Shape<F>(F);
+
+impl<F: FnMut(f64, usize) -> f64 + Send> Source for Shape<F> {
+    fn loads(&mut self, middle_s: f64, loads: &mut [f64]) {
+        for (cpu, load) in loads.iter_mut().enumerate() {
+            *load = (self.0)(middle_s, cpu);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbag_profile::{NS_PER_S, Profile};
+
+    fn loads(steps: BoxSteps, cpu: usize) -> Vec<f64> {
+        let profile = Profile::collect(steps).unwrap();
+        profile
+            .steps
+            .iter()
+            .map(|s| s.cells[cpu].unwrap().load_pct)
+            .collect()
+    }
+
+    #[test]
+    fn a_ramp_is_met_in_the_middle_of_each_step() {
+        let shape = Ramp {
+            from_pct: 0.0,
+            to_pct: 100.0,
+        };
+        let steps = ramp(shape, &[0], NS_PER_S, 4 * NS_PER_S).unwrap();
+        assert_eq!(loads(steps, 0), [12.5, 37.5, 62.5, 87.5]);
+    }
+
+    #[test]
+    fn a_sine_goes_around_its_mean() {
+        let shape = Sine {
+            mean_pct: 50.0,
+            amplitude_pct: 40.0,
+            period_s: 100.0,
+            shift: 0.5,
+        };
+        let both: Vec<Vec<f64>> = (0..2)
+            .map(|cpu| loads(sine(shape, &[0, 1], NS_PER_S, 100 * NS_PER_S).unwrap(), cpu))
+            .collect();
+        let mean = both[0].iter().sum::<f64>() / 100.0;
+        assert!((mean - 50.0).abs() < 1e-9);
+        // Half a cycle behind: where one is above the mean the other is below.
+        assert!(
+            both[0]
+                .iter()
+                .zip(&both[1])
+                .all(|(a, b)| (a + b - 100.0).abs() < 1e-9)
+        );
+    }
+
+    #[test]
+    fn a_square_is_high_for_its_duty() {
+        let shape = Square {
+            high_pct: 80.0,
+            low_pct: 10.0,
+            period_s: 4.0,
+            duty: 0.25,
+            shift: 0.25,
+        };
+        let of = |cpu| loads(square(shape, &[0, 1], NS_PER_S, 4 * NS_PER_S).unwrap(), cpu);
+        assert_eq!(of(0), [80.0, 10.0, 10.0, 10.0]);
+        assert_eq!(of(1), [10.0, 80.0, 10.0, 10.0]);
+    }
+}
