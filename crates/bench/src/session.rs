@@ -163,7 +163,7 @@ pub fn run(args: &SessionArgs) -> Result<()> {
     };
     println!("{}; seed {}", plan.summary(), bench.seed);
     let mut machine = describe(&root);
-    let mut steal = StealMeter::start(&root)?;
+    let mut steal = StealMeter::start(&root, &bench.cpus)?;
     let started = Instant::now();
 
     let mut results = match &args.out {

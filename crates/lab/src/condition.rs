@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use sandbag_kernel::CpuList;
 use sandbag_report::Run;
 use serde::{Deserialize, Serialize};
@@ -137,11 +137,10 @@ impl Place<'_> {
                 run: None,
             },
             Condition::Spinners => {
-                let _spinners = self.spinners()?;
-                Met {
-                    ended: program::run(plain(), Some(self.cpus), self.limit)?,
-                    run: None,
-                }
+                let mut spinners = self.spinners()?;
+                let ended = program::run(plain(), Some(self.cpus), self.limit)?;
+                there(&mut spinners, "the spinners")?;
+                Met { ended, run: None }
             }
             Condition::Load {
                 method,
@@ -156,11 +155,10 @@ impl Place<'_> {
             }
             Condition::Replay { profile } => self.held(&["replay", profile], words)?,
             Condition::Beside { method, speed } => {
-                let _node = self.empty_node(method, *speed)?;
-                Met {
-                    ended: program::run(plain(), Some(self.cpus), self.limit)?,
-                    run: None,
-                }
+                let mut node = self.empty_node(method, *speed)?;
+                let ended = program::run(plain(), Some(self.cpus), self.limit)?;
+                there(&mut node, "the node")?;
+                Met { ended, run: None }
             }
             Condition::Node { method, speed } => {
                 let speed = speed.to_string();
@@ -233,11 +231,23 @@ impl Place<'_> {
         ended.status = ended
             .status
             .filter(|status| status.code() != Some(TIMED_OUT));
+        ensure!(
+            run.is_some() || !ended.status.is_some_and(|status| status.success()),
+            "sandbag left no record of its run"
+        );
         // The program's own time, without what holding the condition took.
         if let Some(command) = run.as_ref().and_then(|run| run.command.as_ref()) {
             ended.seconds = command.wall_s;
         }
         Ok(Met { ended, run })
+    }
+}
+
+/// A condition that was over before its program was none.
+fn there(running: &mut Running, what: &str) -> Result<()> {
+    match running.wait(Duration::ZERO)? {
+        None => Ok(()),
+        Some(status) => bail!("{what} ended before the program did, with {status}"),
     }
 }
 

@@ -22,7 +22,12 @@ pub fn watch() -> Result<()> {
     let action = SigAction::new(SigHandler::Handler(note), SaFlags::empty(), SigSet::empty());
     for s in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         // SAFETY: the handler does nothing but store to an atomic.
-        unsafe { sigaction(s, &action) }.context("sigaction")?;
+        let before = unsafe { sigaction(s, &action) }.context("sigaction")?;
+        // As nohup wants it.
+        if matches!(before.handler(), SigHandler::SigIgn) {
+            // SAFETY: what was in force before.
+            unsafe { sigaction(s, &before) }.context("sigaction")?;
+        }
     }
     Ok(())
 }

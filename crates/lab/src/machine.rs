@@ -4,8 +4,8 @@
 use std::io::Read as _;
 
 use anyhow::Result;
-use sandbag_kernel::Root;
 use sandbag_kernel::procstat::{CpuDelta, ProcStat, Sample, tick_ns};
+use sandbag_kernel::{CpuList, Root};
 
 /// Facts by name, in the order of the description.
 #[must_use]
@@ -90,6 +90,7 @@ fn kernel_config(root: &Root, release: &str) -> String {
 pub struct StealMeter {
     stat: ProcStat,
     start: Sample,
+    cpus: CpuList,
 }
 
 impl StealMeter {
@@ -97,13 +98,17 @@ impl StealMeter {
     ///
     /// # Errors
     /// `/proc/stat` cannot be read.
-    pub fn start(root: &Root) -> Result<Self> {
+    pub fn start(root: &Root, cpus: &CpuList) -> Result<Self> {
         let mut stat = ProcStat::open(root)?;
         let start = stat.sample()?.clone();
-        Ok(Self { stat, start })
+        Ok(Self {
+            stat,
+            start,
+            cpus: cpus.clone(),
+        })
     }
 
-    /// Steal since then, percent of all CPUs' time.
+    /// Steal since then, percent of these CPUs' time.
     ///
     /// # Errors
     /// `/proc/stat` cannot be read.
@@ -112,6 +117,7 @@ impl StealMeter {
         let deltas: Vec<CpuDelta> = now
             .cpus
             .iter()
+            .filter(|(cpu, _)| self.cpus.contains(*cpu))
             .filter_map(|(cpu, times)| Some(times.since(self.start.get(*cpu)?, tick_ns())))
             .collect();
         let total: u64 = deltas.iter().map(CpuDelta::total_ns).sum();
@@ -172,7 +178,7 @@ mod tests {
             "cpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n",
         )
         .unwrap();
-        let mut meter = StealMeter::start(&root).unwrap();
+        let mut meter = StealMeter::start(&root, &CpuList::from_iter([0, 1])).unwrap();
         fs::write(
             &stat,
             "cpu0 90 0 0 0 0 0 0 10 0 0\ncpu1 50 0 0 50 0 0 0 0 0 0\n",

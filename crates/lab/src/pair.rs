@@ -21,7 +21,6 @@ use crate::workload::Done;
 pub type Reading = BTreeMap<String, (f64, BTreeMap<String, f64>)>;
 
 /// A pair, or several that share their runs.
-#[derive(Debug)]
 pub struct Trial<'a> {
     /// The cell.
     pub cell: &'a Cell,
@@ -33,6 +32,8 @@ pub struct Trial<'a> {
     pub programs: &'a [&'a str],
     /// What runs them.
     pub words: &'a [OsString],
+    /// What brings the machine into the same state before each run.
+    pub before: &'a dyn Fn() -> Result<()>,
     /// The condition.
     pub condition: &'a Condition,
 }
@@ -56,8 +57,9 @@ impl Trial<'_> {
             scratch: &setup.scratch,
             limit: setup.limit,
         };
-        let mut steal = StealMeter::start(&Root::default())?;
+        let mut steal = StealMeter::start(&Root::default(), self.cpus)?;
         let unloaded = || -> Result<Reading> {
+            (self.before)()?;
             let met = place.meet(&Condition::Unloaded, self.words)?;
             ensure!(
                 met.ended.status.is_some(),
@@ -69,6 +71,7 @@ impl Trial<'_> {
         };
         // A failure under the condition is a result; the reading's, too.
         let loaded = || -> Result<(Met, Reading)> {
+            (self.before)()?;
             let met = place.meet(self.condition, self.words)?;
             let reading = read(self, &met.ended)?;
             Ok((met, reading))
@@ -81,8 +84,14 @@ impl Trial<'_> {
             (unloaded()?, under)
         };
         let steal_pct = steal.steal_pct()?;
+        // After the one that did not end none was begun.
+        let begun = match &under {
+            Ok((_, reading)) => reading.len() + 1,
+            Err(_) => self.programs.len(),
+        };
         self.programs
             .iter()
+            .take(begun)
             .map(|program| {
                 let (unloaded_s, _) = alone
                     .get(*program)
@@ -203,6 +212,7 @@ mod tests {
             cpus: &setup.cpus,
             programs,
             words: &words,
+            before: &|| Ok(()),
             condition: &Condition::Spinners,
         };
         trial.pairs(&setup, &own_words, &|_| BTreeMap::new())

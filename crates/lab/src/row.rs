@@ -49,15 +49,26 @@ pub struct Row {
     pub loaded_s: f64,
     /// How it ended.
     pub end: End,
-    /// Steal of the whole machine during the pair, percent.
+    /// Steal of these CPUs during the pair, percent.
     pub steal_pct: f64,
     /// Other figures, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
 }
 
+impl Row {
+    /// Whether its figures count: done, and on a machine that was quiet enough.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.end == End::Done && self.steal_pct <= MOST_STEAL_PCT
+    }
+}
+
+/// Pairs with more steal than this are left out, percent.
+pub const MOST_STEAL_PCT: f64 = 3.0;
+
 /// What rows must have in common to stand in one table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
     /// The experiment.
     pub experiment: String,
@@ -67,6 +78,12 @@ pub struct Terms {
     pub sandbag: String,
     /// CPU, kernel and memory of the machine, in words.
     pub machine: String,
+    /// CPUs that are used.
+    pub cpus: String,
+    /// What one program may take, seconds.
+    pub limit_s: f64,
+    /// The C project to compile, where one was named.
+    pub sources: Option<PathBuf>,
     /// Seed of the order of the cells.
     pub seed: u64,
 }
@@ -174,9 +191,14 @@ impl Rows {
             text += &serde_json::to_string(row)?;
             text.push('\n');
         }
-        self.file
-            .write_all(text.as_bytes())
-            .with_context(|| self.path.display().to_string())?;
+        let before = self.file.metadata().map(|meta| meta.len());
+        if let Err(error) = self.file.write_all(text.as_bytes()) {
+            // Half of a trial would be taken for all of it.
+            if let Ok(length) = before {
+                let _ = self.file.set_len(length);
+            }
+            return Err(error).with_context(|| self.path.display().to_string());
+        }
         self.rows.extend(rows);
         Ok(())
     }
@@ -236,6 +258,9 @@ pub(crate) mod tests {
             quick: true,
             sandbag: "0.1.0".to_owned(),
             machine: "two CPUs".to_owned(),
+            cpus: "0-1".to_owned(),
+            limit_s: 600.0,
+            sources: None,
             seed: 1,
         }
     }

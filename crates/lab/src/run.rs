@@ -3,6 +3,7 @@
 //! kept as soon as it is measured.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -78,13 +79,23 @@ pub fn run(
             quick: setup.quick,
             sandbag: env!("CARGO_PKG_VERSION").to_owned(),
             machine: lasting(&machine),
+            cpus: setup.cpus.to_string(),
+            limit_s: setup.limit.as_secs_f64(),
+            sources: setup.sources.clone(),
             seed: u64::from(std::process::id()),
         },
     )?;
     let path = dir.join(CHOICES);
     let mut chosen: Choices = match fs::read(&path) {
         Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?,
-        Err(_) => Choices::new(),
+        // Other amounts than those of the rows that are there would be mixed in.
+        Err(error) if error.kind() == ErrorKind::NotFound && rows.rows().is_empty() => {
+            Choices::new()
+        }
+        Err(error) => {
+            return Err(error)
+                .with_context(|| format!("{}: begin again with --fresh", path.display()));
+        }
     };
     experiment.prepare(setup, &mut chosen)?;
     put(&path, &serde_json::to_vec_pretty(&chosen)?)?;
@@ -114,6 +125,8 @@ pub fn run(
             let measured = experiment
                 .measure(setup, cell, round)
                 .with_context(|| format!("{}, round {}", cell.key, round + 1))?;
+            // A trial in which a signal came is no trial.
+            crate::interrupt::check()?;
             listener.trial(count, of, &told(cell, &measured));
             rows.push(measured)?;
         }
@@ -150,13 +163,16 @@ fn lasting(machine: &[(String, String)]) -> String {
 /// what a machine does meanwhile meets another cell each time.
 fn order(cells: &[Cell], seed: u64, round: u32) -> Vec<&Cell> {
     let mut order: Vec<&Cell> = cells.iter().collect();
-    let mut state = seed ^ (u64::from(round) << 32) | 1;
+    let mut state = seed ^ (u64::from(round) << 32);
     for last in (1..order.len()).rev() {
-        // Marsaglia's xorshift64.
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        order.swap(last, (state % (last as u64 + 1)) as usize);
+        // SplitMix64 (Steele, Lea and Flood 2014): every bit of the state is
+        // in every bit of the output.
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^= mixed >> 31;
+        order.swap(last, (mixed % (last as u64 + 1)) as usize);
     }
     order
 }
@@ -184,7 +200,7 @@ fn write(experiment: &dyn Experiment, report: &mut Report, dir: &Path, rows: &[R
         title: format!("Lab: {}", experiment.name()),
         source: format!("{}. Repeats {}.", experiment.about(), experiment.source()),
         progress: format!(
-            "{} pairs of {} rounds{}.",
+            "{} trials of {} rounds{}.",
             rows.len(),
             report.rounds,
             if report.quick { ", short form" } else { "" }
@@ -201,8 +217,13 @@ fn write(experiment: &dyn Experiment, report: &mut Report, dir: &Path, rows: &[R
     write_csv(&dir.join(CSV), rows)
 }
 
+/// Whole or not at all: a page that was cut off helps nobody, and a choice that
+/// was cut off stops the experiment.
 fn put(path: &Path, bytes: &[u8]) -> Result<()> {
-    fs::write(path, bytes).with_context(|| path.display().to_string())
+    let new = path.with_extension("new");
+    fs::write(&new, bytes)
+        .and_then(|()| fs::rename(&new, path))
+        .with_context(|| path.display().to_string())
 }
 
 #[cfg(test)]
@@ -336,5 +357,10 @@ mod tests {
         assert_eq!(first, order(&cells, 7, 0));
         assert_ne!(first, order(&cells, 7, 1));
         assert_eq!(first.len(), 20);
+        // Also where there are two only.
+        let two = &cells[..2];
+        let begins = |round| order(two, 7, round)[0].key == "0";
+        let often = (0..100).filter(|round| begins(*round)).count();
+        assert!((30..70).contains(&often), "{often} of 100");
     }
 }

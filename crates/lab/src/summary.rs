@@ -6,10 +6,9 @@ use sandbag_measure::Verdict;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
+pub use crate::row::MOST_STEAL_PCT;
 use crate::row::{End, Row};
 
-/// Pairs with more steal than this are left out, percent.
-pub const MOST_STEAL_PCT: f64 = 3.0;
 /// Without this share of the pairs nothing is said.
 const LEAST_QUIET: f64 = 0.5;
 /// Unloaded times that differ by more than this between the quartiles, as a
@@ -167,17 +166,30 @@ impl Summary {
     /// For a table: the slowdown, or why there is none.
     #[must_use]
     pub fn cell(&self) -> String {
+        self.shown(self.slowdown, 2)
+    }
+
+    /// For a table: a median of these trials, or why there is none. A hang or
+    /// a failure is never a number.
+    #[must_use]
+    pub fn shown(&self, median: Option<Median>, digits: usize) -> String {
         if let Some((_, limit_s)) = self.over_limit {
             return format!("> limit ({limit_s:.0} s)");
         }
         if let Some((count, _)) = &self.failed {
             return format!("failed ({count})");
         }
-        match (&self.slowdown, self.verdict) {
-            (Some(s), Verdict::Kept) => s.show(2),
-            (Some(s), _) => format!("{}, undecided", s.show(2)),
+        match (median, self.verdict) {
+            (Some(m), Verdict::Kept) => m.show(digits),
+            (Some(m), _) => format!("{}, undecided", m.show(digits)),
             (None, _) => "undecided".to_owned(),
         }
+    }
+
+    /// Pairs that count.
+    #[must_use]
+    pub fn n(&self) -> usize {
+        self.slowdown.map_or(0, |median| median.n)
     }
 }
 

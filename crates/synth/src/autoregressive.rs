@@ -21,11 +21,9 @@ pub struct Autoregressive {
     pub seed: u32,
 }
 
-/// Steps before the first, in which the process forgets where it began.
-const FORGOTTEN: usize = 1000;
-/// A process whose values pass this many times the noise does not stay around
-/// its mean.
-const RUNAWAY: f64 = 1e6;
+/// Steps before the first, in which the process forgets where it began, unless
+/// it forgets very slowly.
+const FORGOTTEN: usize = 10_000;
 
 /// Values beyond 0 to 100 are cut off, and their number is said.
 ///
@@ -68,27 +66,24 @@ pub fn autoregressive(
     sampled(process, cpus, step_ns, length_ns)
 }
 
-/// Whether a single shock dies out.
+/// Whether the process stays around its mean: all partial autocorrelations,
+/// from the last weight down (Levinson and Durbin), are below 1.
 fn is_stable(weights: &[f64]) -> bool {
-    if weights.iter().any(|weight| !weight.is_finite()) {
-        return false;
-    }
-    let mut past = vec![0.0; weights.len()];
-    let mut late = 0.0f64;
-    // Slowly decaying ones need long to show it.
-    const STEPS: usize = 20_000;
-    for step in 0..STEPS {
-        let mut value = f64::from(u8::from(step == 0));
-        value += weights.iter().zip(&past).map(|(w, x)| w * x).sum::<f64>();
-        if value.abs() > RUNAWAY {
+    /// Closer to 1 it forgets in more than a million steps.
+    const LEAST_DAMPING: f64 = 1e-6;
+    let mut weights = weights.to_vec();
+    while let Some(last) = weights.pop() {
+        // So that NaN is none, too.
+        let damped = last.abs() < 1.0 - LEAST_DAMPING;
+        if !damped {
             return false;
         }
-        if step >= STEPS / 2 {
-            late = late.max(value.abs());
-        }
-        remember(&mut past, value);
+        let n = weights.len();
+        weights = (0..n)
+            .map(|i| (weights[i] + last * weights[n - 1 - i]) / (1.0 - last * last))
+            .collect();
     }
-    late < 0.5
+    true
 }
 
 /// Puts the latest value first and forgets the oldest; white noise remembers
@@ -171,14 +166,27 @@ mod tests {
 
     #[test]
     fn what_runs_away_is_refused() {
-        for weights in [vec![1.0], vec![1.2], vec![0.5, 0.6], vec![f64::NAN]] {
+        for weights in [
+            vec![1.0],
+            vec![1.2],
+            vec![0.5, 0.6],
+            vec![0.25; 4],
+            vec![f64::NAN],
+            vec![0.1, f64::INFINITY],
+        ] {
             let model = Autoregressive { weights, ..model() };
             assert!(
                 autoregressive(model.clone(), &[0], 1, 1).is_err(),
                 "{model:?}"
             );
         }
-        for weights in [vec![], vec![0.999], vec![0.5, 0.4], vec![-0.9]] {
+        for weights in [
+            vec![],
+            vec![0.99995],
+            vec![0.5, 0.4],
+            vec![-0.9],
+            vec![0.24; 4],
+        ] {
             let model = Autoregressive { weights, ..model() };
             assert!(
                 autoregressive(model.clone(), &[0], 1, 1).is_ok(),

@@ -70,6 +70,13 @@ impl<S: Source> Steps for Sampled<S> {
         self.source.loads(middle_s, &mut self.loads);
         let mut cells = Vec::with_capacity(self.loads.len());
         for load in &self.loads {
+            if !load.is_finite() {
+                return Err(Fault::OutOfRange {
+                    what: "load".into(),
+                    value: load.to_string(),
+                }
+                .into());
+            }
             let within = load.clamp(0.0, 100.0);
             self.made += 1;
             self.cut_off += u64::from(within != *load);

@@ -39,6 +39,7 @@ pub fn schedule(
         free_at_ns: vec![0; cpus.len()],
         started: 0,
         waited: 0,
+        next_arrival_ns: None,
     })
 }
 
@@ -54,6 +55,8 @@ struct Scheduled<I: Iterator<Item = Job>> {
     free_at_ns: Vec<u64>,
     started: u64,
     waited: u64,
+    /// When the job arrives that is to begin next.
+    next_arrival_ns: Option<u64>,
 }
 
 fn ns(seconds: f64) -> u64 {
@@ -77,6 +80,11 @@ impl<I: Iterator<Item = Job>> Scheduled<I> {
         Some((free.max(ns(job.arrival_s)).max(self.begun_ns), cpus))
     }
 
+    /// Whether a job that has arrived has not begun.
+    fn begun_behind(&self) -> bool {
+        self.next_arrival_ns.is_some_and(|at| at < self.now_ns)
+    }
+
     /// Begins every job whose time is now.
     fn begin(&mut self) {
         while let Some((start_ns, cpus)) = self.next_start()
@@ -84,7 +92,7 @@ impl<I: Iterator<Item = Job>> Scheduled<I> {
         {
             let Some(job) = self.jobs.next() else { return };
             for cpu in cpus {
-                self.free_at_ns[cpu] = start_ns + ns(job.runtime_s);
+                self.free_at_ns[cpu] = start_ns.saturating_add(ns(job.runtime_s));
             }
             self.begun_ns = start_ns;
             self.started += 1;
@@ -112,6 +120,7 @@ impl<I: Iterator<Item = Job> + Send> Steps for Scheduled<I> {
         if let Some((start_ns, _)) = self.next_start() {
             end_ns = end_ns.min(start_ns);
         }
+        self.next_arrival_ns = self.jobs.peek().map(|job| ns(job.arrival_s));
         let start_ns = std::mem::replace(&mut self.now_ns, end_ns);
         let cell = |at: &u64| match *at > start_ns {
             true => self.busy,
@@ -125,13 +134,17 @@ impl<I: Iterator<Item = Job> + Send> Steps for Scheduled<I> {
     }
 
     fn warnings(&self) -> Vec<String> {
-        match self.waited {
-            0 => Vec::new(),
-            waited => vec![format!(
-                "{waited} of {} jobs had to wait for CPUs",
-                self.started
-            )],
+        let mut warnings = Vec::new();
+        if self.waited > 0 {
+            warnings.push(format!(
+                "{} of {} jobs had to wait for CPUs",
+                self.waited, self.started
+            ));
         }
+        if self.begun_behind() {
+            warnings.push("at the end jobs were still waiting for CPUs".to_owned());
+        }
+        warnings
     }
 }
 

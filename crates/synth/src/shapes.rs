@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Shapes: the same on all CPUs, but for a shift.
 
-use sandbag_profile::{BoxSteps, Result};
+use sandbag_profile::{BoxSteps, Fault, Result};
 
 use crate::sampled::{Source, sampled};
 
@@ -69,6 +69,14 @@ pub fn sine(sine: Sine, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<Bo
 /// # Errors
 /// A step or length of 0.
 pub fn square(square: Square, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<BoxSteps> {
+    if !(0.0..=1.0).contains(&square.duty) {
+        return Err(Fault::Argument {
+            what: "duty",
+            value: square.duty.to_string(),
+            must: "between 0 and 1",
+        }
+        .into());
+    }
     let source = move |at: f64, cpu: usize| {
         let cycles = at / square.period_s - square.shift * cpu as f64;
         match cycles - libm::floor(cycles) < square.duty {

@@ -180,7 +180,7 @@ pub fn others(args: &OthersArgs) -> Result<()> {
     };
     let mut machine = describe(&root);
     machine.push(("stress-ng", stand.stress_ng_version()));
-    let mut steal = StealMeter::start(&root)?;
+    let mut steal = StealMeter::start(&root, &stand.cpus)?;
     let mut groups: Vec<Group> = cases.into_iter().map(Group::new).collect();
     let outcome = measure(args, &stand, &mut groups);
     machine.push((

@@ -73,13 +73,21 @@ pub struct RunArgs {
     methods: Vec<String>,
 
     /// What one program may take before it counts as hanging
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = units::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = limit)]
     limit: Duration,
 
     /// C sources for the compilation [default: those of zstd, where Cargo has
     /// fetched them]
     #[arg(long, value_name = "DIR")]
     sources: Option<PathBuf>,
+}
+
+fn limit(text: &str) -> Result<Duration, String> {
+    const MOST: Duration = Duration::from_secs(86_400);
+    match units::positive_duration(text)? {
+        limit if limit > MOST => Err("at most a day".to_owned()),
+        limit => Ok(limit),
+    }
 }
 
 /// Runs the command.
@@ -124,6 +132,16 @@ fn run_all(args: &RunArgs, messages: &Messages) -> Result<u8> {
         Some(cpus) => cpus.on(&topology),
         None => topology.online.clone(),
     };
+    if let Some(cpu) = cpus.iter().find(|cpu| !topology.online.contains(*cpu)) {
+        return Err(BadInput(format!(
+            "--cpus: CPU {cpu} is not online; online are {}",
+            topology.online
+        ))
+        .into());
+    }
+    if cpus.is_empty() {
+        return Err(BadInput("--cpus names no CPU of this machine".to_owned()).into());
+    }
     fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
     let sandbag = std::env::current_exe().context("our own program")?;
     let mut setup = Setup {
@@ -142,10 +160,18 @@ fn run_all(args: &RunArgs, messages: &Messages) -> Result<u8> {
     interrupt::watch()?;
     let names: Vec<&str> = experiment::all().iter().map(|e| e.name()).collect();
     let of = chosen.len();
-    let mut left_out = 0;
+    let (mut left_out, mut failed) = (0, 0);
     for mut experiment in chosen {
         let dir = args.out.join(experiment.name());
         if args.fresh && dir.exists() {
+            // Somebody else's directory may have the name of an experiment.
+            if !dir.join(run::ROWS).exists() && fs::read_dir(&dir)?.next().is_some() {
+                return Err(BadInput(format!(
+                    "--fresh: {} holds no results of the lab; it is left alone",
+                    dir.display()
+                ))
+                .into());
+            }
             fs::remove_dir_all(&dir).with_context(|| dir.display().to_string())?;
         }
         messages.say(&format!("{}: {}", experiment.name(), experiment.about()));
@@ -166,12 +192,20 @@ fn run_all(args: &RunArgs, messages: &Messages) -> Result<u8> {
                 messages.warning(&format!("{} left out: {error}", experiment.name()));
                 continue;
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                failed += 1;
+                Messages::error(&format!("{}: {error:#}", experiment.name()));
+                continue;
+            }
         }
         messages.say(&format!("Page: {}", dir.join(run::PAGE).display()));
     }
     let text = index::write(&args.out, &index::reports(&args.out, &names)?)?;
     std::io::stdout().write_all(text.as_bytes())?;
+    if failed > 0 {
+        messages.warning(&format!("{failed} of {of} experiments failed"));
+        return Ok(exit::FAILED);
+    }
     if left_out > 0 {
         messages.warning(&format!("{left_out} of {of} experiments were left out"));
         return Ok(exit::NOT_POSSIBLE);

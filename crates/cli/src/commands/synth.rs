@@ -68,7 +68,7 @@ enum Model {
         #[arg(long, default_value = "1m", value_name = "TIME", value_parser = units::positive_duration)]
         cycle: Duration,
         /// By how many cycles each CPU is behind the one before
-        #[arg(long, default_value_t = 0.0)]
+        #[arg(long, default_value = "0", allow_hyphen_values = true, value_parser = finite)]
         shift: f64,
         #[command(flatten)]
         sampled: Sampled,
@@ -88,7 +88,7 @@ enum Model {
         #[arg(long, default_value_t = 0.5)]
         duty: f64,
         /// By how many cycles each CPU is behind the one before
-        #[arg(long, default_value_t = 0.0)]
+        #[arg(long, default_value = "0", allow_hyphen_values = true, value_parser = finite)]
         shift: f64,
         #[command(flatten)]
         sampled: Sampled,
@@ -213,8 +213,15 @@ struct Seed {
 
 fn factor(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
-        _ => Err("expected a number above 0".to_owned()),
+        Ok(value) if (1e-6..=1e6).contains(&value) => Ok(value),
+        _ => Err("expected a number between 0.000001 and 1000000".to_owned()),
+    }
+}
+
+fn finite(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => Err("expected a number".to_owned()),
     }
 }
 

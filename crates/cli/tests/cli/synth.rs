@@ -80,6 +80,13 @@ fn what_is_wrong_is_said_and_nothing_written() {
         (&["ar", "--correlation", "2"], "between 0 and 1"),
         (&["lublin", "--start-hour", "24"], "0..24"),
         (&["sine", "--cycle", "0s"], "longer than 0"),
+        (&["sine", "--shift", "nan"], "a number"),
+        (&["square", "--duty", "7"], "between 0 and 1"),
+        (
+            &["ar", "--weights", "0.25,0.25,0.25,0.25"],
+            "stays around its mean",
+        ),
+        (&["lublin", "--arrivals", "1e-20"], "between"),
         (&["onoff", "--on", "x"], "duration"),
     ] {
         let dir = Dir::new();

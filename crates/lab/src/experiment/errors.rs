@@ -15,7 +15,7 @@ use crate::figure::{Axes, Line, Point, draw};
 use crate::machine::StealMeter;
 use crate::page::{Section, Table};
 use crate::row::{End, Row};
-use crate::summary::{MOST_STEAL_PCT, Median};
+use crate::summary::Median;
 use crate::workload::Done;
 
 /// The methods whose defaults these figures justify.
@@ -174,7 +174,7 @@ impl Experiment for Errors {
             scratch: &setup.scratch,
             limit: setup.limit,
         };
-        let mut steal = StealMeter::start(&Root::default())?;
+        let mut steal = StealMeter::start(&Root::default(), &setup.cpus)?;
         let met = place.meet(&condition, &words);
         let mut row = Row {
             cell: cell.key.clone(),
@@ -276,7 +276,7 @@ fn reference(competitors: f64) -> String {
 fn of(rows: &[Row], key: &str, figure: &str) -> Option<Median> {
     let values: Vec<f64> = rows
         .iter()
-        .filter(|row| row.cell == key && row.end == End::Done && row.steal_pct <= MOST_STEAL_PCT)
+        .filter(|row| row.cell == key && row.counts())
         .filter_map(|row| row.figures.get(figure).copied())
         .collect();
     Median::of(&values)

@@ -20,8 +20,8 @@ use crate::figure::{Axes, Line, Point, draw};
 use crate::page::{Section, Table};
 use crate::pair::{Trial, own_words};
 use crate::published;
-use crate::row::{End, Row};
-use crate::summary::{MOST_STEAL_PCT, Median, Summary, mean_sd};
+use crate::row::Row;
+use crate::summary::{Median, Summary, mean_sd};
 use crate::workload::{Done, Name, TASKS};
 
 /// A part of a program takes about so long at full speed, milliseconds.
@@ -185,6 +185,7 @@ impl Experiment for Micro {
             cpus: &cpus,
             programs: &Name::MICRO.map(Name::as_str),
             words: &self.words(setup),
+            before: &|| Ok(()),
             condition: &Condition::Node {
                 method: parts.method,
                 speed: parts.speed,
@@ -220,24 +221,32 @@ impl Experiment for Micro {
             .iter()
             .filter(|row| matches!(row.condition, Condition::Node { speed, .. } if speed == 0.5))
             .collect();
-        let methods = methods(&half);
-        for name in Name::MICRO {
-            for method in &methods {
-                let own: Vec<&Row> = half
-                    .iter()
-                    .filter(|row| row.program == name.as_str() && method_of(row) == *method)
-                    .copied()
-                    .collect();
-                lines.push([
-                    format!("{} at speed 0.5 by {method}: speed got", name.as_str()),
-                    published::micro(name.as_str(), method)
-                        .unwrap_or("-")
-                        .to_owned(),
-                    Median::of(&speeds_got(&own)).map_or_else(
-                        || Summary::of(&own).cell(),
-                        |m| format!("{}, n = {}", m.show(3), m.n),
-                    ),
-                ]);
+        // Another number of CPUs is another experiment.
+        for cpus in distinct(rows, |row| row.cpus.clone()) {
+            let here: Vec<&Row> = half.iter().filter(|r| r.cpus == cpus).copied().collect();
+            for name in Name::MICRO {
+                for method in methods(&here) {
+                    let own: Vec<&Row> = here
+                        .iter()
+                        .filter(|row| row.program == name.as_str() && method_of(row) == method)
+                        .copied()
+                        .collect();
+                    let speed = Median::of(&speeds_got(&own));
+                    lines.push([
+                        format!(
+                            "{} at speed 0.5 by {method} on CPUs {cpus}: speed got",
+                            name.as_str()
+                        ),
+                        published::micro(name.as_str(), &method)
+                            .unwrap_or("-")
+                            .to_owned(),
+                        format!(
+                            "{}, n = {}",
+                            Summary::of(&own).shown(speed, 3),
+                            speed.map_or(0, |m| m.n)
+                        ),
+                    ]);
+                }
             }
         }
         lines
@@ -265,7 +274,7 @@ fn methods(rows: &[&Row]) -> Vec<String> {
 /// both without the sleep that was intended.
 fn speeds_got(rows: &[&Row]) -> Vec<f64> {
     rows.iter()
-        .filter(|row| row.end == End::Done && row.steal_pct <= MOST_STEAL_PCT)
+        .filter(|row| row.counts())
         .map(|row| {
             let slept = row.figures.get("slept_s").copied().unwrap_or(0.0);
             (row.unloaded_s - slept) / (row.loaded_s - slept)

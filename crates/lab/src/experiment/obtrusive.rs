@@ -93,6 +93,7 @@ impl Experiment for Obtrusive {
             cpus: &setup.cpus,
             programs: &[program.name],
             words: &program.words,
+            before: &|| program.clear(),
             condition: &match (condition, condition.strip_prefix(BESIDE)) {
                 (SPINNERS, _) => Condition::Spinners,
                 (_, Some(method)) => Condition::Beside {
@@ -143,7 +144,7 @@ impl Experiment for Obtrusive {
                         format!("{:+.2}", own.value - reference.value)
                     }),
                     summary.unloaded_s.map_or_else(String::new, |m| m.show(2)),
-                    own.len().to_string(),
+                    summary.n().to_string(),
                     paper(name, &condition).unwrap_or_default(),
                 ]);
             }
@@ -173,10 +174,11 @@ impl Experiment for Obtrusive {
                 if own.is_empty() {
                     continue;
                 }
+                let summary = Summary::of(&own);
                 lines.push([
                     format!("slowdown of {program}, {}", condition.name()),
                     paper(&program, &condition).unwrap_or_else(|| "-".to_owned()),
-                    format!("{}, n = {}", Summary::of(&own).cell(), own.len()),
+                    format!("{}, n = {}", summary.cell(), summary.n()),
                 ]);
             }
         }

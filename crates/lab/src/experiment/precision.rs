@@ -145,6 +145,7 @@ impl Experiment for Precision {
             cpus: &setup.cpus,
             programs: &["ep"],
             words: &words,
+            before: &|| Ok(()),
             condition: &condition,
         };
         trial.pairs(setup, &own_words, &figures)
@@ -170,6 +171,7 @@ impl Experiment for Precision {
             let figure = |name: &str| {
                 let values: Vec<f64> = own
                     .iter()
+                    .filter(|row| row.counts())
                     .filter_map(|r| r.figures.get(name).copied())
                     .collect();
                 mean_sd(&values).map_or_else(String::new, |(mean, _)| format!("{mean:.3}"))
@@ -180,14 +182,12 @@ impl Experiment for Precision {
                     .loaded_mean_sd
                     .map_or_else(String::new, |(mean, sd)| format!("{mean:.2} ± {sd:.2}")),
                 summary.cell(),
-                summary
-                    .perceived_pct()
-                    .map_or_else(String::new, |p| p.show(1)),
+                summary.shown(summary.perceived_pct(), 1),
                 figure("got_pct"),
                 figure("supervisor_pct"),
                 figure("error_sd"),
                 figure("resolution_s"),
-                own.len().to_string(),
+                summary.n().to_string(),
             ]);
             if let Some(p) = summary.perceived_pct() {
                 points.push(Point {
@@ -203,7 +203,8 @@ impl Experiment for Precision {
                 .iter()
                 .filter(|row| row.condition == Condition::load(method, LOAD_PCT))
                 .collect();
-            Summary::of(&own).perceived_pct().map(|p| p.show(1))
+            let summary = Summary::of(&own);
+            (!own.is_empty()).then(|| summary.shown(summary.perceived_pct(), 1))
         };
         let mut paper = Table::new(&[
             "paper",
@@ -274,10 +275,11 @@ impl Experiment for Precision {
                 }
                 _ => "-".to_owned(),
             };
-            let ours = match summary.perceived_pct() {
-                Some(p) => format!("{}, n = {}", p.show(1), own.len()),
-                None => summary.cell(),
-            };
+            let ours = format!(
+                "{}, n = {}",
+                summary.shown(summary.perceived_pct(), 1),
+                summary.n()
+            );
             lines.push([
                 format!("load perceived by EP, {}, %", condition.name()),
                 paper,

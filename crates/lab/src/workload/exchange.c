@@ -37,8 +37,10 @@ int main(int argc, char **argv)
         MPI_Sendrecv_replace(block, bytes, MPI_BYTE, other, 0, other, 0, MPI_COMM_WORLD,
                              MPI_STATUS_IGNORE);
         counts[0]++;
-        if (block[0] != ((other + i) & 255) || block[bytes - 1] != block[0])
-            counts[1]++;
+        int wrong = 0;
+        for (int k = 0; k < bytes; k++)
+            wrong |= block[k] ^ (unsigned char)(other + i);
+        counts[1] += wrong != 0;
         volatile unsigned work = (unsigned)x;
         for (int k = 0; k < 2000; k++)
             work = work * 1664525u + 1013904223u;

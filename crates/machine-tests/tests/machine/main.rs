@@ -31,9 +31,14 @@ mod users;
 
 use std::process::ExitCode;
 
+use nix::sys::signal::{SigHandler, Signal, signal};
+
 use sandbag_machine_tests::case;
 
 fn main() -> ExitCode {
+    // Under nohup we ignore it, and so would all that we start.
+    // SAFETY: the default action is no handler.
+    let _ = unsafe { signal(Signal::SIGHUP, SigHandler::SigDfl) };
     let cases = [
         refusals::CASES,
         refusals::APART,

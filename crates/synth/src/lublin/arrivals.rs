@@ -2,8 +2,6 @@
 //! Arrivals with a daily cycle: each interval is drawn as a number of points,
 //! and each half hour of the day is worth so many.
 
-use statrs::distribution::{ContinuousCDF, Gamma};
-
 use super::parameters::Parameters;
 use super::{Clock, Options};
 use crate::chance::Drand48;
@@ -14,6 +12,9 @@ const BUCKETS: usize = 48;
 const BUCKET_S: f64 = 1800.0;
 /// The day of the fit begins at half hour 11, 05:30.
 const FIRST: usize = 11;
+/// Days from which on they are not walked through by the bucket; never at the
+/// published rate (e^13 s are 5 days).
+const FAR: f64 = 100.0;
 /// Intervals with a larger logarithm are drawn again.
 const MOST_LN_INTERVAL: f64 = 13.0;
 
@@ -62,6 +63,13 @@ impl Arrivals {
         };
         self.points += libm::exp(ln) / BUCKET_S / self.rate;
         let mut interval_s = 0.0;
+        // Whole days first: each is worth as many points as it has buckets.
+        let day = BUCKETS as f64;
+        if self.points > FAR * day {
+            let days = libm::floor(self.points / day);
+            self.points -= days * day;
+            interval_s += days * day * BUCKET_S;
+        }
         while self.points > self.weights[self.bucket] {
             self.points -= self.weights[self.bucket];
             self.bucket = (self.bucket + 1) % BUCKETS;
@@ -80,22 +88,47 @@ impl Arrivals {
 /// What each half hour is worth; 1 in the mean.
 fn weights(p: &Parameters) -> [f64; BUCKETS] {
     let mut weights = [1.0; BUCKETS];
-    // statrs wants the rate. Parameters of the model are all positive.
-    let Ok(gamma) = Gamma::new(p.anum, 1.0 / p.bnum) else {
-        return weights;
-    };
+    let cdf = |half_hours: f64| lower_gamma(p.anum, half_hours / p.bnum);
     for half_hour in FIRST..FIRST + BUCKETS {
         let at = half_hour as f64;
-        weights[(half_hour - 1) % BUCKETS] = gamma.cdf(at + 0.5) - gamma.cdf(at - 0.5);
+        weights[(half_hour - 1) % BUCKETS] = cdf(at + 0.5) - cdf(at - 0.5);
     }
     let mean = weights.iter().sum::<f64>() / BUCKETS as f64;
     weights.map(|weight| weight / mean)
+}
+
+/// The regularised lower incomplete gamma function by its series (Abramowitz
+/// and Stegun 6.5.29), for the moderate arguments here. Not a library's: those
+/// use the C library's logarithm, whose last bit depends on the processor.
+fn lower_gamma(a: f64, x: f64) -> f64 {
+    let mut term = 1.0 / a;
+    let mut sum = term;
+    let mut n = a;
+    while term > sum * f64::EPSILON / 4.0 {
+        n += 1.0;
+        term *= x / n;
+        sum += term;
+    }
+    sum * libm::exp(a * libm::log(x) - x - libm::lgamma(a))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::parameters::ALL;
     use super::*;
+
+    #[test]
+    fn the_incomplete_gamma_is_a_librarys() {
+        use statrs::function::gamma::gamma_lr;
+        for a in [6.1271, 8.1737, 8.9186] {
+            for x in [0.1, 1.0, 5.0, 10.0, 16.0] {
+                assert!(
+                    (lower_gamma(a, x) - gamma_lr(a, x)).abs() < 1e-13,
+                    "{a} {x}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn the_daily_cycle_is_the_published_one() {

@@ -50,15 +50,38 @@ pub struct Program {
 /// How its result is checked.
 #[derive(Debug)]
 enum Check {
-    /// Both files have the same bytes; the second is removed.
+    /// Both files have the same bytes.
     Copy(PathBuf, PathBuf),
     /// So many messages were received, none wrong.
     Messages(u64),
-    /// So many object files are there; they are removed.
+    /// So many object files are there.
     Objects(PathBuf, usize),
 }
 
 impl Program {
+    /// Brings the disk into the same state before every run: nothing of an
+    /// earlier one is there or left to be written.
+    ///
+    /// # Errors
+    /// What is there cannot be removed.
+    pub fn clear(&self) -> Result<()> {
+        match &self.check {
+            Check::Copy(_, to) => match fs::remove_file(to) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| to.display().to_string());
+                }
+                _ => nix::unistd::sync(),
+            },
+            Check::Objects(dir, _) => {
+                for entry in fs::read_dir(dir)? {
+                    fs::remove_file(entry?.path())?;
+                }
+            }
+            Check::Messages(_) => {}
+        }
+        Ok(())
+    }
+
     /// Whether the run that has just ended did what it should.
     ///
     /// # Errors
@@ -67,9 +90,6 @@ impl Program {
         match &self.check {
             Check::Copy(from, to) => {
                 let status = Command::new("cmp").arg("-s").args([from, to]).status();
-                fs::remove_file(to).with_context(|| to.display().to_string())?;
-                // The next run must not wait for what this one left to write.
-                nix::unistd::sync();
                 ensure!(status.context("cmp")?.success(), "the copy differs");
             }
             Check::Messages(expected) => {
@@ -80,11 +100,7 @@ impl Program {
                 );
             }
             Check::Objects(dir, expected) => {
-                let mut found = 0;
-                for entry in fs::read_dir(dir)? {
-                    fs::remove_file(entry?.path())?;
-                    found += 1;
-                }
+                let found = fs::read_dir(dir)?.count();
                 ensure!(
                     found == *expected,
                     "{found} of {expected} files were compiled"
@@ -113,8 +129,11 @@ pub fn make(setup: &Setup) -> Result<(Vec<Program>, Vec<String>)> {
 /// What can be made, or why it cannot.
 type Made = std::result::Result<Vec<Program>, String>;
 
-fn shell(script: String) -> Vec<OsString> {
-    ["sh".into(), "-c".into(), script.into()].into()
+/// Paths go beside the script, as its arguments: any byte may be in them.
+fn shell(script: &str, paths: &[&Path]) -> Vec<OsString> {
+    let mut words: Vec<OsString> = ["sh".into(), "-c".into(), script.into()].into();
+    words.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
+    words
 }
 
 fn copies(setup: &Setup) -> Result<Made> {
@@ -138,11 +157,10 @@ fn copies(setup: &Setup) -> Result<Made> {
     let program = |name, sync: &str, words: &str| Program {
         name,
         about: format!("dd of a file of {mib} MiB{words}; afterwards both files are compared."),
-        words: shell(format!(
-            "exec dd if={} of={} bs=1M status=none{sync}",
-            from.display(),
-            to.display()
-        )),
+        words: shell(
+            &format!("exec dd if=\"$0\" of=\"$1\" bs=1M status=none{sync}"),
+            &[from.as_path(), to.as_path()],
+        ),
         check: Check::Copy(from.clone(), to.clone()),
     };
     Ok(Ok(vec![
@@ -180,11 +198,9 @@ fn exchange(setup: &Setup) -> Result<Made> {
     let mut command = Command::new("mpicc");
     command.args(["-O2", "-o"]).args([&program, &source]);
     let built = run(command, None, BUILD)?;
-    ensure!(
-        built.status.is_some_and(|status| status.success()),
-        "mpicc: {}",
-        built.last_words()
-    );
+    if !built.status.is_some_and(|status| status.success()) {
+        return Ok(Err(format!("exchange: mpicc: {}", built.last_words())));
+    }
     let (ranks, rounds) = match setup.quick {
         true => (RANKS_QUICK, ROUNDS / 10),
         false => (RANKS, ROUNDS),
@@ -196,11 +212,13 @@ fn exchange(setup: &Setup) -> Result<Made> {
              exchange {MESSAGE} bytes and compute a little (after NPB DT). Every message is \
              checked and counted."
         ),
-        words: shell(format!(
-            "exec mpirun --allow-run-as-root --oversubscribe --bind-to none \
-             --mca mpi_yield_when_idle 1 -n {ranks} {} {rounds} {MESSAGE}",
-            program.display()
-        )),
+        words: shell(
+            &format!(
+                "exec mpirun --allow-run-as-root --oversubscribe --bind-to none \
+                 --mca mpi_yield_when_idle 1 -n {ranks} \"$0\" {rounds} {MESSAGE}"
+            ),
+            &[&program],
+        ),
         check: Check::Messages(2 * rounds),
     }]))
 }
@@ -231,7 +249,7 @@ fn compile(setup: &Setup) -> Result<Made> {
     let list = setup.scratch.join("files");
     let mut lines = String::new();
     for (n, file) in files.iter().enumerate() {
-        lines += &format!("{}\n{}/{n}.o\n", file.display(), objects.display());
+        lines += &format!("{}\0{}/{n}.o\0", file.display(), objects.display());
     }
     fs::write(&list, lines).with_context(|| list.display().to_string())?;
     let name = project.display();
@@ -244,11 +262,13 @@ fn compile(setup: &Setup) -> Result<Made> {
                 .file_name()
                 .map_or_else(|| name.to_string(), |n| n.display().to_string())
         ),
-        words: shell(format!(
-            "exec xargs -a {} -P {JOBS} -L 2 sh -c 'exec gcc -O2 -w -I{name} -I{name}/common -c \
-             \"$0\" -o \"$1\"'",
-            list.display()
-        )),
+        words: shell(
+            &format!(
+                "exec xargs -0 -a \"$0\" -P {JOBS} -n 2 sh -c 'exec gcc -O2 -w -I\"$0\" \
+                 -I\"$0/common\" -c \"$1\" -o \"$2\"' \"$1\""
+            ),
+            &[&list, &project],
+        ),
         check: Check::Objects(objects, files.len()),
     }]))
 }
@@ -313,7 +333,9 @@ mod tests {
                 .to_string()
                 .contains("differs")
         );
+        program.clear().unwrap();
         assert!(!to.exists());
+        program.clear().unwrap();
     }
 
     #[test]
