@@ -40,10 +40,6 @@ const COMPARISONS: usize = 1 + 2 * 3 + 2;
 /// A competitor that begins later than this was not there to compete, seconds.
 const LATE_S: f64 = 0.5;
 
-/// Figures that are off are judged again only if others used more than this of
-/// the host's CPU time, percent: the guest's CPUs had to wait for them.
-const DISTURBED_PCT: f64 = 5.0;
-
 /// Bounds that only a guest that hangs reaches: all takes a minute or less.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
@@ -225,9 +221,9 @@ impl Test for Entry {
                 let Err(error) = judged else {
                     return judged;
                 };
-                if first.others_pct <= DISTURBED_PCT {
-                    return Err(error);
-                }
+                // Emulated CPUs wait for each other and for the host without
+                // knowing: one CPU in eight is 7 points off now and then. What
+                // is wrong is so in every boot.
                 case::note(&format!("again in another guest, because: {error:#}"));
                 let second = self.boot.outcome(1)?;
                 let judged = look(&second, self.boot.cpus);

@@ -92,7 +92,7 @@ impl Guest {
             match qemu::run(self, &kernel, &initrd, work.path()) {
                 Err(error) if boot < BOOTS && kernel_broke(&error) => {
                     crate::case::note(&format!(
-                        "boot {boot}: the emulated kernel panicked; another"
+                        "boot {boot}: the emulated kernel panicked or hung; another"
                     ));
                     boot += 1;
                 }
@@ -102,14 +102,23 @@ impl Guest {
     }
 }
 
-/// Times that a guest is booted whose kernel panics: QEMU's emulation of
+/// Times that a guest is booted whose kernel panics or hangs: QEMU's emulation of
 /// several CPUs breaks newer kernels now and then, on any of their instructions.
 /// What sandbag would do to a kernel it would do each time.
 const BOOTS: u32 = 3;
 
 fn kernel_broke(error: &anyhow::Error) -> bool {
     let story = format!("{error:#}");
-    story.contains("Kernel panic") || story.contains("Oops")
+    // A stall that is told of and not ended by a panic ends at the timeout.
+    [
+        "Kernel panic",
+        "Oops",
+        "soft lockup",
+        "rcu_preempt detected stalls",
+        "rcu_sched detected stalls",
+    ]
+    .iter()
+    .any(|words| story.contains(words))
 }
 
 /// Gets everything that such a guest needs: finds the tools, fetches

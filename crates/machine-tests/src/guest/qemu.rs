@@ -12,10 +12,11 @@ use super::host::Reading;
 use super::{Guest, Kind, Outcome, cache, outcome};
 
 /// `panic=-1` with `-no-reboot` ends the emulator at once when the kernel
-/// panics, which a fault is turned into; the rest saves time: the mitigations cost an emulated CPU much and
+/// panics, which a fault and a CPU that hangs in the kernel for 20 s are turned
+/// into; the rest saves time: the mitigations cost an emulated CPU much and
 /// protect nothing, and its random numbers need no waiting for.
 const COMMAND_LINE: &str = "console=ttyS0 quiet loglevel=4 panic=-1 tsc=reliable \
-                            mitigations=off random.trust_cpu=on oops=panic";
+                            mitigations=off random.trust_cpu=on oops=panic softlockup_panic=1";
 
 /// Without cmpxchg16b: with it, about every fifth boot of 6.12 ended in a
 /// fault with an impossible EFLAGS (QEMU 7.2), whatever the model; without it
