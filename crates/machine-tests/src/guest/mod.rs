@@ -105,20 +105,10 @@ impl Guest {
 /// Times that a guest is booted whose kernel panics or hangs: QEMU's emulation of
 /// several CPUs breaks newer kernels now and then, on any of their instructions.
 /// What sandbag would do to a kernel it would do each time.
-const BOOTS: u32 = 3;
+const BOOTS: u32 = 5;
 
 fn kernel_broke(error: &anyhow::Error) -> bool {
-    let story = format!("{error:#}");
-    // A stall that is told of and not ended by a panic ends at the timeout.
-    [
-        "Kernel panic",
-        "Oops",
-        "soft lockup",
-        "rcu_preempt detected stalls",
-        "rcu_sched detected stalls",
-    ]
-    .iter()
-    .any(|words| story.contains(words))
+    format!("{error:#}").lines().any(qemu::is_broken)
 }
 
 /// Gets everything that such a guest needs: finds the tools, fetches

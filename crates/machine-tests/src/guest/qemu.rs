@@ -79,8 +79,11 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
     };
     let (console, results) = (read(&console), read(&results));
     let story = || {
+        // What broke is said before a trace that fills many lines.
+        let broke = console.lines().find(|line| is_broken(line));
         format!(
-            "last lines of the scenario:\n{}last lines of the console:\n{}",
+            "{}last lines of the scenario:\n{}last lines of the console:\n{}",
+            broke.map_or_else(String::new, |line| format!("{line}\n")),
             outcome::tail(&results, 20),
             outcome::tail(&console, 20)
         )
@@ -90,6 +93,19 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
         Some(status) if !status.success() => bail!("the emulator failed ({status}); {}", story()),
         Some(_) => Outcome::parse(&results, total, others_pct).with_context(story),
     }
+}
+
+/// Whether a line of the console says that the kernel is at its end.
+pub fn is_broken(line: &str) -> bool {
+    [
+        "Kernel panic",
+        "Oops",
+        "soft lockup",
+        "rcu_preempt detected stalls",
+        "rcu_sched detected stalls",
+    ]
+    .iter()
+    .any(|words| line.contains(words))
 }
 
 /// A child that is killed and reaped when dropped.
