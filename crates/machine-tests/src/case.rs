@@ -10,12 +10,40 @@
 //! as ignored, with its reason beside its name, and once more, counted, in the
 //! last line of the output. Everything else is
 //! [`libtest_mimic`]'s: filters, `--list`, colours, exit code.
+//!
+//! What is measured can be off because of somebody else on this machine: a
+//! case that fails on a [`figure!`](crate::figure) alone is run once more, and
+//! that this was needed is said after all cases. Facts (what was left behind,
+//! exit codes, words) have one chance.
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+/// A measured figure is not what it should be: see [`figure!`](crate::figure).
+#[derive(Debug)]
+pub struct Off(pub String);
+
+impl std::fmt::Display for Off {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Off {}
+
+/// `anyhow::ensure!` for what is measured and others on the machine can spoil:
+/// the case is judged by a second run if this fails in the first.
+#[macro_export]
+macro_rules! figure {
+    ($right:expr, $($said:tt)+) => {
+        if !$right {
+            return Err($crate::case::Off(format!($($said)+)).into());
+        }
+    };
+}
 
 /// One test.
 #[derive(Debug, Clone, Copy)]
@@ -118,7 +146,17 @@ fn trial<T: Test>(case: T) -> Trial {
 /// `Some` reason if the case was skipped.
 fn outcome(case: &impl Test) -> anyhow::Result<Option<String>> {
     match case.can_run() {
-        Ok(()) => case.run().map(|()| None),
+        Ok(()) => match case.run() {
+            Err(error) if error.is::<Off>() => {
+                note(&format!("once more, because: {error:#}"));
+                remark(format!(
+                    "{} was judged by a second run, because the first gave: {error:#}",
+                    case.name()
+                ));
+                case.run().map(|()| None)
+            }
+            judged => judged.map(|()| None),
+        },
         Err(reason) => Ok(Some(reason)),
     }
 }
@@ -142,6 +180,8 @@ fn summary(skipped: &[(impl AsRef<str>, String)]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
     fn case(can_run: fn() -> Result<(), String>, run: fn() -> anyhow::Result<()>) -> Case {
@@ -166,6 +206,30 @@ mod tests {
         assert_eq!(outcome(&case(|| Ok(()), || Ok(()))).unwrap(), None);
         let fails = case(|| Ok(()), || anyhow::bail!("37 points off"));
         assert_eq!(outcome(&fails).unwrap_err().to_string(), "37 points off");
+    }
+
+    #[test]
+    fn only_a_figure_has_a_second_chance() {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let figure = case(
+            || Ok(()),
+            || {
+                let run = RUNS.fetch_add(1, Ordering::Relaxed);
+                figure!(run == 1, "run {run}");
+                Ok(())
+            },
+        );
+        // Off in run 0, right in run 1, off in runs 2 and 3.
+        assert_eq!(outcome(&figure).unwrap(), None);
+        assert_eq!(outcome(&figure).unwrap_err().to_string(), "run 3");
+        let fact = case(
+            || Ok(()),
+            || {
+                let run = RUNS.fetch_add(1, Ordering::Relaxed);
+                anyhow::bail!("run {run}")
+            },
+        );
+        assert_eq!(outcome(&fact).unwrap_err().to_string(), "run 4");
     }
 
     #[test]

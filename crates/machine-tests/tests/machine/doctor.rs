@@ -13,6 +13,7 @@ use sandbag_burner::method::{NAMES, SLOWING};
 use sandbag_kernel::process::Process;
 use sandbag_kernel::{Root, cgroup};
 use sandbag_machine_tests::case::{self, Case};
+use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 use serde::Deserialize;
 
@@ -70,7 +71,7 @@ fn doctor_tries_every_method_and_leaves_nothing() -> anyhow::Result<()> {
     let begin = Instant::now();
     let ended = place.run("doctor --json")?.expect(0)?;
     let took = begin.elapsed();
-    ensure!(took < LONGEST, "it took {took:?}");
+    figure!(took < LONGEST, "it took {took:?}");
     case::note(&format!("{:.1} s", took.as_secs_f64()));
     let report = Report::of(&ended)?;
     let methods: BTreeMap<&str, &Line> = report

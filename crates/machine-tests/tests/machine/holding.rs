@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use sandbag_machine_tests::case::{self, Case};
+use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 use sandbag_machine_tests::spinner::{self, Spun};
 
@@ -70,7 +71,7 @@ fn held(place: &Place, name: &str) -> anyhow::Result<()> {
     let got: Vec<f64> = record.cpus.iter().map(|cpu| cpu.got_pct).collect();
     case::note(&format!("{name}: got {got:.2?} {}", record.verdict));
     for cpu in &record.cpus {
-        ensure!((cpu.got_pct - cpu.asked_pct).abs() < POINTS, "{cpu:?}");
+        figure!((cpu.got_pct - cpu.asked_pct).abs() < POINTS, "{cpu:?}");
     }
     Ok(())
 }
@@ -93,9 +94,9 @@ fn half_is_held_beside_five_spinners_in_the_command() -> anyhow::Result<()> {
     let ended = place.script("load 50 --out r -q", &script)?.expect(0)?;
     held(&place, "r")?;
     let (left, others) = left(&ended.out, 50.0)?;
-    ensure!(left < 50.0 + POINTS, "{left} % left: too much");
+    figure!(left < 50.0 + POINTS, "{left} % left: too much");
     // Somebody may have come meanwhile.
-    ensure!(
+    figure!(
         left + others.max(0.0) > 50.0 - POINTS,
         "{left} % left, {others} % taken by others"
     );
@@ -177,7 +178,7 @@ fn the_published_formula_is_off() -> anyhow::Result<()> {
     let got = record.cpus.iter().map(|cpu| cpu.got_pct).sum::<f64>() / record.cpus.len() as f64;
     case::note(&format!("got {got:.2} %"));
     left(&ended.out, got)?;
-    ensure!(
+    figure!(
         got > 58.0,
         "got {got} %: the published formula gives more than was asked"
     );

@@ -8,6 +8,7 @@ use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_machine_tests::case::Case;
+use sandbag_machine_tests::figure;
 
 use crate::cases;
 use crate::place::{Place, finish, root, wait_for};
@@ -35,7 +36,8 @@ fn the_lab_shows_what_ep_perceives() -> anyhow::Result<()> {
         ensure!(row["end"] == "done", "{row}");
         let slowdown = row["loaded_s"].as_f64().context("no time")?
             / row["unloaded_s"].as_f64().context("no time")?;
-        ensure!((1.5..3.5).contains(&slowdown), "slowdown {slowdown}");
+        // Proportional is 2; one pair of runs, each of which others may slow.
+        figure!((1.5..3.5).contains(&slowdown), "slowdown {slowdown}");
     }
     for file in [
         "precision/index.html",

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use sandbag_machine_tests::case::Case;
+use sandbag_machine_tests::figure;
 
 use crate::cases;
 use crate::place::{Place, finish, root};
@@ -38,13 +39,13 @@ fn a_load_begins_when_the_command_says_so() -> anyhow::Result<()> {
             .context(by)?;
         let record = place.record("r")?;
         let began = record.load_began_s.context("not told when it began")?;
-        ensure!((0.9..2.0).contains(&began), "{by}: began after {began} s");
+        figure!((0.9..2.0).contains(&began), "{by}: began after {began} s");
         let length = record.length_s;
-        ensure!((1.5..3.2).contains(&length), "{by}: {length} s of load");
+        figure!((1.5..3.2).contains(&length), "{by}: {length} s of load");
         let wall = record.command.context("no command")?.wall_s;
-        ensure!(wall > began + length - 0.2, "{by}: {wall} s in all");
+        figure!(wall > began + length - 0.2, "{by}: {wall} s in all");
         let got = record.cpus[0].got_pct;
-        ensure!((got - 40.0).abs() < 8.0, "{by}: got {got} %");
+        figure!((got - 40.0).abs() < 8.0, "{by}: got {got} %");
         place.as_before()?;
     }
     Ok(())
@@ -65,7 +66,7 @@ fn a_command_that_never_says_so_had_no_load() -> anyhow::Result<()> {
             ensure!(record.load_began_s.is_none() && record.length_s == 0.0);
             ensure!(record.cpus[0].got_pct == 0.0);
             let wall = record.command.context("no command")?.wall_s;
-            ensure!(wall > 0.4, "{wall} s");
+            figure!(wall > 0.4, "{wall} s");
         }
     }
     place

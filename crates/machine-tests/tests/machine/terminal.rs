@@ -13,6 +13,7 @@ use anyhow::ensure;
 use nix::pty::openpty;
 use nix::unistd::Pid;
 use sandbag_machine_tests::case::Case;
+use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
@@ -207,7 +208,7 @@ fn ctrl_z_and_fg_pause_and_continue() -> anyhow::Result<()> {
     );
     ensure!(said.contains("code 0 end"), "{said}");
     let record = place.record("r")?;
-    ensure!(
+    figure!(
         (1.3..2.6).contains(&record.paused_s),
         "paused {} s",
         record.paused_s

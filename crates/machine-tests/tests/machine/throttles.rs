@@ -24,6 +24,7 @@ use sandbag_burner::undo::{Leftovers, undo};
 use sandbag_kernel::cgroup::{Version, find, find_freezer, remove_dir};
 use sandbag_kernel::{CpuList, Root, sched};
 use sandbag_machine_tests::case::Case;
+use sandbag_machine_tests::figure;
 
 use crate::cases;
 use crate::place::{Place, finish, root, text_of, wait_for};
@@ -265,7 +266,7 @@ fn gov_freezes_for_its_part_of_every_period() -> anyhow::Result<()> {
     for level in [0.5, 0.9, 0.2] {
         let held = hold(&node, &throttler, level, 20)?;
         ensure!((held.taken - level).abs() < NOTED, "{level}: {held:?}");
-        ensure!(held.used < 1.0 - level + TOLERANCE, "{level}: {held:?}");
+        figure!(held.used < 1.0 - level + TOLERANCE, "{level}: {held:?}");
         node.is_free()?;
     }
     throttler.kill()?;
@@ -278,11 +279,11 @@ fn cap_limits_the_group() -> anyhow::Result<()> {
     let cap = method("cap", method::Options::default())?;
     let throttler = Throttler::start(&place, &node, &*cap)?;
     let held = hold(&node, &throttler, 0.7, 20)?;
-    ensure!(held.used < 0.3 + TOLERANCE, "{held:?}");
+    figure!(held.used < 0.3 + TOLERANCE, "{held:?}");
     // Spinners that never got as far as their limit lost nothing by it; what
     // others took of the CPUs while they were limited counts as taken.
     let limited = held.used > 0.3 - TOLERANCE / 2.0;
-    ensure!(held.taken > 0.7 - TOLERANCE || !limited, "{held:?}");
+    figure!(held.taken > 0.7 - TOLERANCE || !limited, "{held:?}");
     node.is_free()?;
     throttler.kill()?;
     node.remove()
@@ -295,8 +296,8 @@ fn lim_stops_who_is_above_its_share() -> anyhow::Result<()> {
     let throttler = Throttler::start(&place, &node, &*lim)?;
     // Low, so that the spinners are above it whoever else is here.
     let held = hold(&node, &throttler, 0.9, 20)?;
-    ensure!(held.used < 0.1 + TOLERANCE, "{held:?}");
-    ensure!(held.taken > 0.5, "{held:?}");
+    figure!(held.used < 0.1 + TOLERANCE, "{held:?}");
+    figure!(held.taken > 0.5, "{held:?}");
     node.is_free()?;
     throttler.kill()?;
     node.remove()
@@ -316,7 +317,7 @@ fn wrekavoc_stops_for_seconds() -> anyhow::Result<()> {
     let begin = monotonic()?;
     wait_for("the end of it", || (node.states() != all).then_some(()))?;
     let stood_s = (monotonic()? - begin) as f64 / 1e9;
-    ensure!(stood_s > 0.7, "a stop of {stood_s} s");
+    figure!(stood_s > 0.7, "a stop of {stood_s} s");
     throttler.order(monotonic()?, 0.0);
     node.is_free()?;
     throttler.kill()?;
