@@ -36,9 +36,12 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 use sandbag_machine_tests::case;
 
 fn main() -> ExitCode {
-    // Under nohup we ignore it, and so would all that we start.
-    // SAFETY: the default action is no handler.
-    let _ = unsafe { signal(Signal::SIGHUP, SigHandler::SigDfl) };
+    // Under nohup, and in the background of a script, we ignore them, and so
+    // would all that we start.
+    for ignored in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
+        // SAFETY: the default action is no handler.
+        let _ = unsafe { signal(ignored, SigHandler::SigDfl) };
+    }
     let cases = [
         refusals::CASES,
         refusals::APART,
