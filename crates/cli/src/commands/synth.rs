@@ -48,10 +48,10 @@ enum Model {
     /// From one load to another over the whole length
     Ramp {
         /// At the beginning, percent
-        #[arg(value_name = "FROM", value_parser = units::load)]
+        #[arg(id = "from-load", value_name = "FROM", value_parser = units::load)]
         from: f64,
         /// At the end
-        #[arg(value_name = "TO", value_parser = units::load)]
+        #[arg(id = "to-load", value_name = "TO", value_parser = units::load)]
         to: f64,
         #[command(flatten)]
         sampled: Sampled,
@@ -177,8 +177,8 @@ struct OutWithoutLength {
     /// Where to, or - for standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Format to write: native, krash or simgrid [default: by the ending of OUT;
-    /// else native]
+    /// Format to write: see `sandbag show --formats` [default: by the ending of
+    /// OUT; else native]
     #[arg(long, value_name = "FORMAT", value_parser = convert::writable)]
     to: Option<Format>,
     /// The CPUs of the profile
