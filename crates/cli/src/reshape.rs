@@ -3,15 +3,16 @@
 //! have in common.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use sandbag_kernel::CpuList;
 use sandbag_kernel::topology::Topology;
 use sandbag_profile::{
     BoxSteps, Error, Fault, Format, Gaps, Header, MapRule, Place, ReadOptions, Result, Source,
-    Step, Steps, Summary, algebra,
+    Spread, Step, Steps, Summary, algebra,
 };
 
 use crate::units::{self, Cpus, nanos};
@@ -19,10 +20,20 @@ use crate::units::{self, Cpus, nanos};
 /// The options.
 #[derive(Debug, Clone, Args)]
 pub struct Reshape {
-    /// Format of the profile, where it is not to be detected: native, krash,
-    /// sadf-json, sadf-csv, sar, procstat
+    /// Format of the profile, where it is not to be detected: see `sandbag
+    /// show --formats`
     #[arg(long, value_name = "FORMAT")]
     pub from: Option<Format>,
+
+    /// The machine, of a file that holds several, by its name there
+    #[arg(long, value_name = "NAME")]
+    pub machine: Option<String>,
+
+    /// On how many CPUs a file with one value per machine is laid: N or even:N
+    /// (all alike), pack:N (one filled after the other); for a job log the
+    /// number of CPUs that run it
+    #[arg(long, value_name = "[RULE:]N")]
+    pub spread: Option<Spread>,
 
     /// The CPUs to lay the profile on [default: those it names; with --map,
     /// or where some of those are not here, all that are online]
@@ -61,6 +72,28 @@ pub struct Reshape {
     /// Only the part FROM..TO of the profile (before any scaling)
     #[arg(long, value_name = "FROM..TO", value_parser = range)]
     pub cut: Option<(u64, u64)>,
+
+    /// Only these CPUs of the profile, by their numbers in it
+    #[arg(long, value_name = "LIST", value_parser = select)]
+    pub select: Option<CpuList>,
+
+    /// Put this much time without load before it
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub delay: Option<Duration>,
+
+    /// Put another profile of the same CPUs after it, as it stands there; may
+    /// be given more than once
+    #[arg(long, value_name = "FILE")]
+    pub append: Vec<PathBuf>,
+
+    /// Add another profile to it, from the same beginning (clipped at 100, and
+    /// counted); may be given more than once
+    #[arg(long, value_name = "FILE")]
+    pub add: Vec<PathBuf>,
+
+    /// All of that so many times in a row
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub times: Option<u64>,
 }
 
 /// What becomes of the time that a hypervisor withheld.
@@ -81,6 +114,13 @@ fn piece(text: &str) -> std::result::Result<Duration, String> {
             Err("must be 100ms or longer: shorter pieces cannot be held and measured".to_owned())
         }
         time => Ok(time),
+    }
+}
+
+fn select(text: &str) -> std::result::Result<CpuList, String> {
+    match text.parse::<CpuList>() {
+        Ok(list) if !list.is_empty() => Ok(list),
+        _ => Err("expected CPUs of the profile, such as 0,2-3".to_owned()),
     }
 }
 
@@ -122,7 +162,7 @@ impl Reshape {
     /// # Errors
     /// What is wrong with the profile, or an operation that cannot be done;
     /// always with the file, also while it is read.
-    pub fn open(&self, source: &Source, topology: &Topology) -> Result<BoxSteps> {
+    pub fn open(&self, source: &Arc<Source>, topology: &Topology) -> Result<BoxSteps> {
         let opened = self
             .read(source, Gaps::Keep)
             .and_then(|steps| match self.target(topology) {
@@ -138,7 +178,7 @@ impl Reshape {
     ///
     /// # Errors
     /// As [`Reshape::open`].
-    pub fn open_for_here(&self, source: &Source, topology: &Topology) -> Result<BoxSteps> {
+    pub fn open_for_here(&self, source: &Arc<Source>, topology: &Topology) -> Result<BoxSteps> {
         let here = |cpu: &u32| topology.online.contains(*cpu);
         let opened = self.read(source, Gaps::Error).and_then(|steps| {
             let target = match self.target(topology) {
@@ -152,13 +192,29 @@ impl Reshape {
     }
 
     /// `gaps` is what happens to unknown loads where the user did not say.
-    fn read(&self, source: &Source, gaps: Gaps) -> Result<BoxSteps> {
+    fn read(&self, source: &Arc<Source>, gaps: Gaps) -> Result<BoxSteps> {
+        match self.times {
+            None => self.once(source, gaps),
+            times => {
+                let (this, source) = (self.clone(), Arc::clone(source));
+                algebra::repeat(times, move || this.once(&source, gaps))
+            }
+        }
+    }
+
+    fn once(&self, source: &Source, gaps: Gaps) -> Result<BoxSteps> {
         let options = ReadOptions {
             gaps: self.gaps.unwrap_or(gaps),
             steal_as_load: self.steal == Steal::Load,
             end_ns: self.end.map(nanos),
+            machine: self.machine.clone(),
+            spread: self.spread,
         };
         let mut steps = source.open(self.from, &options)?;
+        if let Some(cpus) = &self.select {
+            let cpus: Vec<u32> = cpus.iter().collect();
+            steps = algebra::select_cpus(steps, &cpus)?;
+        }
         if let Some((from, to)) = self.cut {
             steps = algebra::cut(steps, from, to)?;
         }
@@ -171,6 +227,15 @@ impl Reshape {
         if let Some(step) = self.resample {
             steps = algebra::resample(steps, nanos(step))?;
         }
+        steps = algebra::delay(steps, self.delay.map_or(0, nanos));
+        for path in &self.append {
+            let other = another(path)?.open(None, &options)?;
+            steps = algebra::append(steps, other)?;
+        }
+        for path in &self.add {
+            let other = another(path)?.open(None, &options)?;
+            steps = algebra::add(steps, other);
+        }
         Ok(steps)
     }
 
@@ -180,6 +245,20 @@ impl Reshape {
             (None, Some(_)) => Some(topology.online.iter().collect()),
             (None, None) => None,
         }
+    }
+}
+
+/// A second profile. It is opened anew for each pass, which standard input
+/// does not allow.
+fn another(path: &Path) -> Result<Source> {
+    match path.as_os_str() == "-" {
+        false => source(path),
+        true => Err(Fault::Argument {
+            what: "profile to append or add",
+            value: "-".to_owned(),
+            must: "a file",
+        }
+        .into()),
     }
 }
 
@@ -201,6 +280,7 @@ fn in_file(mut error: Error, file: &Arc<str>) -> Error {
     error.place.get_or_insert_with(|| Place {
         file: Arc::clone(file),
         line: None,
+        column: None,
     });
     error
 }
@@ -224,7 +304,8 @@ pub fn option_against(error: &anyhow::Error) -> Option<&'static str> {
     Some(match &*error.fault {
         Fault::Hole { .. } => "--gaps",
         Fault::MapNeeded { .. } => "--map",
-        Fault::UnknownFormat | Fault::WrongFormat { .. } => "--from",
+        Fault::WhichMachine { .. } => "--machine",
+        Fault::UnknownFormat(_) | Fault::WrongFormat { .. } => "--from",
         _ => return None,
     })
 }

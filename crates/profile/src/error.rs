@@ -14,14 +14,18 @@ pub struct Place {
     pub file: Arc<str>,
     /// Line, counted from 1; `None` where the whole file is meant.
     pub line: Option<u64>,
+    /// Byte in the line, counted from 1; `None` where the whole line is meant
+    /// or where it is not known.
+    pub column: Option<u64>,
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}", self.file),
-            None => f.write_str(&self.file),
+        f.write_str(&self.file)?;
+        for number in [self.line, self.column].into_iter().flatten() {
+            write!(f, ":{number}")?;
         }
+        Ok(())
     }
 }
 
@@ -69,8 +73,21 @@ impl Fault {
             place: Some(Place {
                 file: Arc::clone(file),
                 line: line.into(),
+                column: None,
             }),
             fault: Box::new(self),
+        }
+    }
+
+    /// What stood there, as it was written, where the fault is of a single
+    /// value.
+    pub(crate) fn found(&self) -> Option<&str> {
+        match self {
+            Self::OutOfRange { value, .. } | Self::DecimalComma { value, .. } => Some(value),
+            // As `shown` makes it; what it shortened or escaped is not found.
+            Self::Syntax { found, .. } => found.strip_prefix('`')?.strip_suffix('`'),
+            Self::UnknownColumn(name) | Self::Duplicate(name) => Some(name),
+            _ => None,
         }
     }
 }
@@ -163,20 +180,16 @@ pub enum Fault {
         why: String,
     },
     /// No format recognised.
-    #[error(
-        "the format is not recognised; name it: native, krash, sadf-json, sadf-csv, sar or procstat"
-    )]
-    UnknownFormat,
+    #[error("the format is not recognised; name it, one of {0}")]
+    UnknownFormat(String),
     /// A name that no format has.
-    #[error(
-        "`{0}` is not a format; known are native, krash, sadf-json, sadf-csv, sar, procstat and simgrid"
-    )]
+    #[error("`{0}` is not a format; known are {known}", known = Format::names())]
     NoSuchFormat(String),
     /// A format that can only be written.
     #[error("{0} can only be written, not read")]
     NotReadable(Format),
     /// A format that can only be read.
-    #[error("{0} can only be read; write native, krash or simgrid")]
+    #[error("{0} can only be read, not written")]
     NotWritable(Format),
     /// Averages over all CPUs only.
     #[error("there is no line for a single CPU; {0}")]
@@ -191,6 +204,16 @@ pub enum Fault {
         expected: String,
         /// The other.
         found: String,
+    },
+    /// A file of several machines, of which a profile is one.
+    #[error("{known}; choose one{}", asked.as_ref().map_or(String::new(), |name| format!(
+        " (there is no `{name}`)"
+    )))]
+    WhichMachine {
+        /// How many there are and what the first are called.
+        known: String,
+        /// The one that was asked for and is not there.
+        asked: Option<String>,
     },
     /// Rates need two samples.
     #[error("one snapshot holds no load; at least two are needed")]
@@ -211,6 +234,18 @@ pub enum Fault {
     /// A CPU that the profile does not have.
     #[error("the profile has no cpu{0}")]
     NoSuchCpu(u32),
+    /// Profiles that cannot follow each other.
+    #[error(
+        "the first is of CPUs {}, the second of {}; select or map them first",
+        listed(first),
+        listed(second)
+    )]
+    OtherCpus {
+        /// CPUs of the first.
+        first: Vec<u32>,
+        /// CPUs of the second.
+        second: Vec<u32>,
+    },
     /// More CPUs than there is room for.
     #[error(
         "the profile is for {profile} CPUs and there are {target}; \
@@ -246,6 +281,11 @@ pub enum Fault {
     },
 }
 
+fn listed(cpus: &[u32]) -> String {
+    let all: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    all.join(", ")
+}
+
 /// At most 40 characters of what was found, printable, for a message.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
@@ -276,6 +316,12 @@ mod tests {
             Fault::Empty.at(&file, None).to_string(),
             "day.csv: the file is empty"
         );
+        let place = Place {
+            file,
+            line: Some(7),
+            column: Some(3),
+        };
+        assert_eq!(place.to_string(), "day.csv:7:3");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The formats and how they are told apart.
+//! The names of the formats.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,15 +22,63 @@ pub enum Format {
     SarText,
     /// Snapshots of `/proc/stat`.
     ProcStat,
-    /// SimGrid availability traces; written only.
+    /// SimGrid availability traces.
     SimGrid,
+    /// `mpstat -P ALL` text.
+    MpstatText,
+    /// `mpstat -P ALL -o JSON`.
+    MpstatJson,
+    /// `pmrep -o csv` of Performance Co-Pilot, counters or rates.
+    PmrepCsv,
+    /// `pcp2json` of Performance Co-Pilot, counters or rates.
+    Pcp2Json,
+    /// `pmdumplog` text of Performance Co-Pilot.
+    Pmdumplog,
+    /// A matrix of Prometheus's HTTP API, counters or rates.
+    Prometheus,
+    /// OpenMetrics text with time stamps, as `promtool tsdb dump-openmetrics` writes it.
+    OpenMetrics,
+    /// `collectl -sC -P`.
+    CollectlPlot,
+    /// Raw files of collectl.
+    CollectlRaw,
+    /// `atop -P cpu`.
+    Atop,
+    /// `atop -J cpu`.
+    AtopJson,
+    /// Job logs of the Parallel Workloads Archive.
+    Swf,
+    /// CPU traces of Distem.
+    Distem,
+    /// Profiles of cpu-load-generator.
+    CpuLoadGenerator,
+    /// Task usage of Google's cluster trace of 2011.
+    Google2011,
+    /// Server usage of Alibaba's cluster trace of 2017.
+    Alibaba2017,
+    /// Machine usage of Alibaba's cluster trace of 2018.
+    Alibaba2018,
+    /// CPU readings of Azure's traces of virtual machines.
+    Azure,
+    /// Bitbrains' traces of virtual machines (GWA-T-12).
+    Bitbrains,
+    /// PlanetLab's traces of virtual machines, as CloudSim has them.
+    PlanetLab,
+    /// CSV of Amazon CloudWatch: stamp and percent.
+    CloudWatch,
+    /// Plain CSV with a row per CPU and step; written only.
+    CsvLong,
+    /// Plain CSV with a column per CPU; written only.
+    CsvWide,
+    /// Workloads of rt-app; written only.
+    RtApp,
     /// Made here, not read.
     Synthetic,
 }
 
 impl Format {
     /// Every format that can be named.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 31] = [
         Self::Native,
         Self::Krash,
         Self::SadfJson,
@@ -38,100 +86,103 @@ impl Format {
         Self::SarText,
         Self::ProcStat,
         Self::SimGrid,
+        Self::MpstatText,
+        Self::MpstatJson,
+        Self::PmrepCsv,
+        Self::Pcp2Json,
+        Self::Pmdumplog,
+        Self::Prometheus,
+        Self::OpenMetrics,
+        Self::CollectlPlot,
+        Self::CollectlRaw,
+        Self::Atop,
+        Self::AtopJson,
+        Self::Swf,
+        Self::Distem,
+        Self::CpuLoadGenerator,
+        Self::Google2011,
+        Self::Alibaba2017,
+        Self::Alibaba2018,
+        Self::Azure,
+        Self::Bitbrains,
+        Self::PlanetLab,
+        Self::CloudWatch,
+        Self::CsvLong,
+        Self::CsvWide,
+        Self::RtApp,
     ];
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Krash => "krash",
-            Self::SadfJson => "sadf-json",
-            Self::SadfCsv => "sadf-csv",
-            Self::SarText => "sar",
-            Self::ProcStat => "procstat",
-            Self::SimGrid => "simgrid",
-            Self::Synthetic => "synthetic",
-        }
+    /// All names, for messages.
+    pub(crate) fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
     }
 
-    /// What the beginning of a file looks like; `None` where it looks like
-    /// nothing known.
-    ///
-    /// `head` is decompressed and without byte order mark; some kilobytes are
-    /// enough.
+    /// The name by which it is asked for.
     #[must_use]
-    pub fn detect(head: &[u8]) -> Option<Self> {
-        if head.trim_ascii_start().starts_with(b"{") {
-            return Some(Self::SadfJson);
-        }
-        let lines = || head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
-        let filled = || lines().filter(|l| !l.is_empty());
-        let first = filled().next()?;
-        if first.starts_with(b"# sandbag profile") {
-            Some(Self::Native)
-        } else if first.starts_with(b"# hostname;interval;timestamp;") || sadf_row(first) {
-            Some(Self::SadfCsv)
-        } else if first.starts_with(b"Linux ") || filled().take(50).any(sar_header) {
-            Some(Self::SarText)
-        } else if filled().any(procstat_line) {
-            Some(Self::ProcStat)
-        } else {
-            let bare = || filled().filter(|l| !l.starts_with(b"#"));
-            if bare().next().is_some_and(native_header) {
-                Some(Self::Native)
-            } else if bare().take(20).any(krash_line) {
-                Some(Self::Krash)
-            } else {
-                None
-            }
+    pub fn name(self) -> &'static str {
+        self.words().0
+    }
+
+    /// What it is, in a line.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        self.words().1
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Native => ("native", "sandbag's own CSV"),
+            Self::Krash => ("krash", "profiles of KRASH, both dialects"),
+            Self::SadfJson => ("sadf-json", "`sadf -j FILE -- -P ALL` (sysstat)"),
+            Self::SadfCsv => ("sadf-csv", "`sadf -d FILE -- -P ALL` (sysstat)"),
+            Self::SarText => ("sar", "`LC_ALL=C sar -P ALL -f FILE` (sysstat)"),
+            Self::ProcStat => (
+                "procstat",
+                "snapshots of /proc/stat with a time line before each",
+            ),
+            Self::SimGrid => ("simgrid", "availability traces of SimGrid, a file per CPU"),
+            Self::MpstatText => ("mpstat", "`LC_ALL=C mpstat -P ALL 1` (sysstat)"),
+            Self::MpstatJson => ("mpstat-json", "`mpstat -P ALL -o JSON 1` (sysstat)"),
+            Self::PmrepCsv => ("pmrep-csv", "`pmrep -o csv` of kernel.percpu.cpu (PCP)"),
+            Self::Pcp2Json => ("pcp2json", "`pcp2json` of kernel.percpu.cpu (PCP)"),
+            Self::Pmdumplog => ("pmdumplog", "`pmdumplog` of kernel.percpu.cpu (PCP)"),
+            Self::Prometheus => (
+                "prometheus",
+                "a matrix of Prometheus's HTTP API, or prometheus+http://HOST:9090/?...",
+            ),
+            Self::OpenMetrics => (
+                "openmetrics",
+                "OpenMetrics text with time stamps (promtool tsdb dump-openmetrics)",
+            ),
+            Self::CollectlPlot => ("collectl-plot", "`collectl -sC -P`"),
+            Self::CollectlRaw => ("collectl-raw", "raw files of collectl"),
+            Self::Atop => ("atop", "`atop -r FILE -P cpu`"),
+            Self::AtopJson => ("atop-json", "`atop -r FILE -J cpu`"),
+            Self::Swf => ("swf", "job logs in the Standard Workload Format"),
+            Self::Distem => ("distem", "CPU traces of Distem"),
+            Self::CpuLoadGenerator => ("cpu-load-generator", "profiles of cpu-load-generator"),
+            Self::Google2011 => (
+                "google-2011",
+                "task usage of Google's cluster trace of 2011",
+            ),
+            Self::Alibaba2017 => (
+                "alibaba-2017",
+                "server usage of Alibaba's cluster trace of 2017",
+            ),
+            Self::Alibaba2018 => (
+                "alibaba-2018",
+                "machine usage of Alibaba's cluster trace of 2018",
+            ),
+            Self::Azure => ("azure", "CPU readings of Azure's virtual machines"),
+            Self::Bitbrains => ("bitbrains", "Bitbrains' virtual machines (GWA-T-12)"),
+            Self::PlanetLab => ("planetlab", "PlanetLab's virtual machines, as in CloudSim"),
+            Self::CloudWatch => ("cloudwatch", "CSV of Amazon CloudWatch: stamp, percent"),
+            Self::CsvLong => ("csv-long", "plain CSV, a row per CPU and step"),
+            Self::CsvWide => ("csv-wide", "plain CSV, a column per CPU"),
+            Self::RtApp => ("rt-app", "a workload of rt-app"),
+            Self::Synthetic => ("synthetic", "made here"),
         }
     }
-}
-
-fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
-    line.split(u8::is_ascii_whitespace)
-        .filter(|f| !f.is_empty())
-}
-
-/// A row of `sadf -d` whose header was cut off, or a restart line.
-fn sadf_row(line: &[u8]) -> bool {
-    let mut cells = line.split(|b| *b == b';');
-    let interval = cells.nth(1);
-    interval.is_some_and(|i| i == b"-1" || crate::number::whole(i).is_some())
-        && cells
-            .next()
-            .is_some_and(|t| t.len() >= 10 && t[0].is_ascii_digit())
-        && cells.next().is_some()
-}
-
-fn sar_header(line: &[u8]) -> bool {
-    fields(line).any(|f| f == b"CPU") && fields(line).any(|f| f == b"%idle")
-}
-
-fn procstat_line(line: &[u8]) -> bool {
-    let mut f = fields(line);
-    f.next().is_some_and(|name| {
-        name.strip_prefix(b"cpu")
-            .is_some_and(|n| n.is_empty() || crate::number::whole(n).is_some())
-    }) && f.clone().count() >= 4
-        && f.all(|n| crate::number::whole(n).is_some())
-}
-
-fn native_header(line: &[u8]) -> bool {
-    let lower = line.to_ascii_lowercase();
-    let first = lower.split(|b| matches!(b, b',' | b';' | b'\t')).next();
-    first.is_some_and(|name| crate::number::unquoted(name) == b"time")
-        && lower.len() > first.map_or(0, <[u8]>::len)
-}
-
-fn krash_line(line: &[u8]) -> bool {
-    [&b"cpu"[..], b"kill", b"cgroup_root", b"all_name"]
-        .iter()
-        .any(|word| {
-            line.strip_prefix(*word).is_some_and(|rest| {
-                let rest = rest.trim_ascii_start();
-                rest.is_empty() || rest[0] == b'{' || rest[0] == b'=' || rest[0].is_ascii_digit()
-            })
-        })
 }
 
 impl fmt::Display for Format {
@@ -154,7 +205,6 @@ impl FromStr for Format {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rstest::rstest;
 
     #[test]
     fn names_are_read_as_they_are_printed() {
@@ -162,34 +212,5 @@ mod tests {
             assert_eq!(f.to_string().parse::<Format>().unwrap(), f);
         }
         assert!("xml".parse::<Format>().is_err());
-    }
-
-    #[rstest]
-    #[case("# sandbag profile 1\ntime,cpu0\n", Some(Format::Native))]
-    #[case("time,cpu0\n0,50\n", Some(Format::Native))]
-    #[case("# mine\n\"Time\";\"cpu0\"\n0;50\n", Some(Format::Native))]
-    #[case("# mine\ncpu {\n profile { 0 { 0 5 } } }", Some(Format::Krash))]
-    #[case("kill 20", Some(Format::Krash))]
-    #[case("all_name = x\n", Some(Format::Krash))]
-    #[case("{\"sysstat\": {", Some(Format::SadfJson))]
-    #[case("\n# hostname;interval;timestamp;CPU;%user", Some(Format::SadfCsv))]
-    #[case(
-        "vm;-1;2026-11-21 01:10:53 UTC;LINUX-RESTART\t(2 CPU)",
-        Some(Format::SadfCsv)
-    )]
-    #[case("Linux 6.1 (vm) \t11/21/26\n\n", Some(Format::SarText))]
-    #[case("01:10:52  CPU  %user  %idle\n", Some(Format::SarText))]
-    #[case(
-        "# epoch 1795223452.4\ncpu  1 2 3 4\ncpu0 1 2 3 4",
-        Some(Format::ProcStat)
-    )]
-    #[case("hello", None)]
-    #[case("", None)]
-    fn detection(#[case] head: &str, #[case] format: Option<Format>) {
-        assert_eq!(Format::detect(head.as_bytes()), format);
-        assert_eq!(
-            Format::detect(head.replace('\n', "\r\n").as_bytes()),
-            format
-        );
     }
 }

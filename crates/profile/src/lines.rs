@@ -2,6 +2,7 @@
 //! Lines of a byte stream, without a copy or an allocation per line.
 
 use std::io::Read;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::{Error, Fault, Result};
@@ -19,6 +20,9 @@ pub(crate) struct Lines {
     start: usize,
     filled: usize,
     line: u64,
+    /// Where the line last returned stands in the buffer; empty once it is
+    /// gone.
+    current: Range<usize>,
     at_end: bool,
     whole: bool,
 }
@@ -32,6 +36,7 @@ impl Lines {
             start: 0,
             filled: 0,
             line: 0,
+            current: 0..0,
             at_end: false,
             whole: true,
         }
@@ -71,6 +76,7 @@ impl Lines {
         if self.buffer[line.clone()].ends_with(b"\r") {
             line.end -= 1;
         }
+        self.current = line.clone();
         Ok(Some(&self.buffer[line]))
     }
 
@@ -85,9 +91,11 @@ impl Lines {
     pub(crate) fn pass(&mut self, bytes: usize) {
         self.start += bytes;
         self.line += 1;
+        self.current = 0..0;
     }
 
     fn fill(&mut self) -> Result<()> {
+        self.current = 0..0;
         self.buffer.copy_within(self.start..self.filled, 0);
         self.filled -= self.start;
         self.start = 0;
@@ -125,15 +133,34 @@ impl Lines {
         self.whole
     }
 
-    /// The fault at the line last returned.
+    /// The fault at the line last returned, and at its column where what was
+    /// found stands in it once.
     pub(crate) fn here(&self, fault: Fault) -> Error {
-        fault.at(&self.file, self.line)
+        let line = &self.buffer[self.current.clone()];
+        let column = fault.found().and_then(|found| only(line, found.as_bytes()));
+        let mut error = fault.at(&self.file, self.line);
+        if let Some(place) = &mut error.place {
+            place.column = column;
+        }
+        error
     }
 
     /// The fault of the file as a whole.
     pub(crate) fn nowhere(&self, fault: Fault) -> Error {
         fault.at(&self.file, None)
     }
+}
+
+/// The column, from 1, of a value that stands in the line once, and not as a
+/// part of something longer.
+fn only(line: &[u8], value: &[u8]) -> Option<u64> {
+    let inside = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'.');
+    let mut places = memchr::memmem::find_iter(line, value).filter(|at| {
+        !inside(at.checked_sub(1).and_then(|before| line.get(before)))
+            && !inside(line.get(at + value.len()))
+    });
+    let first = places.next().filter(|_| !value.is_empty())?;
+    places.next().is_none().then_some(first as u64 + 1)
 }
 
 #[cfg(test)]
@@ -161,6 +188,15 @@ mod tests {
     fn sixteen_bit_text_is_named() {
         let e = lines(b"\xff\xfet\0i\0").unwrap_err();
         assert!(matches!(*e.fault, Fault::Utf16));
+    }
+
+    #[test]
+    fn a_value_has_a_column_where_it_stands_once() {
+        assert_eq!(only(b"vm;10;50,00;60", b"50,00"), Some(7));
+        assert_eq!(only(b"vm;10;150.00;50.00", b"50.00"), Some(14));
+        assert_eq!(only(b"1;x;x", b"x"), None);
+        assert_eq!(only(b"1;x", b""), None);
+        assert_eq!(only(b"1;x", b"y"), None);
     }
 
     #[test]

@@ -6,8 +6,51 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::head::Head;
 use crate::lines::Lines;
-use crate::{BoxSteps, Fault, Format, Gaps, Result, algebra, import, native};
+use crate::reader::{Input, Reader};
+use crate::{BoxSteps, Fault, Format, Gaps, Result, Spread, algebra, import, native};
+
+/// All that can be read, in the order in which a file is offered to them.
+fn readers() -> impl Iterator<Item = &'static Reader> {
+    [&native::READER].into_iter().chain(import::READERS)
+}
+
+fn reader_of(format: Format) -> Result<&'static Reader, Fault> {
+    readers()
+        .find(|reader| reader.format == format)
+        .ok_or(Fault::NotReadable(format))
+}
+
+/// The names of the formats that can be read.
+fn names() -> String {
+    let all: Vec<String> = Format::ALL
+        .iter()
+        .filter(|format| format.is_read())
+        .map(Format::to_string)
+        .collect();
+    all.join(", ")
+}
+
+impl Format {
+    /// Whether profiles can be read from it.
+    #[must_use]
+    pub fn is_read(self) -> bool {
+        reader_of(self).is_ok()
+    }
+
+    /// The format that a file begins like; `None` where it looks like nothing
+    /// known.
+    ///
+    /// `head` is unpacked and without byte order mark; some kilobytes are
+    /// enough.
+    #[must_use]
+    pub fn detect(head: &[u8]) -> Option<Self> {
+        let head = Head::new(head);
+        let reader = readers().find(|reader| (reader.looks_like)(&head));
+        reader.map(|reader| reader.format)
+    }
+}
 
 /// How much of a file is looked at to tell its format.
 const HEAD: usize = 16 << 10;
@@ -23,6 +66,13 @@ pub struct ReadOptions {
     /// The end, for formats that may lack one (KRASH without `kill`, a
     /// native file without end row). An end that the file names wins.
     pub end_ns: Option<u64>,
+    /// Which machine of a file that holds several, by the name it has there;
+    /// a file of one needs none.
+    pub machine: Option<String>,
+    /// How a file that has one value per machine is laid on CPUs, and on how
+    /// many the jobs of a job log are put. Default: what the file says, or
+    /// one.
+    pub spread: Option<Spread>,
 }
 
 /// An input that can be read more than once.
@@ -108,19 +158,16 @@ impl Source {
         if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
             return Err(self.fault(Fault::Utf16));
         }
-        let format = from
-            .or_else(|| Format::detect(text))
-            .ok_or_else(|| self.fault(Fault::UnknownFormat))?;
-        let mut steps = match format {
-            Format::Native => native::read(self.lines()?, options.end_ns)?,
-            Format::Krash => import::krash::read(&mut self.lines()?, options.end_ns)?,
-            Format::SadfJson | Format::SadfCsv | Format::SarText | Format::ProcStat => {
-                import::read(format, &|| self.lines())?
-            }
-            Format::SimGrid | Format::Synthetic => {
-                return Err(self.fault(Fault::NotReadable(format)));
-            }
+        let head = Head::new(text);
+        let reader = match from {
+            None => readers().find(|reader| (reader.looks_like)(&head)),
+            Some(format) => Some(reader_of(format).map_err(|fault| self.fault(fault))?),
         };
+        let reader = reader.ok_or_else(|| self.fault(Fault::UnknownFormat(names())))?;
+        let mut steps = (reader.open)(&Input {
+            lines: &|| self.lines(),
+            options,
+        })?;
         if options.steal_as_load {
             steps = algebra::steal_as_load(steps);
         }
@@ -207,4 +254,39 @@ impl Read for FromStart {
 /// The file cannot be read or is not a profile of the format.
 pub fn open(path: &Path, from: Option<Format>, options: &ReadOptions) -> Result<BoxSteps> {
     Source::new(path)?.open(from, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("# sandbag profile 1\ntime,cpu0\n", Some(Format::Native))]
+    #[case("time,cpu0\n0,50\n", Some(Format::Native))]
+    #[case("# mine\n\"Time\";\"cpu0\"\n0;50\n", Some(Format::Native))]
+    #[case("# mine\ncpu {\n profile { 0 { 0 5 } } }", Some(Format::Krash))]
+    #[case("kill 20", Some(Format::Krash))]
+    #[case("all_name = x\n", Some(Format::Krash))]
+    #[case("{\"sysstat\": {", Some(Format::SadfJson))]
+    #[case("\n# hostname;interval;timestamp;CPU;%user", Some(Format::SadfCsv))]
+    #[case(
+        "vm;-1;2026-11-21 01:10:53 UTC;LINUX-RESTART\t(2 CPU)",
+        Some(Format::SadfCsv)
+    )]
+    #[case("Linux 6.1 (vm) \t11/21/26\n\n", Some(Format::SarText))]
+    #[case("01:10:52  CPU  %user  %idle\n", Some(Format::SarText))]
+    #[case(
+        "# epoch 1795223452.4\ncpu  1 2 3 4\ncpu0 1 2 3 4",
+        Some(Format::ProcStat)
+    )]
+    #[case("hello", None)]
+    #[case("", None)]
+    fn detection(#[case] head: &str, #[case] format: Option<Format>) {
+        assert_eq!(Format::detect(head.as_bytes()), format);
+        assert_eq!(
+            Format::detect(head.replace('\n', "\r\n").as_bytes()),
+            format
+        );
+    }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Small profiles for tests.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
-use crate::{Cell, Format, Header, Profile, Step};
+use crate::{Cell, Format, Header, NS_PER_S, Profile, ReadOptions, Result, Source, Step};
 
 /// Steps by their ends and loads.
 pub(crate) fn profile(cpus: &[u32], steps: &[(u64, &[Option<f64>])]) -> Profile {
@@ -83,4 +85,33 @@ pub(crate) fn assert_sound(profile: &Profile) {
         }
         last = step.end_ns;
     }
+}
+
+/// Reads a text as this format, or as what it looks like.
+pub(crate) fn read_as(text: &[u8], format: Option<Format>) -> Result<Profile> {
+    let source = Source::spool(&mut &*text, Arc::from("in"))?;
+    let p = Profile::collect(source.open(format, &ReadOptions::default())?)?;
+    assert_sound(&p);
+    Ok(p)
+}
+
+/// Reads a text as what it looks like.
+pub(crate) fn read(text: &str) -> Profile {
+    read_as(text.as_bytes(), None).unwrap()
+}
+
+/// What is wrong with a text.
+pub(crate) fn message(text: &str, format: Format) -> String {
+    read_as(text.as_bytes(), Some(format))
+        .unwrap_err()
+        .to_string()
+}
+
+/// Ends in whole seconds, and loads to a hundredth.
+pub(crate) fn loads(p: &Profile) -> Vec<(u64, Vec<Option<f64>>)> {
+    let round = |c: &Option<Cell>| c.map(|c| (c.load_pct * 100.0).round() / 100.0);
+    p.steps
+        .iter()
+        .map(|s| (s.end_ns / NS_PER_S, s.cells.iter().map(round).collect()))
+        .collect()
 }

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Args;
@@ -30,8 +31,8 @@ pub struct ConvertArgs {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 
-    /// Format to write: native, krash or simgrid [default: by the ending of
-    /// OUT, .krash, .profile or .simgrid; else native]
+    /// Format to write: see `sandbag show --formats` [default: by the ending
+    /// of OUT, .krash, .profile or .simgrid; else native]
     #[arg(long, value_name = "FORMAT", value_parser = writable)]
     to: Option<Format>,
 
@@ -42,7 +43,7 @@ pub struct ConvertArgs {
 /// The formats that `--to` takes.
 pub(super) fn writable(text: &str) -> std::result::Result<Format, String> {
     match text.parse::<Format>() {
-        Ok(format @ (Format::Native | Format::Krash | Format::SimGrid)) => Ok(format),
+        Ok(format) if format.is_written() => Ok(format),
         Ok(format) => Err(Fault::NotWritable(format).to_string()),
         Err(error) => Err(error.to_string()),
     }
@@ -52,7 +53,7 @@ pub(super) fn writable(text: &str) -> std::result::Result<Format, String> {
 pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     let to = format_for(args.to, &args.output)?;
     refuse_same_file(&args.input, &args.output)?;
-    let source = reshape::source(&args.input)?;
+    let source = Arc::new(reshape::source(&args.input)?);
     let topology = Topology::read(&Root::default())?;
     let open = || args.reshape.open(&source, &topology);
     // To its end before OUT is touched: a bad profile costs nobody a file.

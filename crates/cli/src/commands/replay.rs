@@ -62,7 +62,7 @@ pub fn prepare(source: Arc<Source>, reshape: &Reshape, repeat: bool) -> Result<(
     let topology = Topology::read(&Root::default())?;
     let open = {
         let reshape = reshape.clone();
-        move |source: &Source| reshape.open_for_here(source, &topology)
+        move |source: &Arc<Source>| reshape.open_for_here(source, &topology)
     };
     let mut first = open(&source)?;
     let format = first.header().format;

@@ -6,6 +6,7 @@
 //! filled) is counted and told by [`Steps::warnings`] at the end.
 
 mod coalesce;
+mod combine;
 mod cpus;
 mod gaps;
 mod repeat;
@@ -13,6 +14,7 @@ mod resample;
 mod simple;
 
 pub use coalesce::coalesce;
+pub use combine::{add, append, delay};
 pub use cpus::{MapRule, map_cpus, select_cpus};
 pub use gaps::{Gaps, fill_gaps};
 pub use repeat::repeat;

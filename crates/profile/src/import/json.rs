@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The samples of a sysstat document, one at a time.
+//! The samples of a JSON document, one at a time.
 //!
-//! Not the document but each element of `sysstat.hosts[].statistics` is
-//! parsed; this walks to them through the text and holds one at a time,
+//! Not the document but each element at the end of a path (sysstat's is
+//! `sysstat.hosts[].statistics`) is parsed; this walks to them through the text and holds one at a time,
 //! however long the file and whether or not it has line ends.
 
 use std::io::Read;
@@ -16,14 +16,8 @@ const MAX_ELEMENT: usize = 64 << 20;
 const CHUNK: usize = 128 << 10;
 
 /// What leads to the samples, from the outside in. Objects are entered by
-/// this key, arrays by each element.
-const PATH: [Option<&[u8]>; 5] = [
-    Some(b"sysstat"),
-    Some(b"hosts"),
-    None,
-    Some(b"statistics"),
-    None,
-];
+/// this key, arrays by each element. It ends with an array.
+pub(super) type Path = [Option<&'static [u8]>];
 
 /// What [`Elements::next_element`] found.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,6 +30,7 @@ pub(super) enum Next {
 }
 
 pub(super) struct Elements {
+    path: &'static Path,
     from: Box<dyn Read + Send>,
     file: Arc<str>,
     buffer: Vec<u8>,
@@ -57,8 +52,9 @@ pub(super) struct Elements {
 }
 
 impl Elements {
-    pub(super) fn new((from, file): (Box<dyn Read + Send>, Arc<str>)) -> Self {
+    pub(super) fn new(path: &'static Path, (from, file): (Box<dyn Read + Send>, Arc<str>)) -> Self {
         Self {
+            path,
             from,
             file,
             buffer: vec![0; CHUNK],
@@ -89,7 +85,7 @@ impl Elements {
             self.depth = 1;
         }
         while self.depth > 0 {
-            let wanted = PATH[self.depth - 1];
+            let wanted = self.path[self.depth - 1];
             match (self.peek()?, wanted) {
                 (b',', _) => self.at += 1,
                 (b'}', Some(_)) | (b']', None) => {
@@ -98,7 +94,7 @@ impl Elements {
                 }
                 (b'"', Some(key)) => self.member(key, into)?,
                 (_, Some(_)) => return Err(self.syntax("a key")),
-                (_, None) if self.depth == PATH.len() => {
+                (_, None) if self.depth == self.path.len() => {
                     into.clear();
                     self.count_lines();
                     self.element_line = self.lines + 1;
@@ -142,7 +138,7 @@ impl Elements {
         let (enter, is_host, is_restarts) = (key == wanted, key == b"nodename", key == b"restarts");
         self.expect(b':')?;
         if enter {
-            let open = if PATH[self.depth].is_some() {
+            let open = if self.path[self.depth].is_some() {
                 b'{'
             } else {
                 b'['

@@ -16,15 +16,34 @@ use std::collections::BTreeMap;
 
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, Seconds, cpu_number, whole};
+use crate::reader::Reader;
 use crate::{BoxSteps, Cell, Error, Fault, Format, Header, Result, Step, Steps};
 
 const NO_END: &str = "add a line `kill <seconds>` or give the end by --end";
+
+pub(super) const READER: Reader = Reader {
+    format: Format::Krash,
+    looks_like: |head| head.data().take(20).any(is_item),
+    open: |input| read(&mut (input.lines)()?, input.options.end_ns),
+};
+
+/// The beginning of something that may stand at the top level.
+fn is_item(line: &[u8]) -> bool {
+    [&b"cpu"[..], b"kill", b"cgroup_root", b"all_name"]
+        .iter()
+        .any(|word| {
+            line.strip_prefix(*word).is_some_and(|rest| {
+                let rest = rest.trim_ascii_start();
+                rest.is_empty() || rest[0] == b'{' || rest[0] == b'=' || rest[0].is_ascii_digit()
+            })
+        })
+}
 
 /// Load of a CPU from a second on.
 type Entry = (u32, u8);
 
 /// Reads a whole profile.
-pub(crate) fn read(lines: &mut Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
+fn read(lines: &mut Lines, end_ns: Option<u64>) -> Result<BoxSteps> {
     let mut parser = Parser {
         tokens: Tokens {
             lines,

@@ -7,10 +7,11 @@
 //! known only at its end, because they come and go, so such a file is read
 //! twice: once for its CPUs, once for its loads ([`Pass`]).
 
+mod counters;
 mod cursor;
 mod json;
 mod json_quick;
-pub(crate) mod krash;
+mod krash;
 mod percent;
 mod procstat;
 mod sadf_csv;
@@ -24,7 +25,18 @@ mod timeline;
 use std::collections::BTreeSet;
 
 use crate::lines::Lines;
+use crate::reader::{Input, Reader};
 use crate::{Begin, BoxSteps, Cell, Error, Fault, Format, Header, Result};
+
+/// The readers of this module. The first that recognises a file has it: those
+/// with a mark of their own come first, those that take much for theirs last.
+pub(crate) const READERS: &[Reader] = &[
+    sadf_csv::READER,
+    sadf_json::READER,
+    sar::READER,
+    procstat::READER,
+    krash::READER,
+];
 
 /// What one stamp of a recording says.
 #[derive(Debug, Default)]
@@ -81,18 +93,14 @@ pub(crate) enum Pass {
     Loads,
 }
 
-fn samples(format: Format, lines: Lines, pass: Pass) -> BoxSamples {
-    match format {
-        Format::SadfJson => Box::new(sadf_json::SadfJson::new(lines, pass)),
-        Format::SadfCsv => Box::new(sadf_csv::SadfCsv::new(lines, pass)),
-        Format::SarText => Box::new(sar::Sar::new(lines, pass)),
-        _ => Box::new(procstat::ProcStat::new(lines, pass)),
-    }
-}
-
-/// Opens a sampled recording; `lines` opens the file anew.
-pub(crate) fn read(format: Format, lines: &dyn Fn() -> Result<Lines>) -> Result<BoxSteps> {
-    let mut scan = samples(format, lines()?, Pass::Cpus);
+/// Opens a sampled recording.
+fn sampled(
+    format: Format,
+    input: &Input<'_>,
+    samples: fn(Lines, Pass) -> BoxSamples,
+) -> Result<BoxSteps> {
+    let lines = input.lines;
+    let mut scan = samples(lines()?, Pass::Cpus);
     let mut sample = Sample::default();
     let mut cpus = BTreeSet::new();
     let mut begin_ns = None;
@@ -119,7 +127,7 @@ pub(crate) fn read(format: Format, lines: &dyn Fn() -> Result<Lines>) -> Result<
         begins_at: begin(&about, begin_ns),
         has_steal: true,
     };
-    let again = samples(format, lines()?, Pass::Loads);
+    let again = samples(lines()?, Pass::Loads);
     Ok(Box::new(timeline::Timeline::new(again, header, begin_ns)))
 }
 

@@ -7,30 +7,33 @@
 //! cpu0 30761 7988 5360 148544 826 0 141 1353 0 0
 //! ```
 //!
-//! busy = 1 - (idle + iowait + steal) / (sum of all - steal), over the
-//! differences of the counters. Never over wall time: the sum of the states
-//! strays from it by several percent, and by more on a laptop that slept.
-//! guest is inside user and guest_nice inside nice; they are not added again.
+//! What becomes of the counters: [`super::counters`].
 
 use crate::error::shown;
+use crate::head::words;
 use crate::lines::Lines;
 use crate::number::{cpu_number, decimal_seconds, whole};
-use crate::{Cell, Error, Fault, Format, Result};
+use crate::reader::Reader;
+use crate::{Error, Fault, Format, Result};
 
+use super::counters::{Counters, Differences, STATES, State};
 use super::cursor::Cursor;
 use super::stamp::Days;
-use super::{About, Pass, Sample, Samples};
+use super::{About, Pass, Sample, Samples, sampled};
 
-/// user nice system idle iowait irq softirq steal.
-const STATES: usize = 8;
-const IDLE: usize = 3;
-const IOWAIT: usize = 4;
-const STEAL: usize = 7;
-/// A counter that falls by this many ticks (3 s of 10 ms) began anew; a
-/// smaller fall is the kernel's (iowait may decrease, idle is corrected).
-const RESET_TICKS: u64 = 300;
+/// The kernel counts in hundredths of a second (USER_HZ), in the order of
+/// [`State`].
+const TICKS_PER_S: u64 = 100;
 
-type Counters = [u64; STATES];
+pub(super) const READER: Reader = Reader {
+    format: Format::ProcStat,
+    looks_like: |head| head.lines().any(is_cpu_line),
+    open: |input| {
+        sampled(Format::ProcStat, input, |lines, pass| {
+            Box::new(ProcStat::new(lines, pass))
+        })
+    },
+};
 
 pub(super) struct ProcStat {
     lines: Lines,
@@ -43,9 +46,7 @@ pub(super) struct ProcStat {
     last_ns: Option<i64>,
     dated: bool,
     snapshots: u64,
-    resets: u64,
-    small_falls: u64,
-    still: u64,
+    differences: Differences,
 }
 
 /// CPUs in ascending order.
@@ -76,9 +77,7 @@ impl ProcStat {
             last_ns: None,
             dated: true,
             snapshots: 0,
-            resets: 0,
-            small_falls: 0,
-            still: 0,
+            differences: Differences::new(TICKS_PER_S),
         }
     }
 
@@ -140,39 +139,6 @@ impl ProcStat {
             }
         }
     }
-
-    fn cell(&mut self, before: &Counters, after: &Counters) -> Option<Cell> {
-        let mut delta = [0u64; STATES];
-        for i in 0..STATES {
-            if before[i] > after[i] {
-                if before[i] - after[i] >= RESET_TICKS {
-                    self.resets += 1;
-                    return None;
-                }
-                self.small_falls += 1;
-            }
-            delta[i] = after[i].saturating_sub(before[i]);
-        }
-        let total: u64 = delta.iter().fold(0, |sum, d| sum.saturating_add(*d));
-        if total == 0 {
-            // A CPU whose tick is switched off is idle.
-            self.still += 1;
-            return Some(Cell::default());
-        }
-        let total = total as f64;
-        let steal = delta[STEAL] as f64;
-        let unused = delta[IDLE] as f64 + delta[IOWAIT] as f64;
-        let delivered = total - steal;
-        let load_pct = if delivered > 0.0 {
-            ((delivered - unused) / delivered * 100.0).clamp(0.0, 100.0)
-        } else {
-            0.0
-        };
-        Some(Cell {
-            load_pct,
-            steal_pct: (steal / total * 100.0).clamp(0.0, 100.0),
-        })
-    }
 }
 
 /// The line of a CPU as every kernel since 2.6.11 writes it, and its length.
@@ -197,6 +163,16 @@ fn quick(text: &[u8], pass: Pass) -> Option<(u32, Counters, usize)> {
     Some((cpu, counters, at.passed()))
 }
 
+/// `cpu` or `cpu0` and at least four numbers.
+fn is_cpu_line(line: &[u8]) -> bool {
+    let mut fields = words(line);
+    fields.next().is_some_and(|name| {
+        name.strip_prefix(b"cpu")
+            .is_some_and(|n| n.is_empty() || whole(n).is_some())
+    }) && fields.clone().count() >= 4
+        && fields.all(|n| whole(n).is_some())
+}
+
 /// `0 30761 7988 ...`, after `cpu`.
 fn counters(rest: &[u8]) -> Result<(u32, Counters), Fault> {
     let mut fields = rest
@@ -215,7 +191,7 @@ fn counters(rest: &[u8]) -> Result<(u32, Counters), Fault> {
         *counter = whole(field).ok_or_else(|| bad("a counter", field))?;
         found += 1;
     }
-    if found <= IDLE {
+    if found <= State::Idle as usize {
         return Err(bad("at least four counters (user nice system idle)", rest));
     }
     Ok((cpu, counters))
@@ -290,7 +266,7 @@ impl Samples for ProcStat {
                     Pass::Cpus => None,
                     Pass::Loads => find(&self.now, cpu, i).ok().map(|at| self.now[at].1),
                 };
-                let cell = before.and_then(|before| self.cell(&before, &after));
+                let cell = before.and_then(|before| self.differences.cell(&before, &after));
                 sample.cells.push((cpu, cell));
             }
             return Ok(true);
@@ -298,32 +274,11 @@ impl Samples for ProcStat {
     }
 
     fn about(&self) -> About {
-        let mut warnings = Vec::new();
-        if self.resets > 0 {
-            warnings.push(format!(
-                "in {} samples a CPU's counters began anew (a restart, or the CPU was offline); \
-                 its load is unknown there",
-                self.resets
-            ));
-        }
-        if self.small_falls > 0 {
-            warnings.push(format!(
-                "{} counters fell by less than 3 s, as the kernel allows; they count as still",
-                self.small_falls
-            ));
-        }
-        if self.still > 0 {
-            warnings.push(format!(
-                "in {} samples no counter of a CPU moved (its tick was off, or the samples are \
-                 too close); its load is taken to be 0",
-                self.still
-            ));
-        }
         About {
             host: None,
             local: false,
             undated: !self.dated,
-            warnings,
+            warnings: self.differences.warnings(),
         }
     }
 

@@ -12,14 +12,28 @@
 use crate::error::shown;
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
+use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
 
 use super::cursor::Cursor;
 use super::percent::Columns;
 use super::stamp;
-use super::{About, Pass, Sample, Samples};
+use super::{About, Pass, Sample, Samples, sampled};
 
 pub(super) const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -d FILE -- -P ALL`";
+
+pub(super) const READER: Reader = Reader {
+    format: Format::SadfCsv,
+    looks_like: |head| {
+        let first = head.first();
+        first.starts_with(b"# hostname;interval;timestamp;") || is_row(first)
+    },
+    open: |input| {
+        sampled(Format::SadfCsv, input, |lines, pass| {
+            Box::new(SadfCsv::new(lines, pass))
+        })
+    },
+};
 
 pub(super) struct SadfCsv {
     lines: Lines,
@@ -132,6 +146,17 @@ impl SadfCsv {
         self.lines.pass(at.passed());
         Some(self.beginning.row(cpu, cell))
     }
+}
+
+/// A row whose header was cut off, or a restart line.
+fn is_row(line: &[u8]) -> bool {
+    let mut cells = Fields(Some(line));
+    let interval = cells.nth(1);
+    interval.is_some_and(|i| i == b"-1" || whole(i).is_some())
+        && cells
+            .next()
+            .is_some_and(|t| t.len() >= 10 && t[0].is_ascii_digit())
+        && cells.next().is_some()
 }
 
 enum Parsed {

@@ -11,14 +11,36 @@ use serde::Deserialize;
 
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number};
+use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
 
-use super::json::{Elements, Next};
+use super::json::{Elements, Next, Path};
 use super::json_quick::Quick;
 use super::sadf_csv::{duplicate_and_restart_warnings, slack};
-use super::{About, Pass, Sample, Samples, percent, stamp};
+use super::{About, Pass, Sample, Samples, percent, sampled, stamp};
 
 const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -j FILE -- -P ALL`";
+
+/// Also of any other JSON object: what is wrong with it is for the reader to
+/// say.
+pub(super) const READER: Reader = Reader {
+    format: Format::SadfJson,
+    looks_like: |head| head.opens_with(b'{'),
+    open: |input| {
+        sampled(Format::SadfJson, input, |lines, pass| {
+            Box::new(SadfJson::new(lines, pass))
+        })
+    },
+};
+
+/// What leads to the samples.
+const PATH: &Path = &[
+    Some(b"sysstat"),
+    Some(b"hosts"),
+    None,
+    Some(b"statistics"),
+    None,
+];
 
 #[derive(Deserialize)]
 struct Statistics<'a, Row> {
@@ -157,7 +179,7 @@ pub(super) struct SadfJson {
 impl SadfJson {
     pub(super) fn new(lines: Lines, pass: Pass) -> Self {
         Self {
-            elements: Elements::new(lines.into_parts()),
+            elements: Elements::new(PATH, lines.into_parts()),
             pass,
             text: Vec::new(),
             quick: Quick::default(),

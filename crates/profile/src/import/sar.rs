@@ -12,18 +12,30 @@
 //! interval, the stamp of a table's header the begin of its first one.
 
 use crate::error::shown;
+use crate::head::words;
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number};
+use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
 
 use super::cursor::Cursor;
 use super::percent::Columns;
 use super::sadf_csv::{duplicate_and_restart_warnings, slack};
 use super::stamp;
-use super::{About, Pass, Sample, Samples};
+use super::{About, Pass, Sample, Samples, sampled};
 
 const NEED_P_ALL: &str = "run `LC_ALL=C sar -P ALL -f FILE`";
 const DAY_S: i64 = 86_400;
+
+pub(super) const READER: Reader = Reader {
+    format: Format::SarText,
+    looks_like: |head| head.first().starts_with(b"Linux ") || head.lines().take(50).any(is_header),
+    open: |input| {
+        sampled(Format::SarText, input, |lines, pass| {
+            Box::new(Sar::new(lines, pass))
+        })
+    },
+};
 
 /// Stamp, CPU and load.
 type Row = (i64, u32, Option<Cell>);
@@ -34,6 +46,11 @@ type Row = (i64, u32, Option<Cell>);
 struct Beginning {
     text: Vec<u8>,
     time_s: i64,
+}
+
+/// The header of a table of CPU load.
+fn is_header(line: &[u8]) -> bool {
+    words(line).any(|name| name == b"CPU") && words(line).any(|name| name == b"%idle")
 }
 
 pub(super) struct Sar {

@@ -1,38 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Importers: what is read, what is decided, what is refused.
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
 use rstest::rstest;
 
-use crate::testing::assert_sound;
-use crate::{Cell, Format, NS_PER_S, Profile, ReadOptions, Result, Source};
-
-fn read_as(text: &[u8], format: Option<Format>) -> Result<Profile> {
-    let source = Source::spool(&mut &*text, Arc::from("in"))?;
-    let p = Profile::collect(source.open(format, &ReadOptions::default())?)?;
-    assert_sound(&p);
-    Ok(p)
-}
-
-fn read(text: &str) -> Profile {
-    read_as(text.as_bytes(), None).unwrap()
-}
-
-fn message(text: &str, format: Format) -> String {
-    read_as(text.as_bytes(), Some(format))
-        .unwrap_err()
-        .to_string()
-}
-
-fn loads(p: &Profile) -> Vec<(u64, Vec<Option<f64>>)> {
-    let round = |c: &Option<Cell>| c.map(|c| (c.load_pct * 100.0).round() / 100.0);
-    p.steps
-        .iter()
-        .map(|s| (s.end_ns / NS_PER_S, s.cells.iter().map(round).collect()))
-        .collect()
-}
+use crate::testing::{loads, message, read, read_as};
+use crate::{Format, Profile, ReadOptions, Source};
 
 const CSV: &str = "# hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle\n";
 
@@ -139,28 +112,31 @@ vm;600;1795223413;0;0;0;0;0;0;70.00
 #[rstest]
 #[case(
     "vm;10;1795222810;0;0;0;0;0;0;101.00",
-    "in:2: %idle 101.00 is not between"
+    "in:2:30: %idle 101.00 is not between"
 )]
 #[case(
     "vm;10;1795222810;0;0;0;0;0;0;-1.00",
-    "in:2: %idle -1.00 is not between"
+    "in:2:30: %idle -1.00 is not between"
 )]
-#[case("vm;10;1795222810;0;0;0;0;0;0;NaN", "in:2: %idle NaN is not between")]
+#[case(
+    "vm;10;1795222810;0;0;0;0;0;0;NaN",
+    "in:2:30: %idle NaN is not between"
+)]
 #[case(
     "vm;10;1795222810;0;0;0;0;0;0;50,00",
-    "in:2: `50,00` is written with a decimal comma"
+    "in:2:30: `50,00` is written with a decimal comma"
 )]
 #[case("vm;10;1795222810;0;0;0;60;0;60", "in:2: expected 10 fields")]
 #[case(
     "vm;10;1795222810;0;0;0;0;60;0;60",
     "in:2: %idle + %iowait + %steal 120"
 )]
-#[case("vm;10;noon;0;0;0;0;0;0;60", "in:2: expected a stamp")]
+#[case("vm;10;noon;0;0;0;0;0;0;60", "in:2:7: expected a stamp")]
 #[case(
     "vm;10;1795222810;zero;0;0;0;0;0;60",
-    "in:2: expected the number of a CPU"
+    "in:2:18: expected the number of a CPU"
 )]
-#[case("vm;ten;1795222810;0;0;0;0;0;0;60", "in:2: expected an interval")]
+#[case("vm;ten;1795222810;0;0;0;0;0;0;60", "in:2:4: expected an interval")]
 #[case(
     "vm;10;1795222810;-1;0;0;0;0;0;60",
     "no line for a single CPU; export with `-P ALL`"
@@ -191,7 +167,7 @@ fn a_wrong_format_named() {
         (Format::SadfJson, "in:1: expected `{`"),
         (Format::SarText, "does not look like sar"),
         (Format::ProcStat, "does not look like procstat"),
-        (Format::Krash, "in:1: expected"),
+        (Format::Krash, "in:1:1: expected"),
         (Format::SimGrid, "can only be written"),
     ] {
         let got = message(native, format);
@@ -310,9 +286,9 @@ fn sar_by_the_twelve_hour_clock() {
 #[rstest]
 #[case(
     "01:00:00 0 0 0 0 0 0 50,00",
-    "in:4: `50,00` is written with a decimal comma; write it with a point; a tool's output: run the tool with LC_ALL=C"
+    "in:4:22: `50,00` is written with a decimal comma; write it with a point; a tool's output: run the tool with LC_ALL=C"
 )]
-#[case("01:00:00 0 0 0 0 0 0 150.00", "in:4: %idle 150.00 is not between")]
+#[case("01:00:00 0 0 0 0 0 0 150.00", "in:4:22: %idle 150.00 is not between")]
 #[case("01:00:00 0 0 0 0", "in:4: expected 7 fields")]
 #[case(
     "00:00:30 0 0 0 0 0 0 50.00",
@@ -322,7 +298,7 @@ fn sar_by_the_twelve_hour_clock() {
     "01:00:00 all 0 0 0 0 0 50.00",
     "no line for a single CPU; run `LC_ALL=C sar -P ALL"
 )]
-#[case("1:00:00 0 0 0 0 0 0 50.00", "in:4: expected a time of day")]
+#[case("1:00:00 0 0 0 0 0 0 50.00", "in:4:1: expected a time of day")]
 fn refused_sar(#[case] row: &str, #[case] expected: &str) {
     let got = message(&sar(&format!("00:00:50{SAR}{row}\n")), Format::SarText);
     assert!(got.contains(expected), "{got}");
@@ -363,8 +339,8 @@ fn snapshots_of_proc_stat() {
 #[case("1\ncpu0 1 2 3 4\n", "one snapshot holds no load")]
 #[case("1\n2\n3\n", "it has no lines `cpu<N> ...`")]
 #[case("1\ncpu0 1 2 3\n", "in:2: expected at least four counters")]
-#[case("1\ncpu0 1 2 x 4\n", "in:2: expected a counter, found `x`")]
-#[case("1\ncpu0 1 2 3 4\ncpu0 1 2 3 4\n", "in:3: `cpu0` stands twice")]
+#[case("1\ncpu0 1 2 x 4\n", "in:2:10: expected a counter, found `x`")]
+#[case("1\ncpu0 1 2 3 4\ncpu0 1 2 3 4\n", "in:3:1: `cpu0` stands twice")]
 #[case("2\ncpu0 1 2 3 4\n1\ncpu0 1 2 3 4\n", "does not come after")]
 fn refused_snapshots(#[case] text: &str, #[case] expected: &str) {
     let got = message(text, Format::ProcStat);
@@ -401,19 +377,19 @@ fn both_dialects_of_krash(#[case] text: &str) {
 )]
 #[case(
     "cpu { profile { 0 { 0 101 } } } kill 5",
-    "in:1: load of cpu0 101 is not between"
+    "in:1:23: load of cpu0 101 is not between"
 )]
 #[case(
     "cpu { profile { 0 { 0 0.5 } } } kill 5",
-    "in:1: expected a whole percentage after the second, found `0.5`"
+    "in:1:23: expected a whole percentage after the second, found `0.5`"
 )]
 #[case(
     "cpu { profile { 0 { 0 -5 } } } kill 5",
-    "in:1: expected a whole percentage"
+    "in:1:23: expected a whole percentage"
 )]
 #[case(
     "cpu { profile { 0 { 0 0,5 } } } kill 5",
-    "in:1: expected whole numbers divided by blanks"
+    "in:1:1: expected whole numbers divided by blanks"
 )]
 #[case(
     "cpu { profile { 0 { 5 1 5 2 } } } kill 9",
@@ -425,7 +401,7 @@ fn both_dialects_of_krash(#[case] text: &str) {
 )]
 #[case(
     "cpu { profile { 99999 { 0 1 } } } kill 9",
-    "in:1: expected the number of a CPU"
+    "in:1:17: expected the number of a CPU"
 )]
 #[case(
     "cpu { profile { 0 { 0 1 } }",
@@ -439,7 +415,7 @@ fn both_dialects_of_krash(#[case] text: &str) {
 )]
 #[case(
     "cpu { profil { 0 { 0 1 } } } kill 5",
-    "in:1: expected `profile` or `}`, found `profil`"
+    "in:1:7: expected `profile` or `}`, found `profil`"
 )]
 fn refused_krash(#[case] text: &str, #[case] expected: &str) {
     let got = message(text, Format::Krash);
@@ -571,12 +547,12 @@ fn rows_read_the_quick_way_count_as_lines() {
     let rows: String = (0..4).map(good).collect();
     let bad = "vm;1;1795222810;4;40.00;0.00;0.00;0.00;0.00;160.00\n";
     let got = message(&csv(&(rows + bad)), Format::SadfCsv);
-    assert!(got.contains("in:6: %idle 160.00"), "{got}");
+    assert!(got.contains("in:6:45: %idle 160.00"), "{got}");
     let good = |cpu: u32| format!("cpu{cpu} 100 0 0 100 0 0 0 0 0 0\n");
     let rows: String = (0..4).map(good).collect();
     let got = message(
         &format!("# epoch 1795222810\n{rows}cpu4 1 x 3 4\n"),
         Format::ProcStat,
     );
-    assert!(got.contains("in:6: expected a counter"), "{got}");
+    assert!(got.contains("in:6:8: expected a counter"), "{got}");
 }

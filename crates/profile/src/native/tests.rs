@@ -72,34 +72,37 @@ fn the_head_is_kept() {
 #[case("", "the file is empty")]
 #[case("\n \n", "the file is empty")]
 #[case("# only a comment\n", "the file is empty")]
-#[case("0,50\n10,end\n", "p.csv:1: expected the column names")]
-#[case("time\n0\n", "p.csv:1: expected at least one column")]
-#[case("time,cpu0,core1\n", "p.csv:1: column `core1` is unknown")]
-#[case("time,cpu0,cpu\n", "p.csv:1: column `cpu` is unknown")]
-#[case("time,cpu0,cpu99999999\n", "p.csv:1: column `cpu99999999` is unknown")]
+#[case("0,50\n10,end\n", "p.csv:1:1: expected the column names")]
+#[case("time\n0\n", "p.csv:1:1: expected at least one column")]
+#[case("time,cpu0,core1\n", "p.csv:1:11: column `core1` is unknown")]
+#[case("time,cpu0,cpu\n", "p.csv:1:11: column `cpu` is unknown")]
+#[case(
+    "time,cpu0,cpu99999999\n",
+    "p.csv:1:11: column `cpu99999999` is unknown"
+)]
 #[case("time,cpu0,cpu0\n", "p.csv:1: `cpu0` stands twice")]
-#[case("time,cpu0,steal1\n", "p.csv:1: column `steal1` is unknown")]
+#[case("time,cpu0,steal1\n", "p.csv:1:11: column `steal1` is unknown")]
 #[case("time,cpu0\n", "p.csv:1: expected a row at time 0")]
 #[case("time,cpu0\n5,50\n10,end\n", "p.csv:2: the first row is at 5 s")]
 #[case(
     "time,cpu0\n0,101\n10,end\n",
-    "p.csv:2: load of cpu0 101 is not between"
+    "p.csv:2:3: load of cpu0 101 is not between"
 )]
 #[case(
     "time,cpu0\n0,-0.1\n10,end\n",
-    "p.csv:2: load of cpu0 -0.1 is not between"
+    "p.csv:2:3: load of cpu0 -0.1 is not between"
 )]
 #[case(
     "time,cpu0\n0,NaN\n10,end\n",
-    "p.csv:2: load of cpu0 NaN is not between"
+    "p.csv:2:3: load of cpu0 NaN is not between"
 )]
 #[case(
     "time,cpu0\n0,lots\n10,end\n",
-    "p.csv:2: expected a number for load of cpu0"
+    "p.csv:2:3: expected a number for load of cpu0"
 )]
 #[case(
     "time;cpu0\n0;12,5\n10;end\n",
-    "p.csv:2: `12,5` is written with a decimal comma"
+    "p.csv:2:3: `12,5` is written with a decimal comma"
 )]
 #[case("time,cpu0\n0,12,5\n10,end\n", "p.csv:2: the row has 3 cells")]
 #[case("time,cpu0,cpu1\n0,12\n10,end\n", "p.csv:2: the row has 2 cells")]
@@ -123,8 +126,8 @@ fn the_head_is_kept() {
     "time,cpu0\n0,1\n9,end\n10,2\n",
     "p.csv:4: there is a row after the end"
 )]
-#[case("time,cpu0\n0,1\n9,end,5\n", "p.csv:3: expected nothing after `end`")]
-#[case("time,cpu0\n0,1\nnoon,2\n", "p.csv:3: expected a time")]
+#[case("time,cpu0\n0,1\n9,end,5\n", "p.csv:3:1: expected nothing after `end`")]
+#[case("time,cpu0\n0,1\nnoon,2\n", "p.csv:3:1: expected a time")]
 #[case(
     "# sandbag profile 2\ntime,cpu0\n",
     "p.csv:1: version 2 of the native format is newer"

@@ -112,7 +112,7 @@ impl<W: Write> Writer<W> {
 }
 
 /// At most [`DECIMALS`] decimals, no trailing zeros.
-fn push_percent(row: &mut Vec<u8>, value: f64) {
+pub(crate) fn push_percent(row: &mut Vec<u8>, value: f64) {
     let scale = 10f64.powi(DECIMALS);
     let scaled = (value * scale).round();
     if !(0.0..1e15).contains(&scaled) || scaled.is_sign_negative() {

@@ -1,31 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag show`: a profile or a run, for the eye.
 
+mod stats;
+
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
-use sandbag_profile::{CpuSummary, Header, Summary, summarise};
+use sandbag_profile::statistics::statistics;
+use sandbag_profile::{CpuSummary, Format, Header, Summary, summarise};
 use sandbag_report::write::{ACHIEVED_CSV, NODES_JSON, RUN_JSON, read_nodes};
 use sandbag_report::{plot_profile, plot_run, read_run, terminal};
 
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::reshape::{self, Reshape, describe};
+use crate::units;
 
 /// Show a load profile, or what a run got
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// A profile of any known format (- for standard input), or a run: its
     /// directory or its run.json
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "formats")]
+    file: Option<PathBuf>,
+
+    /// List the formats of profiles
+    #[arg(long, exclusive = true)]
+    formats: bool,
+
+    /// Also what the profile is like in pieces of one length: spread,
+    /// distribution, autocorrelation, correlation between CPUs
+    #[arg(long)]
+    stats: bool,
+
+    /// The length of those pieces [default: the mean length of a step]
+    #[arg(long, value_name = "TIME", requires = "stats", value_parser = units::positive_duration)]
+    stats_step: Option<Duration>,
 
     #[command(flatten)]
     reshape: Reshape,
@@ -33,9 +52,10 @@ pub struct ShowArgs {
 
 /// Runs the command.
 pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
-    let text = match is_run(&args.file) {
-        true => run(&args.file, messages)?,
-        false => profile(args, messages)?,
+    let text = match &args.file {
+        None => formats(),
+        Some(file) if is_run(file) => run(file, messages)?,
+        Some(file) => profile(file, args, messages)?,
     };
     match io::stdout().write_all(text.as_bytes()) {
         // A reader that has seen enough, such as head.
@@ -44,7 +64,20 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     }
 }
 
-/// A directory, or JSON that is not sysstat's.
+/// A line per format.
+fn formats() -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(["name", "", "", "what it is"]);
+    for format in Format::ALL {
+        let read = if format.is_read() { "read" } else { "" };
+        let written = if format.is_written() { "written" } else { "" };
+        table.add_row([format.name(), read, written, format.about()]);
+    }
+    format!("{table}\n")
+}
+
+/// A directory, or JSON that names us.
 fn is_run(path: &Path) -> bool {
     if path.is_dir() {
         return true;
@@ -56,7 +89,7 @@ fn is_run(path: &Path) -> bool {
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
     let text = String::from_utf8_lossy(&head);
-    read.is_ok() && text.trim_start().starts_with('{') && !text.contains("\"sysstat\"")
+    read.is_ok() && text.trim_start().starts_with('{') && text.contains("\"sandbag\"")
 }
 
 fn run(path: &Path, messages: &Messages) -> Result<String> {
@@ -92,8 +125,8 @@ fn run(path: &Path, messages: &Messages) -> Result<String> {
     Ok(text)
 }
 
-fn profile(args: &ShowArgs, messages: &Messages) -> Result<String> {
-    let source = reshape::source(&args.file)?;
+fn profile(file: &Path, args: &ShowArgs, messages: &Messages) -> Result<String> {
+    let source = Arc::new(reshape::source(file)?);
     let topology = Topology::read(&Root::default())?;
     let open = || args.reshape.open(&source, &topology);
     let mut first = open()?;
@@ -106,6 +139,11 @@ fn profile(args: &ShowArgs, messages: &Messages) -> Result<String> {
     }
     let _ = writeln!(text, "\n{}", table(&header, &summary));
     text += &plot_profile(open()?, summary.end_ns)?;
+    if args.stats {
+        let mean_ns = (summary.end_ns / summary.steps.max(1)).max(1);
+        let step_ns = args.stats_step.map_or(mean_ns, units::nanos);
+        text += &stats::text(&statistics(open()?, step_ns)?);
+    }
     for warning in &summary.warnings {
         messages.warning(warning);
     }

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Two profiles as one: one after the other, or both at once.
+
+use crate::{BoxSteps, Cell, Fault, Header, Result, Step, Steps};
+
+use super::{clip_warning, clipped};
+
+/// The second begins where the first ends.
+///
+/// # Errors
+/// They are not of the same CPUs.
+pub fn append(first: BoxSteps, second: BoxSteps) -> Result<BoxSteps> {
+    let (a, b) = (first.header(), second.header());
+    let place = |cpu: &u32| b.cpus.iter().position(|c| c == cpu);
+    let places: Option<Vec<usize>> = a.cpus.iter().map(place).collect();
+    let Some(places) = places.filter(|places| places.len() == b.cpus.len()) else {
+        return Err(Fault::OtherCpus {
+            first: a.cpus.clone(),
+            second: b.cpus.clone(),
+        }
+        .into());
+    };
+    let header = Header {
+        has_steal: a.has_steal || b.has_steal,
+        ..a.clone()
+    };
+    Ok(Box::new(Appended {
+        header,
+        first,
+        second,
+        places,
+        begin_ns: 0,
+        in_second: false,
+    }))
+}
+
+struct Appended {
+    header: Header,
+    first: BoxSteps,
+    second: BoxSteps,
+    /// Where each CPU stands in the second.
+    places: Vec<usize>,
+    /// Of the second.
+    begin_ns: u64,
+    in_second: bool,
+}
+
+impl Steps for Appended {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        if !self.in_second {
+            if let Some(step) = self.first.next_step()? {
+                self.begin_ns = step.end_ns;
+                return Ok(Some(step));
+            }
+            self.in_second = true;
+        }
+        let Some(step) = self.second.next_step()? else {
+            return Ok(None);
+        };
+        Ok(Some(Step {
+            start_ns: self.begin_ns.saturating_add(step.start_ns),
+            end_ns: self.begin_ns.saturating_add(step.end_ns),
+            cells: self.places.iter().map(|at| step.cells[*at]).collect(),
+        }))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut all = self.first.warnings();
+        all.extend(self.second.warnings());
+        all
+    }
+}
+
+/// Both at once, from the same beginning: loads are added and clipped at 100,
+/// steal as well. A CPU that one of them does not have, or that comes after
+/// its end, has no load of it. What is unknown in one is unknown in the sum.
+#[must_use]
+pub fn add(first: BoxSteps, second: BoxSteps) -> BoxSteps {
+    let (a, b) = (first.header(), second.header());
+    let mut cpus: Vec<u32> = a.cpus.iter().chain(&b.cpus).copied().collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    let header = Header {
+        cpus,
+        has_steal: a.has_steal || b.has_steal,
+        ..a.clone()
+    };
+    let sides = [first, second].map(|steps| Side {
+        places: header
+            .cpus
+            .iter()
+            .map(|cpu| steps.header().cpus.iter().position(|c| c == cpu))
+            .collect(),
+        steps,
+        now: None,
+        ended: false,
+    });
+    Box::new(Added {
+        header,
+        sides,
+        at_ns: 0,
+        clips: 0,
+    })
+}
+
+struct Added {
+    header: Header,
+    sides: [Side; 2],
+    at_ns: u64,
+    clips: u64,
+}
+
+struct Side {
+    steps: BoxSteps,
+    /// Where each CPU of the sum stands in it.
+    places: Vec<Option<usize>>,
+    /// The step at the moment that has been reached.
+    now: Option<Step>,
+    ended: bool,
+}
+
+impl Side {
+    /// The end of the step at `at_ns`; `None` after the last.
+    fn advance(&mut self, at_ns: u64) -> Result<Option<u64>> {
+        if self.now.as_ref().is_some_and(|step| step.end_ns <= at_ns) {
+            self.now = None;
+        }
+        if self.now.is_none() && !self.ended {
+            self.now = self.steps.next_step()?;
+            self.ended = self.now.is_none();
+        }
+        Ok(self.now.as_ref().map(|step| step.end_ns))
+    }
+
+    fn cell(&self, cpu: usize) -> Option<Cell> {
+        match (&self.now, self.places[cpu]) {
+            (Some(step), Some(at)) => step.cells[at],
+            _ => Some(Cell::default()),
+        }
+    }
+}
+
+impl Steps for Added {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        let mut ends = [None; 2];
+        for (end, side) in ends.iter_mut().zip(&mut self.sides) {
+            *end = side.advance(self.at_ns)?;
+        }
+        let Some(end_ns) = ends.into_iter().flatten().min() else {
+            return Ok(None);
+        };
+        let start_ns = std::mem::replace(&mut self.at_ns, end_ns);
+        let [first, second] = &self.sides;
+        let clips = &mut self.clips;
+        let sum = |cpu| {
+            let (a, b) = first.cell(cpu).zip(second.cell(cpu))?;
+            let sum = Cell {
+                load_pct: a.load_pct + b.load_pct,
+                steal_pct: (a.steal_pct + b.steal_pct).min(100.0),
+            };
+            Some(clipped(sum, clips))
+        };
+        Ok(Some(Step {
+            start_ns,
+            end_ns,
+            cells: (0..self.header.cpus.len()).map(sum).collect(),
+        }))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let [first, second] = &self.sides;
+        let mut all = first.steps.warnings();
+        all.extend(second.steps.warnings());
+        all.extend(clip_warning(self.clips));
+        all
+    }
+}
+
+/// The profile begins so much later; until then no CPU has a load.
+#[must_use]
+pub fn delay(steps: BoxSteps, ns: u64) -> BoxSteps {
+    if ns == 0 {
+        return steps;
+    }
+    Box::new(Delayed {
+        inner: steps,
+        ns,
+        begun: false,
+    })
+}
+
+struct Delayed {
+    inner: BoxSteps,
+    ns: u64,
+    begun: bool,
+}
+
+impl Steps for Delayed {
+    fn header(&self) -> &Header {
+        self.inner.header()
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        if !std::mem::replace(&mut self.begun, true) {
+            return Ok(Some(Step {
+                start_ns: 0,
+                end_ns: self.ns,
+                cells: vec![Some(Cell::default()); self.header().cpus.len()],
+            }));
+        }
+        Ok(self.inner.next_step()?.map(|step| Step {
+            start_ns: step.start_ns.saturating_add(self.ns),
+            end_ns: step.end_ns.saturating_add(self.ns),
+            cells: step.cells,
+        }))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.inner.warnings()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+    use crate::testing::{any_profile, assert_sound, at, profile};
+    use proptest::prelude::*;
+
+    fn collect(steps: BoxSteps) -> Profile {
+        let p = Profile::collect(steps).unwrap();
+        assert_sound(&p);
+        p
+    }
+
+    #[test]
+    fn one_after_the_other_whatever_the_order_of_the_cpus() {
+        let a = profile(&[0, 3], &[(10, &[Some(1.0), Some(2.0)])]);
+        let b = profile(&[3, 0], &[(5, &[Some(4.0), None])]);
+        let sum = collect(append(a.clone().into_steps(), b.into_steps()).unwrap());
+        assert_eq!(sum.end_ns(), 15);
+        assert_eq!(sum.steps[1].cells, [None, Some(Cell::load(4.0))]);
+        let other = profile(&[0], &[(5, &[Some(4.0)])]);
+        let e = append(a.into_steps(), other.into_steps()).err().unwrap();
+        assert!(e.to_string().contains("CPUs 0, 3"), "{e}");
+    }
+
+    #[test]
+    fn both_at_once_are_added_and_clipped() {
+        let a = profile(&[0, 1], &[(10, &[Some(60.0), Some(5.0)])]);
+        let b = profile(
+            &[0, 2],
+            &[(4, &[Some(50.0), Some(7.0)]), (12, &[None, Some(8.0)])],
+        );
+        let sum = collect(add(a.into_steps(), b.into_steps()));
+        let loads = |i: usize| -> Vec<Option<f64>> {
+            let cells = &sum.steps[i].cells;
+            cells.iter().map(|c| c.map(|c| c.load_pct)).collect()
+        };
+        assert_eq!(sum.header.cpus, [0, 1, 2]);
+        assert_eq!(loads(0), [Some(100.0), Some(5.0), Some(7.0)]);
+        assert_eq!(loads(1), [None, Some(5.0), Some(8.0)]);
+        assert_eq!(loads(2), [None, Some(0.0), Some(8.0)]);
+        let ends: Vec<u64> = sum.steps.iter().map(|step| step.end_ns).collect();
+        assert_eq!(ends, [4, 10, 12]);
+        assert_eq!(sum.warnings.len(), 1);
+    }
+
+    #[test]
+    fn a_delay_is_idle() {
+        let a = profile(&[0], &[(10, &[Some(60.0)])]);
+        let later = collect(delay(a.into_steps(), 5));
+        assert_eq!(later.steps[0].cells, [Some(Cell::default())]);
+        assert_eq!((later.steps[1].start_ns, later.steps[1].end_ns), (5, 15));
+    }
+
+    proptest! {
+        #[test]
+        fn a_sum_is_the_sum_at_every_moment(a in any_profile(), b in any_profile()) {
+            let sum = collect(add(a.clone().into_steps(), b.clone().into_steps()));
+            prop_assert_eq!(sum.end_ns(), a.end_ns().max(b.end_ns()));
+            for ns in (0..sum.end_ns()).step_by(7) {
+                for (i, cpu) in sum.header.cpus.iter().enumerate() {
+                    let of = |p: &Profile| {
+                        let place = p.header.cpus.iter().position(|c| c == cpu);
+                        match (place, at(p, ns)) {
+                            (Some(place), Some(cells)) => cells[place].map(|c| c.load_pct),
+                            _ => Some(0.0),
+                        }
+                    };
+                    let expected = of(&a).zip(of(&b)).map(|(x, y)| (x + y).min(100.0));
+                    let got = at(&sum, ns).unwrap()[i].map(|c| c.load_pct);
+                    prop_assert_eq!(got, expected);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is written, and what is said to be lost.
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use crate::testing::{any_profile, profile};
+use crate::{Cell, Profile};
+
+fn two() -> Profile {
+    let mut p = profile(
+        &[0, 2],
+        &[
+            (1_000_000_000, &[Some(50.0), Some(0.0)]),
+            (1_500_000_000, &[Some(12.5), None]),
+        ],
+    );
+    p.header.has_steal = true;
+    p.steps[0].cells[0] = Some(Cell {
+        load_pct: 50.0,
+        steal_pct: 20.0,
+    });
+    p
+}
+
+fn written(p: Profile, format: Format) -> (String, ExportReport) {
+    let mut text = Vec::new();
+    let report = export(&mut p.into_steps(), format, &mut text).unwrap();
+    (String::from_utf8(text).unwrap(), report)
+}
+
+#[test]
+fn a_row_per_cpu_or_a_column_per_cpu() {
+    let (long, report) = written(two(), Format::CsvLong);
+    assert_eq!(
+        long,
+        "start_s,end_s,cpu,load_pct,steal_pct\n\
+         0,1,0,50,20\n0,1,2,0,0\n1,1.5,0,12.5,0\n1,1.5,2,,\n"
+    );
+    assert_eq!(report.steps, 4);
+    let (wide, report) = written(two(), Format::CsvWide);
+    assert_eq!(
+        wide,
+        "start_s,end_s,cpu0,cpu2,steal0,steal2\n0,1,50,0,20,0\n1,1.5,12.5,,0,\n"
+    );
+    assert_eq!(report.steps, 2);
+}
+
+#[test]
+fn openmetrics_are_node_exporters_counters() {
+    let (text, report) = written(two(), Format::OpenMetrics);
+    for line in [
+        "# TYPE node_cpu_seconds counter",
+        r#"node_cpu_seconds_total{cpu="0",mode="user"} 0.000000 0"#,
+        r#"node_cpu_seconds_total{cpu="0",mode="user"} 0.400000 1"#,
+        r#"node_cpu_seconds_total{cpu="0",mode="user"} 0.462500 1.5"#,
+        r#"node_cpu_seconds_total{cpu="0",mode="idle"} 0.400000 1"#,
+        r#"node_cpu_seconds_total{cpu="0",mode="steal"} 0.200000 1"#,
+        r#"node_cpu_seconds_total{cpu="2",mode="idle"} 1.000000 1"#,
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} is not in {text}");
+    }
+    assert!(text.ends_with("# EOF\n"));
+    // Unknown, undated, modes.
+    assert_eq!(report.lost.len(), 3, "{:?}", report.lost);
+}
+
+#[test]
+fn a_task_of_rt_app_runs_for_a_part_of_each_period() {
+    let (text, _) = written(two(), Format::RtApp);
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let task = &all["tasks"]["cpu0"];
+    assert_eq!(task["cpus"][0], 0);
+    let phase = &task["phases"]["p0"];
+    assert_eq!(
+        (&phase["loop"], &phase["run"], &phase["timer"]["period"]),
+        (&50.into(), &10_000.into(), &20_000.into())
+    );
+    assert_eq!(all["tasks"]["cpu2"]["phases"]["p0"]["sleep"], 1_500_000);
+    assert_eq!(all["global"]["duration"], 2);
+}
+
+proptest! {
+    #[test]
+    fn everything_can_be_written(p in any_profile()) {
+        for format in Format::ALL.into_iter().filter(|f| f.is_written()) {
+            if format == Format::SimGrid && p.header.cpus.len() > 1 {
+                continue;
+            }
+            let (text, report) = written(p.clone(), format);
+            prop_assert!(!text.is_empty());
+            prop_assert!(report.rounding_points.is_finite());
+        }
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From counters of CPU time to a load.
+//!
+//! busy = 1 - (idle + iowait + steal) / (sum of all - steal), over the
+//! differences of the counters. Never over wall time: the sum of the states
+//! strays from it by several percent, and by more on a laptop that slept.
+
+use crate::Cell;
+
+/// What a CPU can do, as far as its load is concerned. Guest time is inside
+/// user and guest_nice inside nice, in every source that counts like the
+/// kernel; it must not be added again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    User,
+    Nice,
+    System,
+    Idle,
+    Iowait,
+    Irq,
+    Softirq,
+    Steal,
+}
+
+/// How many there are.
+pub(super) const STATES: usize = 8;
+
+/// Time in each state since some moment, by [`State`], in any unit.
+pub(super) type Counters = [u64; STATES];
+
+/// A counter that falls by this much began anew; a smaller fall is the
+/// kernel's (iowait may decrease, idle is corrected). Seconds.
+const RESET_S: u64 = 3;
+
+/// Makes loads of differences and counts what was odd about them.
+#[derive(Debug)]
+pub(super) struct Differences {
+    reset: u64,
+    resets: u64,
+    small_falls: u64,
+    still: u64,
+}
+
+impl Differences {
+    /// For counters with so many units to the second.
+    pub(super) fn new(per_second: u64) -> Self {
+        Self {
+            reset: RESET_S * per_second,
+            resets: 0,
+            small_falls: 0,
+            still: 0,
+        }
+    }
+
+    /// The load between two readings; `None` if the counters began anew.
+    pub(super) fn cell(&mut self, before: &Counters, after: &Counters) -> Option<Cell> {
+        let mut delta = [0u64; STATES];
+        for i in 0..STATES {
+            if before[i] > after[i] {
+                if before[i] - after[i] >= self.reset {
+                    self.resets += 1;
+                    return None;
+                }
+                self.small_falls += 1;
+            }
+            delta[i] = after[i].saturating_sub(before[i]);
+        }
+        let total: u64 = delta.iter().fold(0, |sum, d| sum.saturating_add(*d));
+        if total == 0 {
+            // A CPU whose tick is switched off is idle.
+            self.still += 1;
+            return Some(Cell::default());
+        }
+        let of = |state: State| delta[state as usize] as f64;
+        Some(cell(
+            of(State::Idle) + of(State::Iowait),
+            of(State::Steal),
+            total as f64,
+        ))
+    }
+
+    /// What the user should hear of it.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.resets > 0 {
+            warnings.push(format!(
+                "in {} samples a CPU's counters began anew (a restart, or the CPU was offline); \
+                 its load is unknown there",
+                self.resets
+            ));
+        }
+        if self.small_falls > 0 {
+            warnings.push(format!(
+                "{} counters fell by less than {RESET_S} s, as the kernel allows; they count as \
+                 still",
+                self.small_falls
+            ));
+        }
+        if self.still > 0 {
+            warnings.push(format!(
+                "in {} samples no counter of a CPU moved (its tick was off, or the samples are \
+                 too close); its load is taken to be 0",
+                self.still
+            ));
+        }
+        warnings
+    }
+}
+
+/// The load of a CPU that for `total`, more than 0, was unused for so long
+/// and stolen for so long, all in the same unit.
+pub(super) fn cell(unused: f64, steal: f64, total: f64) -> Cell {
+    let delivered = total - steal;
+    let load_pct = if delivered > 0.0 {
+        ((delivered - unused) / delivered * 100.0).clamp(0.0, 100.0)
+    } else {
+        0.0
+    };
+    Cell {
+        load_pct,
+        steal_pct: (steal / total * 100.0).clamp(0.0, 100.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fall_of_three_seconds_is_a_restart_and_a_smaller_one_is_not() {
+        let mut differences = Differences::new(1000);
+        let before = [10_000, 0, 0, 10_000, 5_000, 0, 0, 0];
+        let mut after = before;
+        after[State::Idle as usize] += 500;
+        after[State::User as usize] += 500;
+        after[State::Iowait as usize] -= 2_999;
+        assert_eq!(differences.cell(&before, &after), Some(Cell::load(50.0)));
+        after[State::Iowait as usize] -= 1;
+        assert_eq!(differences.cell(&before, &after), None);
+        assert_eq!(differences.cell(&before, &before), Some(Cell::default()));
+        assert_eq!(differences.warnings().len(), 3);
+    }
+
+    #[test]
+    fn steal_is_no_part_of_the_delivered_time() {
+        let mut differences = Differences::new(100);
+        let after = [30, 0, 0, 40, 10, 0, 0, 20];
+        assert_eq!(
+            differences.cell(&[0; STATES], &after),
+            Some(Cell {
+                load_pct: 37.5,
+                steal_pct: 20.0
+            })
+        );
+    }
+}

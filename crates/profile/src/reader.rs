@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What every format that can be read is to the rest: a way to recognise it
+//! and a way to open it. All of them: [`crate::source`].
+
+use crate::head::Head;
+use crate::lines::Lines;
+use crate::{BoxSteps, Format, ReadOptions, Result};
+
+/// How one format is told from the others, and read.
+pub(crate) struct Reader {
+    pub(crate) format: Format,
+    /// Whether this is the beginning of such a file.
+    pub(crate) looks_like: fn(&Head<'_>) -> bool,
+    pub(crate) open: fn(&Input<'_>) -> Result<BoxSteps>,
+}
+
+/// What a reader is given.
+pub(crate) struct Input<'a> {
+    /// Opens the file anew.
+    pub(crate) lines: &'a dyn Fn() -> Result<Lines>,
+    pub(crate) options: &'a ReadOptions,
+}

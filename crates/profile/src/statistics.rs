@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a profile is like as a row of random numbers: spread, distribution,
+//! how long a load remembers itself, how alike the CPUs are.
+//!
+//! Everything is collected in one pass over equal steps, in memory that does
+//! not depend on the length of the profile.
+
+use std::collections::VecDeque;
+
+use crate::{BoxSteps, Result, Steps, algebra};
+
+/// Distances at which a CPU is compared with itself, steps.
+pub const LAGS: [usize; 7] = [1, 2, 5, 10, 30, 60, 300];
+/// Parts of the time below a load, percent.
+pub const QUANTILES_PCT: [f64; 5] = [5.0, 25.0, 50.0, 75.0, 95.0];
+/// Bins of the distribution, a tenth of a point each; 100 % has its own.
+const BINS: usize = 1001;
+
+/// Statistics of a profile in equal steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statistics {
+    /// Length of a step.
+    pub step_ns: u64,
+    /// How many there were.
+    pub steps: u64,
+    /// In the order of the header.
+    pub cpus: Vec<CpuStatistics>,
+    /// Pearson's coefficient between two CPUs, by their places in `cpus`;
+    /// `None` where one of them does not vary.
+    pub correlation: Vec<Vec<Option<f64>>>,
+}
+
+/// Statistics of one CPU over the steps in which its load is known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CpuStatistics {
+    /// Kernel number.
+    pub cpu: u32,
+    /// Steps with a known load.
+    pub known: u64,
+    /// Mean load, percent; `None` if it is never known, as the next ones.
+    pub mean_pct: Option<f64>,
+    /// Standard deviation, points.
+    pub sd_points: Option<f64>,
+    /// The loads below which the CPU was for [`QUANTILES_PCT`] of the time,
+    /// to a tenth of a point.
+    pub quantiles_pct: Option<[f64; QUANTILES_PCT.len()]>,
+    /// Autocorrelation at each of [`LAGS`]; `None` beyond the length, or where
+    /// the load does not vary.
+    pub autocorrelation: [Option<f64>; LAGS.len()],
+}
+
+/// Collects them over pieces of `step_ns` (time-weighted means).
+///
+/// # Errors
+/// The stream's, or a step of length 0.
+pub fn statistics(steps: BoxSteps, step_ns: u64) -> Result<Statistics> {
+    let mut steps = algebra::resample(steps, step_ns)?;
+    let cpus = steps.header().cpus.clone();
+    let mut series: Vec<Series> = cpus.iter().map(|_| Series::default()).collect();
+    let mut pairs = vec![vec![Products::default(); cpus.len()]; cpus.len()];
+    let mut count = 0;
+    while let Some(step) = steps.next_step()? {
+        count += 1;
+        let loads: Vec<Option<f64>> = step.cells.iter().map(|c| c.map(|c| c.load_pct)).collect();
+        for (i, load) in loads.iter().enumerate() {
+            series[i].add(*load);
+            for (j, other) in loads.iter().enumerate().take(i) {
+                if let Some((x, y)) = load.zip(*other) {
+                    pairs[i][j].add(x, y);
+                }
+            }
+        }
+    }
+    let correlation = (0..cpus.len())
+        .map(|i| {
+            let of = |j: usize| match i.cmp(&j) {
+                std::cmp::Ordering::Equal => series[i].all.varies().then_some(1.0),
+                std::cmp::Ordering::Greater => pairs[i][j].correlation(),
+                std::cmp::Ordering::Less => pairs[j][i].correlation(),
+            };
+            (0..cpus.len()).map(of).collect()
+        })
+        .collect();
+    Ok(Statistics {
+        step_ns,
+        steps: count,
+        cpus: cpus
+            .iter()
+            .zip(&series)
+            .map(|(cpu, series)| series.figures(*cpu))
+            .collect(),
+        correlation,
+    })
+}
+
+/// Sums over pairs of values.
+#[derive(Debug, Clone, Copy, Default)]
+struct Products {
+    count: f64,
+    x: f64,
+    y: f64,
+    xx: f64,
+    yy: f64,
+    xy: f64,
+}
+
+impl Products {
+    fn add(&mut self, x: f64, y: f64) {
+        // About the middle of the scale, so that sums of squares keep their
+        // digits where a load hardly varies.
+        let (x, y) = (x - 50.0, y - 50.0);
+        self.count += 1.0;
+        self.x += x;
+        self.y += y;
+        self.xx += x * x;
+        self.yy += y * y;
+        self.xy += x * y;
+    }
+
+    fn variances(&self) -> (f64, f64) {
+        let (mx, my) = (self.x / self.count, self.y / self.count);
+        (
+            (self.xx / self.count - mx * mx).max(0.0),
+            (self.yy / self.count - my * my).max(0.0),
+        )
+    }
+
+    fn varies(&self) -> bool {
+        let (x, y) = self.variances();
+        // Rounding of the sums is far below a ten-thousandth of a point.
+        self.count >= 2.0 && x.min(y) > 1e-8
+    }
+
+    fn correlation(&self) -> Option<f64> {
+        let (x, y) = self.variances();
+        let covariance = self.xy / self.count - self.x / self.count * (self.y / self.count);
+        self.varies()
+            .then(|| (covariance / (x * y).sqrt()).clamp(-1.0, 1.0))
+    }
+}
+
+/// One CPU.
+#[derive(Debug, Default)]
+struct Series {
+    /// The last values, the latest first.
+    last: VecDeque<Option<f64>>,
+    all: Products,
+    lags: [Products; LAGS.len()],
+    bins: Vec<u64>,
+}
+
+impl Series {
+    fn add(&mut self, load: Option<f64>) {
+        if let Some(load) = load {
+            self.all.add(load, load);
+            self.bins.resize(BINS, 0);
+            let bin = (load * 10.0).round() as usize;
+            self.bins[bin.min(BINS - 1)] += 1;
+            for (lag, products) in LAGS.iter().zip(&mut self.lags) {
+                if let Some(Some(before)) = self.last.get(lag - 1) {
+                    products.add(load, *before);
+                }
+            }
+        }
+        self.last.push_front(load);
+        self.last.truncate(LAGS[LAGS.len() - 1]);
+    }
+
+    fn figures(&self, cpu: u32) -> CpuStatistics {
+        let any = (self.all.count > 0.0).then_some(());
+        let quantile = |part_pct: f64| {
+            let wanted = (self.all.count * part_pct / 100.0).ceil().max(1.0);
+            let mut below = 0.0;
+            let bin = self.bins.iter().position(|n| {
+                below += *n as f64;
+                below >= wanted
+            });
+            bin.unwrap_or(0) as f64 / 10.0
+        };
+        CpuStatistics {
+            cpu,
+            known: self.all.count as u64,
+            mean_pct: any.map(|()| 50.0 + self.all.x / self.all.count),
+            sd_points: any.map(|()| self.all.variances().0.sqrt()),
+            quantiles_pct: any.map(|()| QUANTILES_PCT.map(quantile)),
+            autocorrelation: self.lags.map(|products| products.correlation()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{any_profile, profile};
+    use proptest::prelude::*;
+
+    const STEP: u64 = 10;
+
+    #[test]
+    fn two_cpus_in_opposite_phase() {
+        let steps: Vec<(u64, [Option<f64>; 3])> = (0..200)
+            .map(|i| {
+                let high = i % 2 == 0;
+                let (a, b) = if high { (80.0, 20.0) } else { (20.0, 80.0) };
+                ((i + 1) * STEP, [Some(a), Some(b), Some(7.0)])
+            })
+            .collect();
+        let steps: Vec<(u64, &[Option<f64>])> = steps.iter().map(|(e, c)| (*e, &c[..])).collect();
+        let p = profile(&[0, 1, 4], &steps);
+        let s = statistics(p.into_steps(), STEP).unwrap();
+        assert_eq!(s.steps, 200);
+        let first = &s.cpus[0];
+        assert_eq!(first.mean_pct, Some(50.0));
+        assert!((first.sd_points.unwrap() - 30.0).abs() < 1e-9);
+        assert_eq!(first.quantiles_pct, Some([20.0, 20.0, 20.0, 80.0, 80.0]));
+        assert!((first.autocorrelation[0].unwrap() + 1.0).abs() < 1e-9);
+        assert!((first.autocorrelation[1].unwrap() - 1.0).abs() < 1e-9);
+        assert_eq!(first.autocorrelation[6], None);
+        assert!((s.correlation[0][1].unwrap() + 1.0).abs() < 1e-9);
+        // Constant: no correlation with anything, itself included.
+        assert_eq!(s.correlation[2], [None, None, None]);
+        assert_eq!(s.cpus[2].autocorrelation[0], None);
+    }
+
+    #[test]
+    fn what_is_never_known_has_no_figures() {
+        let p = profile(&[0], &[(10, &[None])]);
+        let s = statistics(p.into_steps(), STEP).unwrap();
+        assert_eq!(s.cpus[0].known, 0);
+        assert_eq!(s.cpus[0].mean_pct, None);
+    }
+
+    proptest! {
+        #[test]
+        fn figures_stay_in_their_ranges(p in any_profile()) {
+            let s = statistics(p.into_steps(), 7).unwrap();
+            for (cpu, row) in s.cpus.iter().zip(&s.correlation) {
+                prop_assert!(cpu.mean_pct.is_none_or(|m| (0.0..=100.0).contains(&m)));
+                prop_assert!(cpu.sd_points.is_none_or(|sd| (0.0..=50.001).contains(&sd)));
+                let all = cpu.autocorrelation.iter().chain(row).flatten();
+                for r in all {
+                    prop_assert!((-1.0..=1.0).contains(r));
+                }
+            }
+        }
+    }
+}
