@@ -17,8 +17,8 @@ mod groups;
 mod settings;
 mod units;
 
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use sandbag_kernel::cgroup::{Freezer, kill_all};
 use sandbag_kernel::root;
@@ -26,6 +26,10 @@ use sandbag_kernel::root;
 use crate::journal::{self, Entry, Journal, Setting};
 use crate::lock::Lock;
 use units::{Manager, Units};
+
+/// How long those who may stop or freeze others are waited for when they were
+/// killed.
+const LAST_ACT: Duration = Duration::from_millis(500);
 
 /// How long a group is tried to be removed after its processes were killed,
 /// and a setting to be put back.
@@ -73,6 +77,7 @@ fn undo_by(journal: Journal, leftovers: Leftovers, manager: &mut dyn Manager) ->
             });
         }
     }
+    await_end_of_killed(&entries);
     left.extend(entries.iter().rev().flat_map(go_on));
     if entries.iter().any(|e| matches!(e, Entry::Setting(_))) {
         // Early, for groups may take their time. What is refused now, or
@@ -109,6 +114,37 @@ fn undo_by(journal: Journal, leftovers: Leftovers, manager: &mut dyn Manager) ->
         left.extend(journal.close().err().map(|error| error.to_string()));
     }
     left
+}
+
+/// Whoever was killed ends only when it leaves the system call it is in, and
+/// that may be the one that stops a process or freezes a group. What goes on
+/// before that would be stopped for good. A frozen group's own processes end
+/// when it is thawed, so nobody waits for them.
+fn await_end_of_killed(entries: &[Entry]) {
+    let stops = |entry: &Entry| {
+        matches!(
+            entry,
+            Entry::Stopped { .. } | Entry::StoppedGroup { .. } | Entry::Frozen { .. }
+        )
+    };
+    if !entries.iter().any(stops) {
+        return;
+    }
+    let frozen = |dir: &PathBuf| {
+        entries
+            .iter()
+            .any(|entry| matches!(entry, Entry::Frozen { dir: frozen } if frozen == dir))
+    };
+    let give_up = Instant::now() + LAST_ACT;
+    for entry in entries {
+        if let Entry::Group { dirs, back: None } = entry
+            && !dirs.iter().any(frozen)
+        {
+            for dir in dirs {
+                groups::await_end(dir, give_up);
+            }
+        }
+    }
 }
 
 /// All but those that another run still needs changed.

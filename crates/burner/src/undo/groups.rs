@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sandbag_kernel::cgroup::{kill_all, processes, remove_dir};
+use sandbag_kernel::process::Process;
 use sandbag_kernel::{Root, root};
 
 use super::PATIENCE;
@@ -21,6 +22,19 @@ pub fn continue_all(dir: &Path) -> Vec<sandbag_kernel::Result<()>> {
         None => Ok(()),
     };
     members::below(dir).into_iter().map(one).collect()
+}
+
+/// Waits until nobody in a group or below it can act any more: all have ended,
+/// whether or not their parents have asked for it.
+pub fn await_end(dir: &Path, give_up: Instant) {
+    let root = Root::default();
+    let acts = |pid: &u32| {
+        let stat = Process::new(&root, *pid).stat();
+        stat.is_ok_and(|stat| !matches!(stat.state, 'Z' | 'X'))
+    };
+    while members::below(dir).iter().any(acts) && Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Removes the directories of a group; what is in them is moved to `back`,
@@ -86,6 +100,27 @@ fn empty(dir: &Path, home: Option<&Path>) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_ended_is_not_waited_for_and_who_has_not_is() {
+        use std::process::{Command, Stdio};
+        let dir = tempfile::tempdir().unwrap();
+        let begin = Instant::now();
+        let mut child = Command::new("sleep")
+            .arg("1000")
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        fs::write(dir.path().join("cgroup.procs"), child.id().to_string()).unwrap();
+        await_end(dir.path(), begin + Duration::from_millis(20));
+        assert!(begin.elapsed() >= Duration::from_millis(20));
+        // A zombie, for nobody has waited for it.
+        child.kill().unwrap();
+        let hour = Duration::from_secs(3600);
+        await_end(dir.path(), begin + hour);
+        assert!(begin.elapsed() < hour);
+        child.wait().unwrap();
+    }
 
     #[test]
     fn a_group_that_cannot_go_does_not_keep_the_others() {
