@@ -2,6 +2,7 @@
 //! The binary as a user meets it, without root: what it says and what it
 //! exits with. Runs that change the machine are tested in `machine-tests`.
 
+mod algebra;
 mod bad_input;
 mod dir;
 mod help;

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `convert` and `show` make of several profiles, and of one.
+
+use predicates::prelude::*;
+use predicates::str::contains;
+
+use crate::dir::Dir;
+
+const DAY: &str = "# sandbag profile 1\ntime,cpu0,cpu1\n0,50,12\n2,80,60\n5,end\n";
+
+/// What comes out of `convert` as native rows, without the first two lines.
+fn rows(dir: &Dir, options: &[&str]) -> String {
+    let arguments = [&["-q", "convert", "day.csv", "-o", "-"], options].concat();
+    let output = dir.run(&arguments).success().get_output().stdout.clone();
+    let text = String::from_utf8(output).unwrap();
+    text.lines().skip(2).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn profiles_follow_each_other_or_meet() {
+    let dir = Dir::new()
+        .with("day.csv", DAY)
+        .with("more.csv", "time,cpu1,cpu0\n0,1,2\n3,end\n")
+        .with("other.csv", "time,cpu2\n0,7\n3,end\n");
+    assert_eq!(
+        rows(&dir, &["--append", "more.csv"]),
+        "0,50,12 2,80,60 5,2,1 8,end"
+    );
+    assert_eq!(
+        rows(&dir, &["--add", "other.csv", "--add", "day.csv"]),
+        "0,100,24,7 2,100,100,7 3,100,100,0 5,end"
+    );
+    assert_eq!(
+        rows(&dir, &["--delay", "1s", "--times", "2", "--select", "1"]),
+        "0,0 1,12 3,60 6,0 7,12 9,60 12,end"
+    );
+    dir.run(&["convert", "day.csv", "-o", "-", "--add", "day.csv"])
+        .success()
+        .stderr(contains("2 loads came out above 100"));
+}
+
+#[test]
+fn what_cannot_be_joined_is_named() {
+    let dir = Dir::new()
+        .with("day.csv", DAY)
+        .with("other.csv", "time,cpu2\n0,7\n3,end\n");
+    for (options, said) in [
+        (
+            ["--append", "other.csv"],
+            "the first is of CPUs 0, 1, the second of 2",
+        ),
+        (["--append", "none.csv"], "none.csv: No such file"),
+        (["--add", "-"], "must be a file"),
+        (["--select", "5"], "the profile has no cpu5"),
+        (["--select", "x"], "CPUs of the profile, such as"),
+        (["--times", "0"], "0 is not in 1.."),
+        (["--spread", "0"], "a number of CPUs, 4, even:4 or pack:4"),
+    ] {
+        let arguments = [&["convert", "day.csv", "-o", "out.csv"][..], &options].concat();
+        dir.run(&arguments).code(2).stderr(contains(said));
+        assert_eq!(dir.names(), ["day.csv", "other.csv"], "{options:?}");
+    }
+}
+
+#[test]
+fn statistics_are_of_pieces_of_one_length() {
+    let dir = Dir::new().with("day.csv", DAY);
+    dir.run(&["-q", "show", "day.csv", "--stats", "--stats-step", "500ms"])
+        .success()
+        .stdout(
+            contains("In 10 pieces of 0.5 s")
+                .and(contains("Autocorrelation"))
+                .and(contains("1.00  1.00")),
+        );
+    dir.run(&["show", "day.csv", "--stats-step", "500ms"])
+        .code(2);
+}
+
+#[test]
+fn every_format_is_listed_and_written_ones_are_written() {
+    let dir = Dir::new().with("day.csv", DAY);
+    let listed = dir.run(&["show", "--formats"]).success();
+    let listed = String::from_utf8(listed.get_output().stdout.clone()).unwrap();
+    let mut written = 0;
+    for line in listed.lines().skip(1) {
+        let name = line.split_whitespace().next().unwrap();
+        assert!(line.contains("read") || line.contains("written"), "{line}");
+        if line.contains(" written ") {
+            let one = ["--cpus", "0", "--map", "first"];
+            let arguments = [
+                &["-q", "convert", "day.csv", "-o", "-", "--to", name][..],
+                &one,
+            ];
+            dir.run(&arguments.concat())
+                .success()
+                .stdout(contains("\n"));
+            written += 1;
+        }
+    }
+    assert!(written >= 7, "{written}");
+    dir.run(&["show", "--formats", "day.csv"]).code(2);
+    dir.run(&["show"]).code(2);
+}
