@@ -5,7 +5,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    compare, convert, doctor, generate, lab, load, record, replay, runs, show, slow, synth,
+    compare, convert, doctor, generate, jitter, lab, load, record, replay, runs, show, slow, synth,
 };
 use crate::exit;
 
@@ -52,6 +52,8 @@ pub enum Command {
     Convert(convert::ConvertArgs),
     /// Make a load profile from a model: shapes, chance, jobs of a parallel machine
     Synth(synth::SynthArgs),
+    /// OS jitter: what takes CPUs away from programs, event by event
+    Jitter(jitter::JitterArgs),
     /// Show a load profile, or what a run got
     Show(show::ShowArgs),
     /// Show the runs of this machine, with what they take right now

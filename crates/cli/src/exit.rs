@@ -92,6 +92,17 @@ fn alone(error: &anyhow::Error) -> u8 {
             false => USAGE,
         };
     }
+    if let Some(error) = error.downcast_ref::<sandbag_jitter::Error>() {
+        use sandbag_jitter::Fault;
+        return match &*error.fault {
+            Fault::NoCounter(_) => NOT_POSSIBLE,
+            // A priority that we may not have.
+            Fault::Kernel(cause) if cause.errno() == Some(libc::EPERM) => NOT_POSSIBLE,
+            Fault::Kernel(_) => FAILED,
+            Fault::Io(cause) if cause.kind() != std::io::ErrorKind::NotFound => FAILED,
+            _ => USAGE,
+        };
+    }
     if let Some(fault) = error.downcast_ref::<SpecError>() {
         return if fault.not_possible {
             NOT_POSSIBLE

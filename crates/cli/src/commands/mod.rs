@@ -5,6 +5,7 @@ pub mod compare;
 pub mod convert;
 pub mod doctor;
 pub mod generate;
+pub mod jitter;
 pub mod lab;
 pub mod load;
 pub mod record;

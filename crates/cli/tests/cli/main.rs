@@ -6,6 +6,7 @@ mod algebra;
 mod bad_input;
 mod dir;
 mod help;
+mod jitter;
 mod profiles;
 mod slow;
 mod synth;

@@ -20,6 +20,7 @@ use sandbag_profile::{CpuSummary, Format, Header, Summary, summarise};
 use sandbag_report::write::{ACHIEVED_CSV, NODES_JSON, RUN_JSON, read_nodes};
 use sandbag_report::{plot_profile, plot_run, read_run, terminal};
 
+use crate::commands::jitter;
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::reshape::{self, Reshape, describe};
@@ -28,8 +29,8 @@ use crate::units;
 /// Show a load profile, or what a run got
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// A profile of any known format (- for standard input), or a run: its
-    /// directory or its run.json
+    /// A profile of any known format (- for standard input), a trace of OS
+    /// jitter, or a run: its directory or its run.json
     #[arg(value_name = "FILE", required_unless_present = "formats")]
     file: Option<PathBuf>,
 
@@ -54,6 +55,7 @@ pub struct ShowArgs {
 pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     let text = match &args.file {
         None => formats(),
+        Some(file) if jitter::is_trace(file) => jitter::shown(file, messages)?,
         Some(file) if is_run(file) => run(file, messages)?,
         Some(file) => profile(file, args, messages)?,
     };

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag jitter convert`.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use clap::{Args, ValueEnum};
+use sandbag_jitter::Trace;
+use serde_json::json;
+
+use crate::exit;
+use crate::messages::Messages;
+
+/// Write a trace as CSV or JSON
+#[derive(Debug, Args)]
+pub struct ConvertArgs {
+    /// The trace
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+
+    /// Where to, or - for standard output
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+
+    /// What to write [default: by the ending of OUT, .json; else csv]
+    #[arg(long, value_enum)]
+    to: Option<To>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum To {
+    /// A row per event: CPU, start and length in ns
+    Csv,
+    /// An object with header, notes, known stretches and events
+    Json,
+}
+
+/// Runs the command.
+pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
+    let trace = super::read(&args.input, messages)?;
+    let json = args
+        .output
+        .extension()
+        .is_some_and(|ending| ending == "json");
+    let to = args.to.unwrap_or(if json { To::Json } else { To::Csv });
+    let written = match args.output.as_os_str() == "-" {
+        true => write(&trace, to, &mut BufWriter::new(io::stdout().lock())),
+        false => {
+            let name = args.output.display().to_string();
+            let file = File::create(&args.output).with_context(|| name.clone())?;
+            let written = write(&trace, to, &mut BufWriter::new(file));
+            return written.with_context(|| name).map(|()| exit::KEPT);
+        }
+    };
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(exit::KEPT),
+    }
+}
+
+fn write(trace: &Trace, to: To, out: &mut impl Write) -> io::Result<()> {
+    match to {
+        To::Csv => {
+            writeln!(out, "cpu,start_ns,length_ns")?;
+            for cpu in &trace.cpus {
+                for event in &cpu.events {
+                    writeln!(out, "{},{},{}", cpu.cpu, event.start_ns, event.length_ns)?;
+                }
+            }
+        }
+        To::Json => {
+            let cpus: Vec<_> = trace
+                .cpus
+                .iter()
+                .map(|cpu| {
+                    let events = cpu.events.iter();
+                    json!({
+                        "cpu": cpu.cpu,
+                        "known": cpu.known,
+                        "events": events
+                            .map(|event| [event.start_ns, event.length_ns])
+                            .collect::<Vec<_>>(),
+                    })
+                })
+                .collect();
+            let all = json!({"header": trace.header, "notes": trace.notes, "cpus": cpus});
+            serde_json::to_writer(&mut *out, &all)?;
+            writeln!(out)?;
+        }
+    }
+    out.flush()
+}

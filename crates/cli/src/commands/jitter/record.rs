@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag jitter record`.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use sandbag_jitter::collect::{self, Options};
+use sandbag_jitter::{Error, Fault, Header};
+use sandbag_kernel::Root;
+use sandbag_kernel::topology::Topology;
+use sandbag_record::StopSignals;
+
+use super::time;
+use crate::exit::{self, BadInput};
+use crate::messages::Messages;
+use crate::units::{self, Cpus};
+
+/// Bytes that an event takes in the room for a round: once as it is found,
+/// once as it is written.
+const BYTES_PER_EVENT: u64 = 32;
+
+/// Record on each CPU every stretch of time in which a program did not run
+///
+/// On every CPU at once a loop reads the clock; where two readings lie further
+/// apart than they should, something else had the CPU: an interrupt, the
+/// kernel, another program, the hypervisor. It needs no root. The loops take
+/// their CPUs wholly.
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// How long
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = units::positive_duration)]
+    duration: Duration,
+
+    /// End when every CPU has found so many events
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    events: Option<u64>,
+
+    /// Which CPUs: 0,2-3, or all, even, odd, core (one per core)
+    #[arg(short, long, value_name = "LIST", default_value = "all", value_parser = units::cpus)]
+    cpus: Cpus,
+
+    /// The file to write
+    #[arg(short, long, value_name = "FILE", default_value = "jitter.sbj")]
+    output: PathBuf,
+
+    /// What is an event: readings further apart than this [default: ten times
+    /// the least difference, as in the paper]
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    threshold: Option<Duration>,
+
+    /// Loop for so long before, for caches and frequency
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = units::duration)]
+    preheat: Duration,
+
+    /// Write what was found every so often; nothing is known of the time that
+    /// this takes [default: 1m]
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    round: Option<Duration>,
+
+    /// Memory for the events of a round, of all CPUs, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
+    max_memory: u64,
+
+    /// Be a real-time task (SCHED_FIFO) of this priority, to see only what is
+    /// above it; looks for 800 ms of every second, for the kernel leaves
+    /// real-time tasks no more than 950
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
+    real_time: Option<u8>,
+}
+
+/// Runs the command.
+pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
+    let root = Root::default();
+    let topology = Topology::read(&root)?;
+    let cpus = args.cpus.on(&topology);
+    if let Some(cpu) = cpus.iter().find(|cpu| !topology.online.contains(*cpu)) {
+        return Err(BadInput(format!(
+            "CPU {cpu} is not online; online are {}",
+            topology.online
+        ))
+        .into());
+    }
+    let room = args.max_memory.saturating_mul(1 << 20) / BYTES_PER_EVENT;
+    let room = (room / cpus.iter().count().max(1) as u64).max(1);
+    let options = Options {
+        duration: args.duration,
+        events: args.events,
+        round: args.round,
+        threshold_ns: args.threshold.map(|time| time.as_nanos() as f64),
+        preheat: args.preheat,
+        room: usize::try_from(room).unwrap_or(usize::MAX),
+        real_time: args.real_time,
+        cpus,
+    };
+    // Before the file is made: a machine whose counter is none costs nobody one.
+    collect::counter::check(&root).map_err(Error::from)?;
+    let signals = StopSignals::block().context("wait for signals")?;
+    let stop = AtomicBool::new(false);
+    let over = AtomicBool::new(false);
+    let name = args.output.display().to_string();
+    let file =
+        File::create(&args.output).map_err(|cause| Error::from(Fault::Io(cause)).in_file(&name))?;
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                if matches!(signals.take(), Ok(Some(_))) {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let outcome = collect::record(
+            &options,
+            &header(&root, &options),
+            BufWriter::new(file),
+            &stop,
+        );
+        over.store(true, Ordering::Relaxed);
+        outcome
+    });
+    let outcome = match outcome {
+        Err(error)
+            if stop.load(Ordering::Relaxed) && matches!(*error.fault, Fault::NothingKnown) =>
+        {
+            // An empty trace is of no use to anybody.
+            let _ = std::fs::remove_file(&args.output);
+            return Ok(exit::INTERRUPTED);
+        }
+        outcome => outcome.map_err(|error| error.in_file(&name))?,
+    };
+    for warning in &outcome.warnings {
+        messages.warning(warning);
+    }
+    for ((notes, events), known_ns) in outcome
+        .notes
+        .cpus
+        .iter()
+        .zip(&outcome.events)
+        .zip(&outcome.known_ns)
+    {
+        messages.say(&format!(
+            "CPU {}: {events} events in {}; detectable above {}, a pass of the loop {} (a bare \
+             reading {}), an event {} more, the counter drifted by {:.2} ppm",
+            notes.cpu,
+            time(*known_ns as f64),
+            time(notes.threshold_ns),
+            time(notes.loop_ns),
+            time(notes.read_ns),
+            time(notes.store_ns),
+            notes.drift_ppm,
+        ));
+    }
+    messages.detail(&format!("wrote {name}"));
+    Ok(exit::KEPT)
+}
+
+fn header(root: &Root, options: &Options) -> Header {
+    let line = |path: &str| {
+        let text = root.read(path).ok()?;
+        Some(text.trim().to_owned())
+    };
+    Header {
+        recorder: concat!("sandbag ", env!("CARGO_PKG_VERSION")).to_owned(),
+        host: line("/proc/sys/kernel/hostname"),
+        kernel: line("/proc/sys/kernel/osrelease"),
+        began_s: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .ok()
+            .map(|time| time.as_secs_f64()),
+        clock: collect::counter::CLOCK,
+        cpus: options.cpus.iter().collect(),
+        real_time: options.real_time,
+    }
+}

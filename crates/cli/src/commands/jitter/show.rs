@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag jitter show`.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use sandbag_jitter::stats::{QUANTILES_PCT, summarise};
+use sandbag_jitter::{Event, Notes, Trace};
+
+use super::time;
+use crate::exit;
+use crate::messages::Messages;
+
+/// Of the longest events, listed unless another number is asked for.
+const WORST: usize = 5;
+
+/// Show a trace: how often, how long, the worst
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// The trace
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// How many of the longest events are listed
+    #[arg(long, value_name = "N", default_value_t = WORST)]
+    worst: usize,
+
+    /// The figures as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
+    let trace = super::read(&args.file, messages)?;
+    let text = match args.json {
+        true => {
+            let all: Vec<_> = trace.cpus.iter().map(summarise).collect();
+            serde_json::to_string_pretty(&all)? + "\n"
+        }
+        false => text(&trace, &args.file, args.worst),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(exit::KEPT),
+    }
+}
+
+/// With as many of the longest as usual.
+pub(super) fn shown(path: &Path, messages: &Messages) -> Result<String> {
+    Ok(text(&super::read(path, messages)?, path, WORST))
+}
+
+fn text(trace: &Trace, path: &Path, worst: usize) -> String {
+    let header = &trace.header;
+    let mut text = format!("{}: recorded by {}", path.display(), header.recorder);
+    if let Some(host) = &header.host {
+        let _ = write!(text, " on {host}");
+    }
+    if let Some(kernel) = &header.kernel {
+        let _ = write!(text, ", Linux {kernel}");
+    }
+    if let Some(priority) = header.real_time {
+        let _ = write!(text, ", as a real-time task of priority {priority}");
+    }
+    let _ = writeln!(text, "\n\n{}", table(trace));
+    if let Some(notes) = &trace.notes {
+        let _ = writeln!(text, "\nHow they were found\n{}", how(notes));
+    }
+    let _ = writeln!(text, "\nLengths\n{}", decades(trace));
+    if worst > 0 {
+        let _ = writeln!(text, "\nThe longest\n{}", longest(trace, worst));
+    }
+    text
+}
+
+fn new_table(header: Vec<String>) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(header);
+    table
+}
+
+fn right(mut table: Table) -> Table {
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn words(all: &[&str]) -> Vec<String> {
+    all.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn table(trace: &Trace) -> Table {
+    let mut header = words(&["CPU", "known", "events", "per s", "noise %"]);
+    header.extend(QUANTILES_PCT.map(|part| match part {
+        100.0 => "longest".to_owned(),
+        part => format!("p{part}"),
+    }));
+    let mut table = new_table(header);
+    for cpu in &trace.cpus {
+        let s = summarise(cpu);
+        let mut row = vec![
+            s.cpu.to_string(),
+            time(s.known_s * 1e9),
+            s.events.to_string(),
+            format!("{:.0}", s.rate_per_s),
+            format!("{:.4}", s.noise_pct),
+        ];
+        row.extend((0..QUANTILES_PCT.len()).map(|i| {
+            let quantile = s.quantiles_ns.map(|all| all[i] as f64);
+            quantile.map_or_else(|| "-".to_owned(), time)
+        }));
+        table.add_row(row);
+    }
+    right(table)
+}
+
+fn how(notes: &Notes) -> Table {
+    let mut table = new_table(words(&[
+        "CPU",
+        "detectable above",
+        "least difference",
+        "loop",
+        "reading",
+        "storing",
+        "drift ppm",
+        "dropped",
+        "page faults",
+    ]));
+    for cpu in &notes.cpus {
+        table.add_row([
+            cpu.cpu.to_string(),
+            time(cpu.threshold_ns),
+            time(cpu.least_ns),
+            time(cpu.loop_ns),
+            time(cpu.read_ns),
+            time(cpu.store_ns),
+            format!("{:.2}", cpu.drift_ppm),
+            cpu.dropped.to_string(),
+            cpu.faults.to_string(),
+        ]);
+    }
+    right(table)
+}
+
+/// Widest bar, characters.
+const BAR: usize = 50;
+/// Shown together: events of a decade in three parts (1, 2, 5).
+const PARTS: [u64; 3] = [1, 2, 5];
+
+/// How many events have which length, all CPUs together; counts on a
+/// logarithmic scale, for they too reach over decades.
+fn decades(trace: &Trace) -> String {
+    let bounds: Vec<u64> = (1..11)
+        .flat_map(|decade| PARTS.map(|part| part * 10u64.pow(decade)))
+        .collect();
+    let mut counts = vec![0u64; bounds.len()];
+    for event in trace.cpus.iter().flat_map(|cpu| &cpu.events) {
+        let bin = bounds.partition_point(|bound| *bound <= event.length_ns);
+        counts[bin.saturating_sub(1)] += 1;
+    }
+    let first = counts.iter().position(|n| *n > 0).unwrap_or(0);
+    let last = counts.iter().rposition(|n| *n > 0).unwrap_or(0);
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    let bar = |n: u64| match n {
+        0 => 0,
+        n => {
+            let share = (1.0 + n as f64).log10() / (1.0 + most as f64).log10();
+            ((share * BAR as f64).round() as usize).max(1)
+        }
+    };
+    let mut text = String::new();
+    for (bound, n) in bounds.iter().zip(&counts).take(last + 1).skip(first) {
+        let _ = writeln!(
+            text,
+            "  from {:>8} {:<BAR$} {n}",
+            time(*bound as f64),
+            "█".repeat(bar(*n))
+        );
+    }
+    text.trim_end().to_owned()
+}
+
+fn longest(trace: &Trace, count: usize) -> Table {
+    let mut all: Vec<(u32, Event)> = trace
+        .cpus
+        .iter()
+        .flat_map(|cpu| cpu.events.iter().map(|event| (cpu.cpu, *event)))
+        .collect();
+    all.sort_unstable_by_key(|(_, event)| std::cmp::Reverse(event.length_ns));
+    let mut table = new_table(words(&["CPU", "at", "length"]));
+    for (cpu, event) in all.iter().take(count) {
+        table.add_row([
+            cpu.to_string(),
+            format!("{:.6} s", event.start_ns as f64 / 1e9),
+            time(event.length_ns as f64),
+        ]);
+    }
+    right(table)
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The trace format, `.sbj`: blocks, each with its length and checksum, so
+//! that a file that was cut off is whole up to its last block.
+//!
+//! ```text
+//! "sandbagj", version (u16)
+//! block*: kind (u8), length (u32), CRC-32 of kind, length and payload (u32),
+//!         payload
+//! ```
+//!
+//! All numbers are little-endian. Kinds: `H`, the header, JSON, first; `E`,
+//! events of one CPU, zstd; `N`, notes, JSON, last. The payload of `E`, before
+//! it is compressed, is a row of LEB128 numbers: columns (0; others are of a
+//! later version), CPU, from, length of the stretch, number of events, and
+//! for each event the time since the end of the one before (the first: since
+//! `from`) and its length; ns. Two blocks of a CPU of which one begins where
+//! the other ends have nothing unknown between them. Kinds that are not known
+//! are passed over.
+
+mod read;
+#[cfg(test)]
+mod tests;
+mod varint;
+mod write;
+
+pub use read::{Reader, read};
+pub use write::{Writer, write};
+
+use crate::{Event, Span};
+
+const MAGIC: &[u8; 8] = b"sandbagj";
+const VERSION: u16 = 1;
+const HEADER: u8 = b'H';
+const EVENTS: u8 = b'E';
+const NOTES: u8 = b'N';
+/// Nothing that is written comes near to it, packed or not.
+const MAX_BLOCK: usize = 64 << 20;
+/// Events of a block: some 200 kB before compression.
+const EVENTS_PER_BLOCK: usize = 1 << 16;
+
+/// Whether a file that begins like this is a trace.
+#[must_use]
+pub fn is_trace(head: &[u8]) -> bool {
+    head.starts_with(MAGIC)
+}
+
+/// Events of one CPU in a stretch of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    /// Kernel number.
+    pub cpu: u32,
+    /// When events were looked for.
+    pub span: Span,
+    /// Those that were found, ascending.
+    pub events: Vec<Event>,
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reading, block by block.
+
+use std::io::{ErrorKind, Read};
+
+use super::{Block, EVENTS, EVENTS_PER_BLOCK, HEADER, MAGIC, MAX_BLOCK, NOTES, VERSION, varint};
+use crate::{CpuTrace, Error, Event, Fault, Header, Notes, Result, Span, Trace};
+
+/// Of an event, at most: two numbers of ten bytes; and what stands before.
+const MAX_ROW: usize = EVENTS_PER_BLOCK * 20 + 100;
+
+/// Reads a trace as a stream of blocks, in memory that does not grow with its
+/// length.
+pub struct Reader<R> {
+    from: R,
+    /// Bytes that were read.
+    offset: u64,
+    header: Header,
+    notes: Option<Notes>,
+    cut_off: bool,
+    /// How far each CPU has come, in the order of the header.
+    reached_ns: Vec<u64>,
+}
+
+/// What was read of something of a known length.
+enum Filled {
+    All,
+    Nothing,
+    Some,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// This is no trace, or its header is damaged.
+    pub fn new(mut from: R) -> Result<Self> {
+        let mut begin = [0; MAGIC.len() + 2];
+        match fill(&mut from, &mut begin)? {
+            Filled::All => {}
+            Filled::Nothing => return Err(Fault::Empty.into()),
+            Filled::Some => return Err(Fault::NoTrace.into()),
+        }
+        let (magic, version) = begin.split_at(MAGIC.len());
+        if magic != MAGIC {
+            return Err(Fault::NoTrace.into());
+        }
+        let version = u16::from_le_bytes([version[0], version[1]]);
+        if version > VERSION {
+            return Err(Fault::NewerVersion(version).into());
+        }
+        let mut offset = begin.len() as u64;
+        let header = match next(&mut from, &mut offset)? {
+            Some((HEADER, payload)) => json("the header", &payload)?,
+            Some(_) => return Err(at(begin.len() as u64, Fault::Impossible("no header"))),
+            None => {
+                return Err(at(
+                    offset,
+                    Fault::Impossible("cut off before its header ends"),
+                ));
+            }
+        };
+        let header: Header = header;
+        if !header.cpus.is_sorted_by(|a, b| a < b) {
+            return Err(Fault::Impossible("the CPUs of the header do not ascend").into());
+        }
+        Ok(Self {
+            from,
+            offset,
+            reached_ns: vec![0; header.cpus.len()],
+            header,
+            notes: None,
+            cut_off: false,
+        })
+    }
+
+    /// What stands before the first event.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What stands after the last; `None` before the end, and if there is none.
+    #[must_use]
+    pub fn notes(&self) -> Option<&Notes> {
+        self.notes.as_ref()
+    }
+
+    /// Whether the file ended in the middle of a block, or without notes.
+    /// Complete at the end.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.cut_off
+    }
+
+    /// The next block of events; `None` after the last whole one.
+    ///
+    /// # Errors
+    /// A block that is damaged, or that says what cannot be.
+    pub fn next_block(&mut self) -> Result<Option<Block>> {
+        loop {
+            let begin = self.offset;
+            let Some((kind, payload)) = next(&mut self.from, &mut self.offset)? else {
+                self.cut_off |= self.notes.is_none();
+                return Ok(None);
+            };
+            match kind {
+                EVENTS => {
+                    let block = events(&payload).map_err(|fault| at(begin, fault))?;
+                    self.check(&block).map_err(|fault| at(begin, fault))?;
+                    return Ok(Some(block));
+                }
+                NOTES => self.notes = Some(json("the notes", &payload)?),
+                HEADER => return Err(at(begin, Fault::Impossible("a second header"))),
+                _ => {}
+            }
+        }
+    }
+
+    fn check(&mut self, block: &Block) -> Result<(), Fault> {
+        let place = self.header.cpus.binary_search(&block.cpu);
+        let place =
+            place.map_err(|_| Fault::Impossible("events of a CPU that is not in the header"))?;
+        let reached = &mut self.reached_ns[place];
+        if block.span.from_ns < *reached {
+            return Err(Fault::Impossible(
+                "it begins before the one before it ended",
+            ));
+        }
+        *reached = block.span.until_ns;
+        Ok(())
+    }
+}
+
+fn at(offset: u64, fault: Fault) -> Error {
+    Error {
+        file: None,
+        offset: Some(offset),
+        fault: Box::new(fault),
+    }
+}
+
+fn json<T: serde::de::DeserializeOwned>(what: &'static str, payload: &[u8]) -> Result<T, Fault> {
+    serde_json::from_slice(payload).map_err(|cause| Fault::Json { what, cause })
+}
+
+/// Kind and payload of the next block; `None` at the end, also in the middle
+/// of a block.
+fn next(from: &mut impl Read, offset: &mut u64) -> Result<Option<(u8, Vec<u8>)>> {
+    let mut head = [0; 9];
+    let Filled::All = fill(from, &mut head)? else {
+        return Ok(None);
+    };
+    let [kind, l0, l1, l2, l3, c0, c1, c2, c3] = head;
+    let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+    if length > MAX_BLOCK {
+        return Err(at(*offset, Fault::Damaged));
+    }
+    // What the file holds, not what it claims, is what is allocated.
+    let mut payload = Vec::new();
+    let read = from.by_ref().take(length as u64).read_to_end(&mut payload);
+    read.map_err(Fault::Io)?;
+    if payload.len() < length {
+        return Ok(None);
+    }
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&head[..5]);
+    crc.update(&payload);
+    if crc.finalize() != u32::from_le_bytes([c0, c1, c2, c3]) {
+        return Err(at(*offset, Fault::Damaged));
+    }
+    *offset += (head.len() + length) as u64;
+    Ok(Some((kind, payload)))
+}
+
+fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<Filled> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match from.read(&mut buffer[filled..]) {
+            Ok(0) if filled == 0 => return Ok(Filled::Nothing),
+            Ok(0) => return Ok(Filled::Some),
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(Fault::Io(error).into()),
+        }
+    }
+    Ok(Filled::All)
+}
+
+fn events(packed: &[u8]) -> Result<Block, Fault> {
+    let row = zstd::bulk::decompress(packed, MAX_ROW).map_err(|_| Fault::Damaged)?;
+    let mut rest = &row[..];
+    let mut number = || varint::take(&mut rest).ok_or(Fault::Impossible("it ends too early"));
+    if number()? != 0 {
+        return Err(Fault::Impossible("it has columns of a later version"));
+    }
+    let cpu = u32::try_from(number()?).map_err(|_| Fault::Impossible("a CPU number that large"))?;
+    let from_ns = number()?;
+    let until_ns = from_ns
+        .checked_add(number()?)
+        .ok_or(Fault::Impossible("a time beyond 64 bits"))?;
+    let count = number()?;
+    let mut events = Vec::with_capacity(count.min(EVENTS_PER_BLOCK as u64) as usize);
+    let mut last_ns = from_ns;
+    for _ in 0..count {
+        let (gap, length_ns) = (number()?, number()?);
+        let start_ns = last_ns.checked_add(gap);
+        let end_ns = start_ns.and_then(|start| start.checked_add(length_ns));
+        let (Some(start_ns), Some(end_ns)) = (start_ns, end_ns) else {
+            return Err(Fault::Impossible("a time beyond 64 bits"));
+        };
+        events.push(Event {
+            start_ns,
+            length_ns,
+        });
+        last_ns = end_ns;
+    }
+    if last_ns > until_ns {
+        return Err(Fault::Impossible("an event ends after its stretch of time"));
+    }
+    Ok(Block {
+        cpu,
+        span: Span { from_ns, until_ns },
+        events,
+    })
+}
+
+/// Reads a whole trace. A file that was cut off is read to its last whole
+/// block, with a warning.
+///
+/// # Errors
+/// As of [`Reader`]; or nothing was recorded at all.
+pub fn read(from: impl Read) -> Result<Trace> {
+    let mut reader = Reader::new(from)?;
+    let mut cpus: Vec<CpuTrace> = reader
+        .header()
+        .cpus
+        .iter()
+        .map(|cpu| CpuTrace {
+            cpu: *cpu,
+            ..CpuTrace::default()
+        })
+        .collect();
+    while let Some(block) = reader.next_block()? {
+        let place = reader.header().cpus.binary_search(&block.cpu);
+        let cpu = &mut cpus[place.map_err(|_| Fault::Impossible("another CPU"))?];
+        match cpu.known.last_mut() {
+            Some(last) if last.until_ns == block.span.from_ns => {
+                last.until_ns = block.span.until_ns;
+            }
+            _ => cpu.known.push(block.span),
+        }
+        cpu.events.extend(block.events);
+    }
+    let mut warnings = Vec::new();
+    if reader.is_cut_off() {
+        warnings.push(
+            "the trace was cut off: it was read to its last whole block, and how it was recorded \
+             is not known"
+                .to_owned(),
+        );
+    }
+    if cpus.iter().all(|cpu| cpu.known_ns() == 0) {
+        return Err(Fault::NothingKnown.into());
+    }
+    Ok(Trace {
+        header: reader.header.clone(),
+        cpus,
+        notes: reader.notes.take(),
+        warnings,
+    })
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Writing, block by block.
+
+use std::io::Write;
+
+use super::{EVENTS, EVENTS_PER_BLOCK, HEADER, MAGIC, NOTES, VERSION, varint};
+use crate::{Event, Fault, Header, Notes, Result, Span, Trace};
+
+/// Of zstd: fast, for the recorder writes while others measure.
+const LEVEL: i32 = 3;
+
+/// Writes a trace as it becomes known.
+#[derive(Debug)]
+pub struct Writer<W> {
+    out: W,
+    row: Vec<u8>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn new(out: W, header: &Header) -> Result<Self> {
+        let mut this = Self {
+            out,
+            row: Vec::new(),
+        };
+        this.out.write_all(MAGIC).map_err(Fault::Io)?;
+        this.out
+            .write_all(&VERSION.to_le_bytes())
+            .map_err(Fault::Io)?;
+        this.json(HEADER, "the header", header)?;
+        Ok(this)
+    }
+
+    /// Writes what was found on one CPU in a stretch of time. Stretches of a
+    /// CPU ascend, and so do events; they may be long.
+    ///
+    /// # Errors
+    /// Those of `out`, or events that do not lie within the stretch.
+    pub fn events(&mut self, cpu: u32, span: Span, events: &[Event]) -> Result<()> {
+        let mut from_ns = span.from_ns;
+        let mut chunks = events.chunks(EVENTS_PER_BLOCK).peekable();
+        if events.is_empty() {
+            return self.block(cpu, span, &[]);
+        }
+        while let Some(chunk) = chunks.next() {
+            let until_ns = match chunks.peek() {
+                None => span.until_ns,
+                Some(_) => chunk.last().map_or(from_ns, Event::end_ns),
+            };
+            self.block(cpu, Span { from_ns, until_ns }, chunk)?;
+            from_ns = until_ns;
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, cpu: u32, span: Span, events: &[Event]) -> Result<()> {
+        self.row.clear();
+        let head = [
+            0,
+            u64::from(cpu),
+            span.from_ns,
+            span.length_ns(),
+            events.len() as u64,
+        ];
+        for value in head {
+            varint::push(&mut self.row, value);
+        }
+        let mut last_ns = span.from_ns;
+        for event in events {
+            let gap = event.start_ns.checked_sub(last_ns);
+            let gap = gap.ok_or(Fault::Impossible("events overlap or do not ascend"))?;
+            varint::push(&mut self.row, gap);
+            varint::push(&mut self.row, event.length_ns);
+            last_ns = event.end_ns();
+        }
+        if last_ns > span.until_ns {
+            return Err(Fault::Impossible("an event ends after its stretch of time").into());
+        }
+        let packed = zstd::bulk::compress(&self.row, LEVEL).map_err(Fault::Io)?;
+        self.put(EVENTS, &packed)
+    }
+
+    /// Writes the notes; without them a trace counts as cut off.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn finish(mut self, notes: &Notes) -> Result<W> {
+        self.json(NOTES, "the notes", notes)?;
+        self.out.flush().map_err(Fault::Io)?;
+        Ok(self.out)
+    }
+
+    /// Hands what is buffered below on.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn flush(&mut self) -> Result<()> {
+        Ok(self.out.flush().map_err(Fault::Io)?)
+    }
+
+    fn json(&mut self, kind: u8, what: &'static str, value: &impl serde::Serialize) -> Result<()> {
+        let json = serde_json::to_vec(value).map_err(|cause| Fault::Json { what, cause })?;
+        self.put(kind, &json)
+    }
+
+    /// One `write` per block.
+    fn put(&mut self, kind: u8, payload: &[u8]) -> Result<()> {
+        let length = u32::try_from(payload.len())
+            .map_err(|_| Fault::Impossible("a block of more than 4 GiB"))?;
+        let mut block = vec![kind];
+        block.extend_from_slice(&length.to_le_bytes());
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&block);
+        crc.update(payload);
+        block.extend_from_slice(&crc.finalize().to_le_bytes());
+        block.extend_from_slice(payload);
+        Ok(self.out.write_all(&block).map_err(Fault::Io)?)
+    }
+}
+
+/// Writes a whole trace.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(trace: &Trace, out: impl Write) -> Result<()> {
+    let mut writer = Writer::new(out, &trace.header)?;
+    for cpu in &trace.cpus {
+        let mut rest = &cpu.events[..];
+        for span in &cpu.known {
+            let inside = rest.partition_point(|event| event.start_ns < span.until_ns);
+            let (here, later) = rest.split_at(inside);
+            writer.events(cpu.cpu, *span, here)?;
+            rest = later;
+        }
+        if !rest.is_empty() {
+            return Err(Fault::Impossible("an event lies outside the known time").into());
+        }
+    }
+    match &trace.notes {
+        Some(notes) => writer.finish(notes).map(drop),
+        None => writer.flush(),
+    }
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! OS jitter (De, Kothari and Mann, "Identifying sources of operating system
+//! jitter through fine-grained kernel instrumentation" and "A trace-driven
+//! emulation framework to predict scalability of large clusters in presence of
+//! OS jitter", 2007 and 2008): what takes a CPU away from a program, recorded
+//! event by event, described, and compared.
+//!
+//! An [`Event`] is a stretch of time in which a program that does nothing but
+//! read the clock did not get to read it. A [`Trace`] holds the events of
+//! several CPUs on one clock, and the stretches in which they were looked for:
+//! outside of those nothing is known, which is not the same as quiet.
+//!
+//! Units: nanoseconds (`_ns`) since the beginning of the trace.
+
+pub mod collect;
+mod error;
+pub mod format;
+pub mod stats;
+mod trace;
+
+pub use error::{Error, Fault, Result};
+pub use trace::{Clock, CpuNotes, CpuTrace, Event, Header, Notes, Span, Trace};

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The events of one CPU in a few figures.
+
+use serde::{Deserialize, Serialize};
+
+use crate::CpuTrace;
+
+/// Parts of the events that are shorter than a quantile, percent.
+pub const QUANTILES_PCT: [f64; 6] = [10.0, 50.0, 90.0, 99.0, 99.9, 100.0];
+
+/// See the module's text.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Kernel number.
+    pub cpu: u32,
+    /// For how long events were looked for, s.
+    pub known_s: f64,
+    /// How many there were.
+    pub events: u64,
+    /// Events in a second of the known time; 0 if there is none.
+    pub rate_per_s: f64,
+    /// Share of the known time that events took, percent.
+    pub noise_pct: f64,
+    /// Lengths at [`QUANTILES_PCT`], ns; `None` without events.
+    pub quantiles_ns: Option<[u64; QUANTILES_PCT.len()]>,
+    /// Mean length, ns.
+    pub mean_ns: Option<f64>,
+}
+
+/// The figures of one CPU.
+#[must_use]
+pub fn summarise(cpu: &CpuTrace) -> Summary {
+    let known_ns = cpu.known_ns() as f64;
+    let noise_ns = cpu.noise_ns() as f64;
+    let count = cpu.events.len();
+    let mut lengths: Vec<u64> = cpu.events.iter().map(|event| event.length_ns).collect();
+    lengths.sort_unstable();
+    let per = |value: f64| match known_ns > 0.0 {
+        true => value / known_ns,
+        false => 0.0,
+    };
+    Summary {
+        cpu: cpu.cpu,
+        known_s: known_ns / 1e9,
+        events: count as u64,
+        rate_per_s: per(count as f64 * 1e9),
+        noise_pct: per(noise_ns * 100.0),
+        quantiles_ns: (count > 0).then(|| QUANTILES_PCT.map(|part| quantile(&lengths, part))),
+        mean_ns: (count > 0).then(|| noise_ns / count as f64),
+    }
+}
+
+/// The least of the sorted values that is not below so many percent of them;
+/// there is at least one.
+fn quantile(sorted: &[u64], part_pct: f64) -> u64 {
+    let rank = (sorted.len() as f64 * part_pct / 100.0).ceil() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Event, Span};
+
+    #[test]
+    fn the_figures_of_a_hundred_events() {
+        let cpu = CpuTrace {
+            cpu: 3,
+            known: vec![
+                Span {
+                    from_ns: 0,
+                    until_ns: 500_000,
+                },
+                Span {
+                    from_ns: 1_000_000,
+                    until_ns: 1_500_000,
+                },
+            ],
+            events: (1..=100)
+                .map(|i| Event {
+                    start_ns: i * 1000,
+                    length_ns: i,
+                })
+                .collect(),
+        };
+        let s = summarise(&cpu);
+        assert_eq!((s.cpu, s.events), (3, 100));
+        assert!((s.known_s - 1e-3).abs() < 1e-12);
+        assert!((s.rate_per_s - 100_000.0).abs() < 1e-6);
+        assert!((s.noise_pct - 0.505).abs() < 1e-9);
+        assert_eq!(s.quantiles_ns, Some([10, 50, 90, 99, 100, 100]));
+        assert_eq!(s.mean_ns, Some(50.5));
+    }
+
+    #[test]
+    fn a_quiet_cpu_has_no_lengths() {
+        let s = summarise(&CpuTrace::default());
+        assert_eq!((s.events, s.quantiles_ns, s.mean_ns), (0, None, None));
+        assert_eq!((s.rate_per_s, s.noise_pct), (0.0, 0.0));
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A trace in memory.
+
+use serde::{Deserialize, Serialize};
+
+/// A stretch of time that a program did not get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Event {
+    /// The last reading of the clock before it.
+    pub start_ns: u64,
+    /// Until the next reading.
+    pub length_ns: u64,
+}
+
+impl Event {
+    /// Its end.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.length_ns)
+    }
+}
+
+/// A stretch of time, its end excluded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// Begin.
+    pub from_ns: u64,
+    /// End; not before `from_ns`.
+    pub until_ns: u64,
+}
+
+impl Span {
+    /// How long it is.
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        self.until_ns.saturating_sub(self.from_ns)
+    }
+}
+
+/// The clock that the loop reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// The time stamp counter of x86 processors, held against
+    /// `CLOCK_MONOTONIC_RAW` at both ends.
+    Tsc,
+    /// The counter of the generic timer of Arm processors.
+    Cntvct,
+    /// Whatever the program used that the trace was imported from.
+    Imported,
+}
+
+/// What is known of a trace before its first event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// The program that recorded it.
+    pub recorder: String,
+    /// The machine.
+    pub host: Option<String>,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// When it began, seconds since 1970.
+    pub began_s: Option<f64>,
+    /// The clock.
+    pub clock: Clock,
+    /// Kernel numbers of the CPUs, ascending.
+    pub cpus: Vec<u32>,
+    /// Scheduling priority of the loop among real-time tasks; `None` if it was
+    /// an ordinary one.
+    pub real_time: Option<u8>,
+}
+
+/// What is known of a recording at its end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Notes {
+    /// In the order of the header.
+    pub cpus: Vec<CpuNotes>,
+}
+
+/// How the events of one CPU were found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuNotes {
+    /// Kernel number.
+    pub cpu: u32,
+    /// The least difference between two readings of the clock, ns.
+    pub least_ns: f64,
+    /// Differences above this are events, ns: nothing shorter can be seen.
+    pub threshold_ns: f64,
+    /// A pass of the loop without an event, ns, mean.
+    pub loop_ns: f64,
+    /// A bare reading of the clock, ns, mean.
+    pub read_ns: f64,
+    /// Storing an event, ns, mean.
+    pub store_ns: f64,
+    /// The counter's rate at the end against that at the begin, parts per
+    /// million.
+    pub drift_ppm: f64,
+    /// Counts of the counter in a second.
+    pub counts_per_s: f64,
+    /// Events for which there was no room.
+    pub dropped: u64,
+    /// Minor and major page faults of the loop's thread while it ran; there
+    /// should be none.
+    pub faults: u64,
+}
+
+/// One CPU of a trace.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CpuTrace {
+    /// Kernel number.
+    pub cpu: u32,
+    /// When events were looked for; ascending, without overlap.
+    pub known: Vec<Span>,
+    /// Ascending, without overlap, all within `known`.
+    pub events: Vec<Event>,
+}
+
+impl CpuTrace {
+    /// For how long events were looked for.
+    #[must_use]
+    pub fn known_ns(&self) -> u64 {
+        self.known.iter().map(Span::length_ns).sum()
+    }
+
+    /// How long all events were together.
+    #[must_use]
+    pub fn noise_ns(&self) -> u64 {
+        self.events.iter().map(|event| event.length_ns).sum()
+    }
+}
+
+/// A whole trace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace {
+    /// Origin.
+    pub header: Header,
+    /// In the order of the header.
+    pub cpus: Vec<CpuTrace>,
+    /// `None` if the recording did not come to its end.
+    pub notes: Option<Notes>,
+    /// What the user should hear.
+    pub warnings: Vec<String>,
+}
