@@ -33,6 +33,12 @@ impl<'a> Head<'a> {
         self.0.trim_ascii_start().first() == Some(&bracket)
     }
 
+    /// What follows the first place where this stands; nothing without one.
+    pub(crate) fn after(&self, text: &[u8]) -> &'a [u8] {
+        let at = memchr::memmem::find(self.0, text).map(|at| at + text.len());
+        at.and_then(|at| self.0.get(at..)).unwrap_or_default()
+    }
+
     /// Whether this stands somewhere in it.
     pub(crate) fn holds(&self, text: &[u8]) -> bool {
         memchr::memmem::find(self.0, text).is_some()

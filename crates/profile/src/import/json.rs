@@ -47,6 +47,8 @@ pub(super) struct Elements {
     longest: usize,
     /// The `nodename` of the host whose samples follow.
     pub(super) host: Option<String>,
+    /// The `date` of the host, where it has one; a further host has none.
+    pub(super) host_date: Option<String>,
     /// How many `boot` entries were passed over.
     pub(super) restarts: u64,
 }
@@ -67,6 +69,7 @@ impl Elements {
             element_line: 0,
             longest: 0,
             host: None,
+            host_date: None,
             restarts: 0,
         }
     }
@@ -136,6 +139,7 @@ impl Elements {
         self.value(Some(scratch))?;
         let key = crate::number::unquoted(scratch);
         let (enter, is_host, is_restarts) = (key == wanted, key == b"nodename", key == b"restarts");
+        let is_date = key == b"date" && self.depth == 4;
         self.expect(b':')?;
         if enter {
             let open = if self.path[self.depth].is_some() {
@@ -159,6 +163,14 @@ impl Elements {
                 }
                 _ => self.host = Some(name),
             }
+        } else if is_date {
+            scratch.clear();
+            self.value(Some(scratch))?;
+            let date = serde_json::from_slice(scratch).ok();
+            if self.host_date.is_some() {
+                return Err(self.here(Fault::Duplicate("date".into())));
+            }
+            self.host_date = date;
         } else if is_restarts {
             scratch.clear();
             self.value(Some(scratch))?;

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The quick way through a sample of `sadf -j`.
+//! The quick way through a sample of a JSON document of sysstat.
 //!
 //! All rows of a file have the same keys in the same order, and so have all
 //! time stamps. What the last one looked like is expected of the next.
 //! Anything else, and any error, is `None`: the sample is then parsed the
 //! thorough way. See [`Cursor`].
 
-use crate::number::{NS_PER_S, cpu_number};
+use crate::number::cpu_number;
 
 use super::cursor::Cursor;
-use super::sadf_json::{Stamped, Timestamp};
-use super::stamp::{Days, time_of_day};
+use super::sysstat_json::{Stamped, Stamps};
 use super::{Pass, Sample, percent};
 
 /// What a sample held.
@@ -24,17 +23,16 @@ pub(super) struct Counts {
 #[derive(Default)]
 pub(super) struct Quick {
     row: Shape,
-    stamp: LastStamp,
 }
 
 impl Quick {
     /// The sample at the beginning of the text into `sample`: how many bytes
     /// it has, its stamp and what it held.
-    pub(super) fn element(
+    pub(super) fn element<S: Stamps>(
         &mut self,
         text: &[u8],
         pass: Pass,
-        days: &mut Days,
+        stamps: &mut S,
         sample: &mut Sample,
     ) -> Option<(usize, Stamped, Counts)> {
         let mut at = Cursor::new(text);
@@ -45,7 +43,7 @@ impl Quick {
             let key = string(&mut at)?;
             colon(&mut at)?;
             match key {
-                b"timestamp" if stamp.is_none() => stamp = Some(self.stamp.read(&mut at, days)?),
+                b"timestamp" if stamp.is_none() => stamp = Some(stamps.quick(&mut at)?),
                 b"cpu-load" if counts.is_none() => {
                     counts = Some(self.rows(&mut at, pass, sample)?);
                 }
@@ -183,46 +181,8 @@ impl Shape {
     }
 }
 
-/// The last time stamp, of which the next differs in its time of day.
-#[derive(Default)]
-struct LastStamp {
-    text: Vec<u8>,
-    /// Where its time of day is.
-    time_at: usize,
-    midnight_ns: i64,
-    stamped: Stamped,
-}
-
-const TIME: usize = "01:10:53".len();
-
-impl LastStamp {
-    fn read(&mut self, at: &mut Cursor<'_>, days: &mut Days) -> Option<Stamped> {
-        let length = memchr::memchr(b'}', at.rest())? + 1;
-        let text = &at.rest()[..length];
-        at.skip(length)?;
-        let (from, to) = (self.time_at, self.time_at + TIME);
-        if text.len() == self.text.len()
-            && to <= length
-            && text[..from] == self.text[..from]
-            && text[to..] == self.text[to..]
-        {
-            let since_ns = time_of_day(&text[from..to])? * NS_PER_S as i64;
-            self.stamped.end_ns = self.midnight_ns.checked_add(since_ns)?;
-            return Some(self.stamped);
-        }
-        let parsed: Timestamp<'_> = serde_json::from_slice(text).ok()?;
-        self.stamped = parsed.stamped(days)?;
-        let time = parsed.time.as_bytes();
-        self.time_at = memchr::memmem::find(text, time)?;
-        self.midnight_ns = self.stamped.end_ns - time_of_day(time)? * NS_PER_S as i64;
-        self.text.clear();
-        self.text.extend_from_slice(text);
-        Some(self.stamped)
-    }
-}
-
 /// A text without anything that stands for something else.
-fn string<'a>(at: &mut Cursor<'a>) -> Option<&'a [u8]> {
+pub(super) fn string<'a>(at: &mut Cursor<'a>) -> Option<&'a [u8]> {
     at.byte(b'"')?;
     let rest = at.rest();
     let length = rest.iter().position(|b| *b == b'"')?;

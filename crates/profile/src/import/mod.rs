@@ -12,12 +12,15 @@ mod cursor;
 mod json;
 mod json_quick;
 mod krash;
+mod mpstat;
+mod mpstat_json;
 mod percent;
 mod procstat;
 mod sadf_csv;
 mod sadf_json;
 mod sar;
 mod stamp;
+mod sysstat_json;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -32,7 +35,9 @@ use crate::{Begin, BoxSteps, Cell, Error, Fault, Format, Header, Result};
 /// with a mark of their own come first, those that take much for theirs last.
 pub(crate) const READERS: &[Reader] = &[
     sadf_csv::READER,
+    mpstat_json::READER,
     sadf_json::READER,
+    mpstat::READER,
     sar::READER,
     procstat::READER,
     krash::READER,

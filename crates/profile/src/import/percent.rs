@@ -57,6 +57,8 @@ pub(super) struct Columns {
     idle: usize,
     iowait: Option<usize>,
     steal: Option<usize>,
+    /// The first state; before it there may be the core and the node.
+    states: usize,
     /// Number of fields in a row.
     pub(super) count: usize,
 }
@@ -72,6 +74,7 @@ impl Columns {
             idle: find(b"%idle")?,
             iowait: find(b"%iowait"),
             steal: find(b"%steal"),
+            states: names.iter().position(|n| n.starts_with(b"%"))?,
             count: names.len(),
         })
     }
@@ -135,7 +138,7 @@ impl Columns {
             });
         }
         cell(idle, iowait, steal, || {
-            let others = fields.skip(self.cpu + 1);
+            let others = fields.skip(self.states);
             others.filter_map(crate::number::decimal).sum()
         })
     }

@@ -9,17 +9,14 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::lines::Lines;
-use crate::number::{NS_PER_S, cpu_number};
+use crate::number::NS_PER_S;
 use crate::reader::Reader;
-use crate::{Cell, Error, Fault, Format, Result};
+use crate::{Fault, Format};
 
-use super::json::{Elements, Next, Path};
-use super::json_quick::Quick;
-use super::sadf_csv::{duplicate_and_restart_warnings, slack};
-use super::{About, Pass, Sample, Samples, percent, sampled, stamp};
-
-const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -j FILE -- -P ALL`";
+use super::cursor::Cursor;
+use super::sampled;
+use super::stamp::{Days, time_of_day};
+use super::sysstat_json::{Clock, Stamped, Stamps, SysstatJson};
 
 /// Also of any other JSON object: what is wrong with it is for the reader to
 /// say.
@@ -28,59 +25,32 @@ pub(super) const READER: Reader = Reader {
     looks_like: |head| head.opens_with(b'{'),
     open: |input| {
         sampled(Format::SadfJson, input, |lines, pass| {
-            Box::new(SadfJson::new(lines, pass))
+            Box::new(SysstatJson::<SadfStamps>::new(lines, pass))
         })
     },
 };
 
-/// What leads to the samples.
-const PATH: &Path = &[
-    Some(b"sysstat"),
-    Some(b"hosts"),
-    None,
-    Some(b"statistics"),
-    None,
-];
-
-#[derive(Deserialize)]
-struct Statistics<'a, Row> {
-    #[serde(borrow)]
-    timestamp: Timestamp<'a>,
-    /// Absent where only other activities were exported.
-    #[serde(rename = "cpu-load", default = "Vec::new")]
-    cpu_load: Vec<Row>,
-}
-
-/// What the first pass wants of a row.
-#[derive(Deserialize)]
-struct CpuName<'a> {
-    #[serde(borrow)]
-    cpu: Cow<'a, str>,
+#[derive(Default)]
+struct SadfStamps {
+    days: Days,
+    last: LastStamp,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Timestamp<'a> {
+struct Timestamp<'a> {
     #[serde(borrow)]
     date: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) time: Cow<'a, str>,
+    time: Cow<'a, str>,
     utc: Option<u8>,
     #[serde(borrow)]
     tz: Option<Cow<'a, str>>,
     interval: i64,
 }
 
-/// What a time stamp says.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Stamped {
-    pub(super) end_ns: i64,
-    interval_ns: i64,
-    local: bool,
-}
-
 impl Timestamp<'_> {
     /// `None` if date or time are none.
-    pub(super) fn stamped(&self, days: &mut stamp::Days) -> Option<Stamped> {
+    fn stamped(&self, days: &mut Days) -> Option<Stamped> {
         let zone = match (&self.tz, self.utc) {
             (Some(tz), _) => tz.as_bytes(),
             (None, Some(0)) => b"",
@@ -88,222 +58,73 @@ impl Timestamp<'_> {
         };
         let stamp = days.civil(self.date.as_bytes(), self.time.as_bytes(), zone)?;
         Some(Stamped {
+            clock: if stamp.local {
+                Clock::Local
+            } else {
+                Clock::Utc
+            },
             end_ns: stamp.ns,
-            interval_ns: self.interval.max(1).saturating_mul(NS_PER_S as i64),
-            local: stamp.local,
+            interval_ns: Some(self.interval.max(1).saturating_mul(NS_PER_S as i64)),
         })
     }
 }
 
-#[derive(Deserialize)]
-struct CpuLoad<'a> {
-    #[serde(borrow)]
-    cpu: Cow<'a, str>,
-    idle: f64,
-    #[serde(default)]
-    iowait: f64,
-    #[serde(default)]
-    steal: f64,
-    // The two sets of fields; only looked at to tell an offline CPU.
-    #[serde(default)]
-    user: f64,
-    #[serde(default)]
-    usr: f64,
-    #[serde(default)]
-    nice: f64,
-    #[serde(default)]
-    system: f64,
-    #[serde(default)]
-    sys: f64,
-    #[serde(default)]
-    irq: f64,
-    #[serde(default)]
-    soft: f64,
-    #[serde(default)]
-    guest: f64,
-    #[serde(default)]
-    gnice: f64,
-}
+impl Stamps for SadfStamps {
+    const FORMAT: Format = Format::SadfJson;
+    const NEED_P_ALL: &'static str = "export with `-P ALL`, as in `sadf -j FILE -- -P ALL`";
+    type Written<'a> = Timestamp<'a>;
 
-/// A row of either pass.
-trait Row {
-    fn cpu(&self) -> &str;
-    fn cell(&self) -> Result<Option<Cell>, Fault>;
-}
-
-impl Row for CpuName<'_> {
-    fn cpu(&self) -> &str {
-        &self.cpu
-    }
-    fn cell(&self) -> Result<Option<Cell>, Fault> {
-        Ok(None)
-    }
-}
-
-impl Row for CpuLoad<'_> {
-    fn cpu(&self) -> &str {
-        &self.cpu
-    }
-    fn cell(&self) -> Result<Option<Cell>, Fault> {
-        percent::cell(self.idle, self.iowait, self.steal, || self.others())
-    }
-}
-
-impl CpuLoad<'_> {
-    fn others(&self) -> f64 {
-        self.user
-            + self.usr
-            + self.nice
-            + self.system
-            + self.sys
-            + self.irq
-            + self.soft
-            + self.guest
-            + self.gnice
-    }
-}
-
-pub(super) struct SadfJson {
-    elements: Elements,
-    pass: Pass,
-    text: Vec<u8>,
-    quick: Quick,
-    days: stamp::Days,
-    local: bool,
-    all_rows: u64,
-    cpu_rows: u64,
-    duplicates: u64,
-    done: bool,
-}
-
-impl SadfJson {
-    pub(super) fn new(lines: Lines, pass: Pass) -> Self {
-        Self {
-            elements: Elements::new(PATH, lines.into_parts()),
-            pass,
-            text: Vec::new(),
-            quick: Quick::default(),
-            days: stamp::Days::default(),
-            local: false,
-            all_rows: 0,
-            cpu_rows: 0,
-            duplicates: 0,
-            done: false,
-        }
-    }
-
-    fn stamp(&mut self, stamped: Stamped, sample: &mut Sample) {
-        self.local = stamped.local;
-        sample.end_ns = stamped.end_ns;
-        sample.start_ns = Some(stamped.end_ns.saturating_sub(stamped.interval_ns));
-        sample.slack_ns = slack(stamped.interval_ns);
-    }
-
-    fn read_element<'a, R: Row + Deserialize<'a>>(
-        &mut self,
-        text: &'a [u8],
-        sample: &mut Sample,
-    ) -> Result<()> {
-        let s: Statistics<'a, R> = serde_json::from_slice(text).map_err(|e| {
-            // Its line counts from the beginning of the element.
-            let message = e.to_string();
-            let message = message.split(" at line ").next().unwrap_or_default();
-            self.elements
-                .in_element(Fault::Json(message.to_owned()), e.line() as u64)
-        })?;
-        let t = s.timestamp;
-        let stamped = t.stamped(&mut self.days).ok_or_else(|| Fault::Syntax {
+    fn stamped(&mut self, written: &Timestamp<'_>) -> Result<Stamped, Fault> {
+        let stamped = written.stamped(&mut self.days);
+        stamped.ok_or_else(|| Fault::Syntax {
             expected: "a date and a time such as 2026-11-21, 01:10:53".into(),
-            found: format!("{}, {}", t.date, t.time),
-        })?;
-        self.stamp(stamped, sample);
-        let here = |fault| self.elements.in_element(fault, 1);
-        for row in &s.cpu_load {
-            if matches!(row.cpu(), "all" | "-1") {
-                self.all_rows += 1;
-                continue;
-            }
-            self.cpu_rows += 1;
-            let cpu = cpu_number(row.cpu().as_bytes()).ok_or_else(|| {
-                here(Fault::Syntax {
-                    expected: "the number of a CPU".into(),
-                    found: format!("{:?}", row.cpu()),
-                })
-            })?;
-            if sample.has(cpu) {
-                self.duplicates += 1;
-                continue;
-            }
-            let cell = row.cell().map_err(here)?;
-            sample.cells.push((cpu, cell));
-        }
-        Ok(())
+            found: format!("{}, {}", written.date, written.time),
+        })
+    }
+
+    fn quick(&mut self, at: &mut Cursor<'_>) -> Option<Stamped> {
+        self.last.read(at, &mut self.days)
     }
 }
 
-impl Samples for SadfJson {
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
-        sample.cells.clear();
-        while !self.done {
-            let mut understood = None;
-            let next = self.elements.next_element(&mut self.text, |text| {
-                let found = self.quick.element(text, self.pass, &mut self.days, sample);
-                if found.is_none() {
-                    sample.cells.clear();
-                }
-                let (length, stamped, counts) = found?;
-                understood = Some((stamped, counts));
-                Some(length)
-            })?;
-            if next == Next::End {
-                self.done = true;
-                if self.cpu_rows == 0 {
-                    let fault = if self.all_rows > 0 {
-                        Fault::NoSingleCpu(NEED_P_ALL)
-                    } else {
-                        Fault::WrongFormat {
-                            named: Format::SadfJson,
-                            why: "there is no `cpu-load` in sysstat.hosts[].statistics[]".into(),
-                        }
-                    };
-                    return Err(self.elements.nowhere(fault));
-                }
-                break;
-            }
-            if let Some((stamped, counts)) = understood {
-                self.stamp(stamped, sample);
-                self.all_rows += counts.all_rows;
-                self.cpu_rows += counts.cpu_rows;
-                self.duplicates += counts.duplicates;
-                if !sample.cells.is_empty() {
-                    return Ok(true);
-                }
-                continue;
-            }
-            // Lent out for the call: the rows borrow from it.
-            let text = std::mem::take(&mut self.text);
-            match self.pass {
-                Pass::Cpus => self.read_element::<CpuName<'_>>(&text, sample)?,
-                Pass::Loads => self.read_element::<CpuLoad<'_>>(&text, sample)?,
-            }
-            self.text = text;
-            if !sample.cells.is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
+/// The last time stamp, of which the next differs in its time of day.
+#[derive(Default)]
+struct LastStamp {
+    text: Vec<u8>,
+    /// Where its time of day is.
+    time_at: usize,
+    midnight_ns: i64,
+    stamped: Option<Stamped>,
+}
 
-    fn about(&self) -> About {
-        About {
-            host: self.elements.host.clone(),
-            local: self.local,
-            undated: false,
-            warnings: duplicate_and_restart_warnings(self.duplicates, self.elements.restarts),
-        }
-    }
+const TIME: usize = "01:10:53".len();
 
-    fn here(&self, fault: Fault) -> Error {
-        self.elements.in_element(fault, 1)
+impl LastStamp {
+    fn read(&mut self, at: &mut Cursor<'_>, days: &mut Days) -> Option<Stamped> {
+        let length = memchr::memchr(b'}', at.rest())? + 1;
+        let text = &at.rest()[..length];
+        at.skip(length)?;
+        let (from, to) = (self.time_at, self.time_at + TIME);
+        if text.len() == self.text.len()
+            && to <= length
+            && text[..from] == self.text[..from]
+            && text[to..] == self.text[to..]
+        {
+            let since_ns = time_of_day(&text[from..to])? * NS_PER_S as i64;
+            let end_ns = self.midnight_ns.checked_add(since_ns)?;
+            return Some(Stamped {
+                end_ns,
+                ..self.stamped?
+            });
+        }
+        let parsed: Timestamp<'_> = serde_json::from_slice(text).ok()?;
+        let stamped = parsed.stamped(days)?;
+        let time = parsed.time.as_bytes();
+        self.time_at = memchr::memmem::find(text, time)?;
+        self.midnight_ns = stamped.end_ns - time_of_day(time)? * NS_PER_S as i64;
+        self.text.clear();
+        self.text.extend_from_slice(text);
+        self.stamped = Some(stamped);
+        Some(stamped)
     }
 }

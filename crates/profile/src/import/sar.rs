@@ -14,27 +14,39 @@
 use crate::error::shown;
 use crate::head::words;
 use crate::lines::Lines;
-use crate::number::{NS_PER_S, cpu_number};
+use crate::number::cpu_number;
 use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
 
 use super::cursor::Cursor;
 use super::percent::Columns;
 use super::sadf_csv::{duplicate_and_restart_warnings, slack};
-use super::stamp;
+use super::stamp::{self, DayClock};
 use super::{About, Pass, Sample, Samples, sampled};
-
-const NEED_P_ALL: &str = "run `LC_ALL=C sar -P ALL -f FILE`";
-const DAY_S: i64 = 86_400;
 
 pub(super) const READER: Reader = Reader {
     format: Format::SarText,
     looks_like: |head| head.first().starts_with(b"Linux ") || head.lines().take(50).any(is_header),
     open: |input| {
         sampled(Format::SarText, input, |lines, pass| {
-            Box::new(Sar::new(lines, pass))
+            Box::new(Sar::new(lines, pass, &SAR))
         })
     },
+};
+
+/// Whose tables they are; what is read is the same.
+pub(super) struct Dialect {
+    pub(super) format: Format,
+    /// How to get rows of single CPUs.
+    pub(super) need_p_all: &'static str,
+    /// How to get more than one stamp.
+    pub(super) need_interval: &'static str,
+}
+
+const SAR: Dialect = Dialect {
+    format: Format::SarText,
+    need_p_all: "run `LC_ALL=C sar -P ALL -f FILE`",
+    need_interval: "record more than one sample",
 };
 
 /// Stamp, CPU and load.
@@ -49,21 +61,20 @@ struct Beginning {
 }
 
 /// The header of a table of CPU load.
-fn is_header(line: &[u8]) -> bool {
+pub(super) fn is_header(line: &[u8]) -> bool {
     words(line).any(|name| name == b"CPU") && words(line).any(|name| name == b"%idle")
 }
 
 pub(super) struct Sar {
     lines: Lines,
     pass: Pass,
+    dialect: &'static Dialect,
     columns: Option<Columns>,
     host: Option<String>,
     /// Midnight of the date in the head of the file, ns.
     midnight_ns: Option<i64>,
-    /// Days passed since.
-    day: i64,
-    /// Time of day of the last stamp of a CPU table, s.
-    last_s: Option<i64>,
+    /// That of the CPU tables.
+    clock: DayClock,
     /// End of the last sample or stamp of a header after it.
     begin_ns: Option<i64>,
     beginning: Beginning,
@@ -73,19 +84,21 @@ pub(super) struct Sar {
     cpu_rows: u64,
     duplicates: u64,
     restarts: u64,
+    /// Whether any sample took time.
+    lasted: bool,
     done: bool,
 }
 
 impl Sar {
-    pub(super) fn new(lines: Lines, pass: Pass) -> Self {
+    pub(super) fn new(lines: Lines, pass: Pass, dialect: &'static Dialect) -> Self {
         Self {
             lines,
             pass,
+            dialect,
             columns: None,
             host: None,
             midnight_ns: None,
-            day: 0,
-            last_s: None,
+            clock: DayClock::default(),
             begin_ns: None,
             beginning: Beginning::default(),
             held: None,
@@ -93,6 +106,7 @@ impl Sar {
             cpu_rows: 0,
             duplicates: 0,
             restarts: 0,
+            lasted: false,
             done: false,
         }
     }
@@ -166,30 +180,15 @@ impl Sar {
         // With a date of its own a further file starts its days anew.
         if midnight_ns.is_some() {
             self.midnight_ns = midnight_ns;
-            self.day = 0;
-            self.last_s = None;
+            self.clock = DayClock::default();
         }
         Ok(())
     }
 
-    /// A time of day on the file's clock. A step back by more than half a
-    /// day is midnight, a smaller one a fault.
+    /// A time of day on the file's clock.
     fn stamp(&mut self, time_s: i64) -> Result<i64> {
-        if let Some(last) = self.last_s {
-            if time_s < last - DAY_S / 2 {
-                self.day += 1;
-            } else if time_s < last {
-                let clock = |s: i64| format!("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
-                return Err(self.lines.here(Fault::TimesGoBack {
-                    now: clock(time_s),
-                    last: clock(last),
-                    remedy: "; if the clock was set back there, export the parts before and \
-                             after it apart",
-                }));
-            }
-        }
-        self.last_s = Some(time_s);
-        let since = (self.day * DAY_S + time_s).saturating_mul(NS_PER_S as i64);
+        let since = self.clock.at(time_s);
+        let since = since.map_err(|fault| self.lines.here(fault))?;
         Ok(self.midnight_ns.unwrap_or(0).saturating_add(since))
     }
 }
@@ -235,11 +234,10 @@ fn parse(
         };
     };
     let mut upto = line.starts_with(first).then_some(first.len());
-    // 12:05:00 AM is five past midnight.
     let half = fields.clone().next().unwrap_or_default();
-    if half == b"AM" || half == b"PM" {
+    if let Some(whole_day_s) = stamp::by_twelve_hours(time_s, half) {
         fields.next();
-        time_s = time_s % (DAY_S / 2) + if half == b"PM" { DAY_S / 2 } else { 0 };
+        time_s = whole_day_s;
         upto = upto.and_then(|_| Some(memchr::memmem::find(line, half)? + half.len()));
     }
     if let Some(upto) = upto {
@@ -292,6 +290,31 @@ fn machine<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Line {
     }
 }
 
+impl Sar {
+    /// What the file as a whole lacks, at its end.
+    fn missing(&self, last: &Sample) -> Option<Fault> {
+        let wrong = |why: String| Fault::WrongFormat {
+            named: self.dialect.format,
+            why,
+        };
+        if self.cpu_rows == 0 && self.all_rows > 0 {
+            Some(Fault::NoSingleCpu(self.dialect.need_p_all))
+        } else if self.cpu_rows == 0 {
+            Some(wrong(
+                "it has no table with the columns CPU and %idle".into(),
+            ))
+        } else if !self.lasted && !last.cells.is_empty() {
+            // A mean since the boot, for one.
+            Some(wrong(format!(
+                "all its rows have one stamp, which says not how long they took; {}",
+                self.dialect.need_interval
+            )))
+        } else {
+            None
+        }
+    }
+}
+
 impl Samples for Sar {
     fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
         if self.done {
@@ -306,22 +329,17 @@ impl Samples for Sar {
             };
             let Some((end_ns, cpu, cell)) = row else {
                 self.done = true;
-                if self.cpu_rows == 0 && self.all_rows > 0 {
-                    return Err(self.lines.nowhere(Fault::NoSingleCpu(NEED_P_ALL)));
-                }
-                if self.cpu_rows == 0 {
-                    return Err(self.lines.nowhere(Fault::WrongFormat {
-                        named: Format::SarText,
-                        why: "it has no table with the columns CPU and %idle".into(),
-                    }));
-                }
-                return Ok(!sample.cells.is_empty());
+                return match self.missing(sample) {
+                    Some(fault) => Err(self.lines.nowhere(fault)),
+                    None => Ok(!sample.cells.is_empty()),
+                };
             };
             if sample.cells.is_empty() {
                 let start_ns = self.begin_ns.filter(|b| *b < end_ns);
                 sample.start_ns = start_ns.or(Some(end_ns));
                 sample.end_ns = end_ns;
                 sample.slack_ns = slack(end_ns - start_ns.unwrap_or(end_ns));
+                self.lasted |= start_ns.is_some();
                 self.begin_ns = Some(end_ns);
             } else if end_ns != sample.end_ns {
                 self.held = Some((end_ns, cpu, cell));

@@ -3,7 +3,10 @@
 
 use jiff::civil::{Date, Time};
 
+use crate::Fault;
 use crate::number::{NS_PER_S, decimal_seconds, whole};
+
+const DAY_S: i64 = 86_400;
 
 /// A stamp on a clock whose zero is 1970, and whether it is local time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,17 @@ pub(super) fn time_of_day(bytes: &[u8]) -> Option<i64> {
     (h < 24 && m < 60 && s <= 60).then(|| h * 3600 + m * 60 + s.min(59))
 }
 
+/// A time of day by the clock of twelve hours; `half` is what stands after
+/// the time. `None` if that is neither AM nor PM: then it was no such clock.
+pub(super) fn by_twelve_hours(time_s: i64, half: &[u8]) -> Option<i64> {
+    // 12:05:00 AM is five past midnight.
+    match half {
+        b"AM" => Some(time_s % (DAY_S / 2)),
+        b"PM" => Some(time_s % (DAY_S / 2) + DAY_S / 2),
+        _ => None,
+    }
+}
+
 /// Nanoseconds from 1970 of a date's midnight, as if it were UTC.
 pub(super) fn midnight_ns(date: Date) -> Option<i64> {
     let zoned = date
@@ -59,6 +73,37 @@ pub(super) fn midnight_ns(date: Date) -> Option<i64> {
         .to_zoned(jiff::tz::TimeZone::UTC)
         .ok()?;
     i64::try_from(zoned.timestamp().as_nanosecond()).ok()
+}
+
+/// A clock that shows the time of day only, and the days that pass on it.
+#[derive(Debug, Default)]
+pub(super) struct DayClock {
+    /// Days passed since the first.
+    day: i64,
+    /// The last time, s.
+    last_s: Option<i64>,
+}
+
+impl DayClock {
+    /// The time since the first midnight, ns. A step back by more than half a
+    /// day is midnight, a smaller one a fault.
+    pub(super) fn at(&mut self, time_s: i64) -> Result<i64, Fault> {
+        if let Some(last) = self.last_s {
+            if time_s < last - DAY_S / 2 {
+                self.day += 1;
+            } else if time_s < last {
+                let clock = |s: i64| format!("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+                return Err(Fault::TimesGoBack {
+                    now: clock(time_s),
+                    last: clock(last),
+                    remedy: "; if the clock was set back there, cut the file into the parts \
+                             before and after it",
+                });
+            }
+        }
+        self.last_s = Some(time_s);
+        Ok((self.day * DAY_S + time_s).saturating_mul(NS_PER_S as i64))
+    }
 }
 
 /// Reads dates with times; most have the date of the one before.

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One run of 40 s recorded by sadc and twice by mpstat beside it (see
+//! fixtures/README.md): both forms of mpstat and the text of sar agree.
+
+use std::path::Path;
+
+use sandbag_profile::{Format, Profile, ReadOptions, open, summarise};
+
+fn read(name: &str) -> Profile {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name);
+    let steps = open(&path, None, &ReadOptions::default());
+    Profile::collect(steps.unwrap_or_else(|e| panic!("{e}"))).unwrap()
+}
+
+#[test]
+fn text_and_json_agree() {
+    let (text, json) = (read("one_run.mpstat.txt"), read("one_run.mpstat.json"));
+    assert_eq!(text.header.format, Format::MpstatText);
+    assert_eq!(json.header.format, Format::MpstatJson);
+    assert_eq!(text.header.cpus, [0, 1]);
+    assert_eq!(text.header.host.as_deref(), Some("vm"));
+    assert_eq!(text.header.host, json.header.host);
+    let begins = text.header.begins_at.unwrap().to_string();
+    assert_eq!(begins, "2026-11-21T17:58:53");
+    assert_eq!(text.header.begins_at, json.header.begins_at);
+    assert_eq!(text.end_ns(), 40_000_000_000);
+    // Two processes, some milliseconds apart: a tick is 1 %.
+    assert_eq!(text.steps.len(), json.steps.len());
+    for (a, b) in text.steps.iter().zip(&json.steps) {
+        assert_eq!((a.start_ns, a.end_ns), (b.start_ns, b.end_ns));
+        for (a, b) in a.cells.iter().zip(&b.cells) {
+            let difference = a.unwrap().load_pct - b.unwrap().load_pct;
+            assert!(difference.abs() < 2.1, "{a:?} {b:?}");
+        }
+    }
+    assert!(text.warnings.is_empty(), "{:?}", text.warnings);
+    assert!(json.warnings.is_empty(), "{:?}", json.warnings);
+    let first = text.steps[0].cells[0].unwrap();
+    assert!((first.load_pct - 45.45).abs() < 1e-9, "{first:?}");
+}
+
+#[test]
+fn mpstat_and_sar_saw_the_same_load() {
+    let sar = read("one_run.sar.txt");
+    assert_eq!(sar.header.format, Format::SarText);
+    let sar = summarise(&mut sar.into_steps()).unwrap();
+    let mpstat = summarise(&mut read("one_run.mpstat.txt").into_steps()).unwrap();
+    for (a, b) in sar.cpus.iter().zip(&mpstat.cpus) {
+        let difference = a.mean_load_pct.unwrap() - b.mean_load_pct.unwrap();
+        assert!(difference.abs() < 1.0, "{a:?} {b:?}");
+        assert!(b.max_load_pct.unwrap() - b.min_load_pct.unwrap() > 30.0);
+    }
+}
