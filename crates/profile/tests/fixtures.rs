@@ -145,8 +145,8 @@ fn a_trace_per_cpu_for_simgrid() {
         let text = std::fs::read_to_string(&report.files[i]).unwrap();
         text.split_once('\n').unwrap().1.to_owned()
     };
-    assert_eq!(body(0), "0 0.75\n3.5 1\n");
-    assert_eq!(body(1), "0 0.25\n2 1\n");
+    assert_eq!(body(0), "0 0.75\n3.5 1\n# end 3.5\n");
+    assert_eq!(body(1), "0 0.25\n2 1\n# end 3.5\n");
     assert_eq!(report.lost.len(), 2);
 }
 

@@ -70,6 +70,8 @@ fn traces<W: Write>(steps: &mut dyn Steps, traces: &mut [Trace<W>]) -> Result<Ex
     }
     for trace in traces.iter_mut() {
         trace.at(end_ns, 1.0).map_err(io)?;
+        // A comment to SimGrid; the reader here knows it.
+        writeln!(trace.out, "# end {}", plain_seconds(end_ns)).map_err(io)?;
         trace.out.flush().map_err(io)?;
     }
     report

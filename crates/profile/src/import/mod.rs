@@ -7,8 +7,10 @@
 //! known only at its end, because they come and go, so such a file is read
 //! twice: once for its CPUs, once for its loads ([`Pass`]).
 
+mod availability;
 mod counters;
 mod cursor;
+mod distem;
 mod json;
 mod json_quick;
 mod krash;
@@ -19,6 +21,7 @@ mod procstat;
 mod sadf_csv;
 mod sadf_json;
 mod sar;
+mod simgrid;
 mod stamp;
 mod sysstat_json;
 #[cfg(test)]
@@ -41,6 +44,8 @@ pub(crate) const READERS: &[Reader] = &[
     sar::READER,
     procstat::READER,
     krash::READER,
+    simgrid::READER,
+    distem::READER,
 ];
 
 /// What one stamp of a recording says.

@@ -168,7 +168,8 @@ fn a_wrong_format_named() {
         (Format::SarText, "does not look like sar"),
         (Format::ProcStat, "does not look like procstat"),
         (Format::Krash, "in:1:1: expected"),
-        (Format::SimGrid, "can only be written"),
+        (Format::SimGrid, "in:1:1: expected a time in seconds"),
+        (Format::RtApp, "can only be written"),
     ] {
         let got = message(native, format);
         assert!(got.contains(expected), "{format}: {got}");

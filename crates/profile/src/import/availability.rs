@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Traces of how much of a CPU is left, `<second> <share>` a line: the steps
+//! of SimGrid's and Distem's, which differ in what else a line may say.
+//!
+//! The file is read twice, once to its end to check it, and not held.
+
+use crate::lines::Lines;
+use crate::number::{NS_PER_S, Seconds, decimal, decimal_seconds, plain_seconds};
+use crate::reader::Input;
+use crate::{BoxSteps, Fault, Format, Header, Result, Spread, Step, Steps};
+
+/// What a line says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Line {
+    Nothing,
+    /// From a time on this share of the CPU is left; it may exceed 1.
+    Event {
+        at_ns: u64,
+        left: f64,
+    },
+    /// Where the trace ends.
+    End(Ending),
+}
+
+/// Where a trace ends that says so.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Ending {
+    /// There.
+    At(u64),
+    /// There, and begins anew.
+    Period(u64),
+    /// So long after its last event, and begins anew.
+    After(u64),
+}
+
+/// One of the formats.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dialect {
+    pub(super) format: Format,
+    pub(super) parse: fn(&[u8]) -> Result<Line, Fault>,
+    /// Why there is no end, and what to do.
+    pub(super) no_end: &'static str,
+    /// What to do with events out of order; begins with `; `.
+    pub(super) unsorted: &'static str,
+}
+
+/// A time, which may be written as 1e3. `None` if it is none, is negative or
+/// lies centuries away.
+pub(super) fn seconds(bytes: &[u8]) -> Option<u64> {
+    decimal_seconds(bytes).or_else(|| {
+        let ns = decimal(bytes)? * NS_PER_S as f64;
+        (ns >= 0.0 && ns < u64::MAX as f64).then(|| ns.round() as u64)
+    })
+}
+
+/// An event of two words.
+pub(super) fn event(time: &[u8], share: &[u8]) -> Result<Line, Fault> {
+    let at_ns = seconds(time).ok_or_else(|| Fault::Syntax {
+        expected: "a time in seconds".into(),
+        found: crate::error::shown(time),
+    })?;
+    if share.contains(&b',') {
+        return Err(Fault::DecimalComma {
+            value: String::from_utf8_lossy(share).into_owned(),
+            remedy: "write it with a point",
+        });
+    }
+    let left = decimal(share).filter(|left| left.is_finite() && *left >= 0.0);
+    let left = left.ok_or_else(|| Fault::Syntax {
+        expected: "the share of the CPU that is left, 0 to 1".into(),
+        found: crate::error::shown(share),
+    })?;
+    Ok(Line::Event { at_ns, left })
+}
+
+/// What the first pass finds.
+#[derive(Debug, Default)]
+struct Found {
+    events: u64,
+    first_ns: u64,
+    last_ns: u64,
+    /// Events at the time of the one before.
+    same: u64,
+    /// Events of more than the whole CPU.
+    beyond: u64,
+    /// Events at or after the end that was asked for.
+    late: u64,
+    ending: Option<Ending>,
+}
+
+/// Reads a trace.
+pub(super) fn read(input: &Input<'_>, dialect: &Dialect) -> Result<BoxSteps> {
+    let mut lines = (input.lines)()?;
+    let asked_ns = input.options.end_ns;
+    let found = look_through(&mut lines, dialect, asked_ns.unwrap_or(u64::MAX))?;
+    if found.events == 0 {
+        return Err(lines.nowhere(Fault::WrongFormat {
+            named: dialect.format,
+            why: "it holds no line `<second> <share of the CPU that is left>`".into(),
+        }));
+    }
+    let end_ns = match found.ending {
+        Some(Ending::At(ns)) => ns,
+        Some(Ending::Period(ns)) if ns < found.last_ns => {
+            return Err(lines.nowhere(Fault::Syntax {
+                expected: format!("a period of at least {}", Seconds(found.last_ns)),
+                found: Seconds(ns).to_string(),
+            }));
+        }
+        Some(Ending::Period(ns)) => ns,
+        Some(Ending::After(ns)) => found.last_ns.saturating_add(ns),
+        None => asked_ns.ok_or_else(|| lines.nowhere(Fault::NoEnd(dialect.no_end)))?,
+    };
+    if end_ns == 0 {
+        return Err(lines.nowhere(Fault::NothingLeft { end: Seconds(0) }));
+    }
+    let spread = input.options.spread.unwrap_or_default();
+    let mut trace = Trace {
+        header: Header::new((0..spread.cpus).collect(), dialect.format),
+        lines: (input.lines)()?,
+        dialect: *dialect,
+        spread,
+        left: 1.0,
+        next: None,
+        at_ns: 0,
+        end_ns,
+        warnings: found.warnings(end_ns),
+    };
+    trace.advance()?;
+    Ok(Box::new(trace))
+}
+
+fn look_through(lines: &mut Lines, dialect: &Dialect, asked_ns: u64) -> Result<Found> {
+    let mut found = Found::default();
+    while let Some(line) = lines.next_line()? {
+        let line = (dialect.parse)(line).map_err(|fault| lines.here(fault))?;
+        match line {
+            Line::Nothing => {}
+            Line::End(ending) => {
+                if found.ending.replace(ending).is_some() {
+                    return Err(lines.here(Fault::Duplicate("end of the trace".into())));
+                }
+            }
+            Line::Event { at_ns, left } => {
+                if found.events == 0 {
+                    found.first_ns = at_ns;
+                } else if at_ns < found.last_ns {
+                    return Err(lines.here(Fault::TimesGoBack {
+                        now: plain_seconds(at_ns),
+                        last: plain_seconds(found.last_ns),
+                        remedy: dialect.unsorted,
+                    }));
+                } else {
+                    found.same += u64::from(at_ns == found.last_ns);
+                }
+                found.events += 1;
+                found.beyond += u64::from(left > 1.0);
+                found.late += u64::from(at_ns >= asked_ns);
+                found.last_ns = at_ns;
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl Found {
+    fn warnings(&self, end_ns: u64) -> Vec<String> {
+        let mut all = Vec::new();
+        if self.first_ns > 0 {
+            all.push(format!(
+                "before its first event, at {}, the CPU is taken to be free",
+                Seconds(self.first_ns)
+            ));
+        }
+        if matches!(self.ending, Some(Ending::Period(_) | Ending::After(_))) {
+            all.push(format!(
+                "the trace goes round for ever; this is its first round, {}",
+                Seconds(end_ns)
+            ));
+        }
+        if self.late > 0 && self.ending.is_none() {
+            all.push(format!(
+                "{} events lie at or after the end, {}, and have no effect",
+                self.late,
+                Seconds(end_ns)
+            ));
+        }
+        if self.same > 0 {
+            all.push(format!(
+                "{} events have the time of the one before, whose place they take",
+                self.same
+            ));
+        }
+        if self.beyond > 0 {
+            all.push(format!(
+                "{} events leave more than the whole CPU; the load is 0 there",
+                self.beyond
+            ));
+        }
+        all
+    }
+}
+
+struct Trace {
+    header: Header,
+    lines: Lines,
+    dialect: Dialect,
+    spread: Spread,
+    /// The share that is left from `at_ns` on.
+    left: f64,
+    /// The event that was read ahead.
+    next: Option<(u64, f64)>,
+    at_ns: u64,
+    end_ns: u64,
+    warnings: Vec<String>,
+}
+
+impl Trace {
+    /// Reads ahead, up to an event.
+    fn advance(&mut self) -> Result<()> {
+        let next = self.next_event();
+        if next.is_err() {
+            self.at_ns = self.end_ns;
+        }
+        self.next = next?;
+        Ok(())
+    }
+
+    fn next_event(&mut self) -> Result<Option<(u64, f64)>> {
+        while let Some(line) = self.lines.next_line()? {
+            let line = (self.dialect.parse)(line).map_err(|fault| self.lines.here(fault))?;
+            if let Line::Event { at_ns, left } = line {
+                return Ok(Some((at_ns, left.min(1.0))));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Steps for Trace {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        while let Some((_, left)) = self.next.filter(|(at_ns, _)| *at_ns <= self.at_ns) {
+            self.left = left;
+            self.advance()?;
+        }
+        if self.at_ns >= self.end_ns {
+            return Ok(None);
+        }
+        let start_ns = self.at_ns;
+        let next_ns = self.next.map_or(self.end_ns, |(at_ns, _)| at_ns);
+        self.at_ns = next_ns.min(self.end_ns);
+        // Not 100 (1 - left), which is not exactly 30 where 0.7 is left.
+        let load_pct = 100.0 - 100.0 * self.left;
+        Ok(Some(Step {
+            start_ns,
+            end_ns: self.at_ns,
+            cells: self.spread.cells(load_pct).map(Some).collect(),
+        }))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.warnings.clone()
+    }
+}
