@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One run of 40 s recorded by sadc and twice by mpstat beside it (see
-//! fixtures/README.md): both forms of mpstat and the text of sar agree.
+//! A load of 40 s as sadc and two mpstats saw it (scripts/record-fixtures):
+//! both forms of mpstat and the text of sar agree.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn read(name: &str) -> Profile {
 
 #[test]
 fn text_and_json_agree() {
-    let (text, json) = (read("one_run.mpstat.txt"), read("one_run.mpstat.json"));
+    let (text, json) = (read("tools/mpstat.txt"), read("tools/mpstat.json"));
     assert_eq!(text.header.format, Format::MpstatText);
     assert_eq!(json.header.format, Format::MpstatJson);
     assert_eq!(text.header.cpus, [0, 1]);
@@ -43,10 +43,10 @@ fn text_and_json_agree() {
 
 #[test]
 fn mpstat_and_sar_saw_the_same_load() {
-    let sar = read("one_run.sar.txt");
+    let sar = read("tools/sar.txt");
     assert_eq!(sar.header.format, Format::SarText);
     let sar = summarise(&mut sar.into_steps()).unwrap();
-    let mpstat = summarise(&mut read("one_run.mpstat.txt").into_steps()).unwrap();
+    let mpstat = summarise(&mut read("tools/mpstat.txt").into_steps()).unwrap();
     for (a, b) in sar.cpus.iter().zip(&mpstat.cpus) {
         let difference = a.mean_load_pct.unwrap() - b.mean_load_pct.unwrap();
         assert!(difference.abs() < 1.0, "{a:?} {b:?}");

@@ -302,7 +302,7 @@ mod tests {
             edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
             cut: prop::sample::Index,
         ) {
-            let mut text = include_bytes!("../../tests/fixtures/one_run.mpstat.json").to_vec();
+            let mut text = include_bytes!("../../tests/fixtures/tools/mpstat.json").to_vec();
             for (at, byte) in edits {
                 *at.get_mut(&mut text) = byte;
             }
