@@ -9,6 +9,7 @@
 
 mod availability;
 mod counters;
+mod cpu_load_generator;
 mod cursor;
 mod distem;
 mod json;
@@ -39,6 +40,7 @@ use crate::{Begin, BoxSteps, Cell, Error, Fault, Format, Header, Result};
 pub(crate) const READERS: &[Reader] = &[
     sadf_csv::READER,
     mpstat_json::READER,
+    cpu_load_generator::READER,
     sadf_json::READER,
     mpstat::READER,
     sar::READER,

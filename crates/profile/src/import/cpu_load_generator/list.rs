@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The list of loads of the cpu-load-generator that runs lookbusy, from 0 to
+//! 1, one per line.
+//!
+//! ```text
+//! 0.2
+//! 0.9
+//! ```
+//!
+//! Each lasts one interval, which is an argument of the program and not in
+//! the file. Read in beloglazov/cpu-load-generator: `cpu-load-generator.py`
+//! and `README.md`.
+
+use crate::error::shown;
+use crate::lines::Lines;
+use crate::number::{Seconds, decimal};
+use crate::reader::Input;
+use crate::{BoxSteps, Fault, Format, Header, Result, Spread, Step, Steps};
+
+const NO_END: &str = "its interval is an argument of cpu-load-generator: give the end, the number \
+                      of lines times the interval, by --end";
+
+/// Reads a list; all lines last equally long.
+pub(super) fn read(input: &Input<'_>) -> Result<BoxSteps> {
+    let mut lines = (input.lines)()?;
+    let mut count = 0u64;
+    while next_load(&mut lines)?.is_some() {
+        count += 1;
+    }
+    if count == 0 {
+        return Err(lines.nowhere(Fault::WrongFormat {
+            named: Format::CpuLoadGenerator,
+            why: "it holds neither sequences nor a list of loads".into(),
+        }));
+    }
+    let end_ns = input.options.end_ns;
+    let end_ns = end_ns.ok_or_else(|| lines.nowhere(Fault::NoEnd(NO_END)))?;
+    // Every line needs its nanosecond.
+    if end_ns < count {
+        return Err(lines.nowhere(Fault::NothingLeft {
+            end: Seconds(end_ns),
+        }));
+    }
+    let spread = input.options.spread.unwrap_or_default();
+    Ok(Box::new(List {
+        header: Header::new((0..spread.cpus).collect(), Format::CpuLoadGenerator),
+        lines: (input.lines)()?,
+        spread,
+        at: 0,
+        count,
+        end_ns,
+    }))
+}
+
+/// The next load, percent.
+fn next_load(lines: &mut Lines) -> Result<Option<f64>> {
+    while let Some(line) = lines.next_line()? {
+        let value = line.trim_ascii();
+        if value.is_empty() {
+            continue;
+        }
+        let load = decimal(value).filter(|load| (0.0..=1.0).contains(load));
+        let load = load.ok_or_else(|| Fault::Syntax {
+            expected: "a load from 0 to 1".into(),
+            found: shown(value),
+        });
+        return match load {
+            Ok(load) => Ok(Some(load * 100.0)),
+            Err(fault) => Err(lines.here(fault)),
+        };
+    }
+    Ok(None)
+}
+
+struct List {
+    header: Header,
+    lines: Lines,
+    spread: Spread,
+    /// How many lines were passed.
+    at: u64,
+    count: u64,
+    end_ns: u64,
+}
+
+impl List {
+    /// When the line of this number, from 0, begins.
+    fn begin_ns(&self, line: u64) -> u64 {
+        let ns = u128::from(self.end_ns) * u128::from(line) / u128::from(self.count);
+        u64::try_from(ns).unwrap_or(self.end_ns)
+    }
+}
+
+impl Steps for List {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        // The file may have grown since it was counted.
+        if self.at == self.count {
+            return Ok(None);
+        }
+        let load = next_load(&mut self.lines);
+        let Ok(Some(load_pct)) = load else {
+            self.at = self.count;
+            return load.map(|_| None);
+        };
+        let start_ns = self.begin_ns(self.at);
+        self.at += 1;
+        Ok(Some(Step {
+            start_ns,
+            end_ns: self.begin_ns(self.at),
+            cells: self.spread.cells(load_pct).map(Some).collect(),
+        }))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use crate::testing::{assert_sound, loads};
+    use crate::{Format, Profile, ReadOptions, Result, Source};
+
+    fn read(text: &[u8], end_ns: Option<u64>, spread: &str) -> Result<Profile> {
+        let options = ReadOptions {
+            end_ns,
+            spread: Some(spread.parse().unwrap()),
+            ..ReadOptions::default()
+        };
+        let source = Source::spool(&mut &*text, "in".into())?;
+        let p = Profile::collect(source.open(Some(Format::CpuLoadGenerator), &options)?)?;
+        assert_sound(&p);
+        Ok(p)
+    }
+
+    #[test]
+    fn every_line_lasts_as_long() {
+        let p = read(b"0.25\n\n1\r\n 0 \n", Some(9_000_000_000), "2").unwrap();
+        assert_eq!(p.header.cpus, [0, 1]);
+        assert_eq!(
+            loads(&p),
+            [
+                (3, vec![Some(25.0); 2]),
+                (6, vec![Some(100.0); 2]),
+                (9, vec![Some(0.0); 2]),
+            ]
+        );
+        let p = read(b"0\n0\n0\n", Some(10), "1").unwrap();
+        let ends: Vec<u64> = p.steps.iter().map(|s| s.end_ns).collect();
+        assert_eq!(ends, [3, 6, 10]);
+    }
+
+    #[test]
+    fn a_column_of_numbers_may_be_anything() {
+        assert_eq!(Format::detect(b"0.25\n0.5\n0.75\n"), None);
+    }
+
+    #[rstest]
+    #[case(
+        "0.5\n1\n",
+        None,
+        "in: the profile has no end; its interval is an argument"
+    )]
+    #[case(
+        "0.5\n20\n",
+        Some(9),
+        "in:2:1: expected a load from 0 to 1, found `20`"
+    )]
+    #[case("0.5\n-1\n", Some(9), "in:2:1: expected a load from 0 to 1")]
+    #[case("NaN\n", Some(9), "in:1:1: expected a load from 0 to 1")]
+    #[case("0.5 0.7\n", Some(9), "in:1:1: expected a load from 0 to 1")]
+    #[case("0,5\n", Some(9), "in:1:1: expected a load from 0 to 1")]
+    #[case("0\n0\n", Some(1), "nothing of the profile is left")]
+    fn refused(#[case] text: &str, #[case] end_ns: Option<u64>, #[case] expected: &str) {
+        let got = read(text.as_bytes(), end_ns, "1").unwrap_err().to_string();
+        assert!(got.contains(expected), "{got}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(bytes: Vec<u8>, text in "[0-9. \n\t#e-]*", end_ns: u64) {
+            read(&bytes, Some(end_ns), "1").ok();
+            read(text.as_bytes(), Some(end_ns), "pack:3").ok();
+        }
+    }
+}

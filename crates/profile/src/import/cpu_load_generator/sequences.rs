@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The profiles of cpu-load-generator as it is on PyPI.
+//!
+//! ```text
+//! [{"cpu_num": 0, "repeat": 2, "sequence": [{"load": 0.5, "duration_s": 10},
+//!                                           {"load": 1.0, "duration_s": 5}]},
+//!  {"cpu_num": 1, "repeat": 1, "sequence": [{"load": 0.1, "duration_s": 60}]}]
+//! ```
+//!
+//! All CPUs begin together, each passes through its sequence `repeat` times.
+//! Read in GaetanoCarlucci/CPULoadGenerator at commit b6e4a690:
+//! `cpu_load_generator/_interface.py` (`from_profile`),
+//! `cpu_load_generator/__main__.py` (`-p`) and
+//! `load_profiles/default_profile.json`.
+//!
+//! CPU after CPU, so the document is held in memory: at most 64 MiB, and 16
+//! bytes per entry of a sequence, however often it is repeated.
+
+use std::io::Read;
+
+use serde::Deserialize;
+
+use crate::lines::Lines;
+use crate::number::{MAX_CPU, NS_PER_S, Seconds};
+use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+
+const MAX_DOCUMENT: u64 = 64 << 20;
+/// Of all CPUs together: a repetition may be any number.
+const MAX_STEPS: u64 = 10_000_000;
+
+#[derive(Debug, Deserialize)]
+struct Sequence {
+    cpu_num: u32,
+    repeat: u64,
+    sequence: Vec<Phase>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Phase {
+    load: Load,
+    duration_s: Duration,
+}
+
+/// A share of one CPU.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "f64")]
+struct Load(f64);
+
+impl TryFrom<f64> for Load {
+    type Error = String;
+
+    fn try_from(load: f64) -> Result<Self, String> {
+        match load {
+            0.0..=1.0 => Ok(Self(load)),
+            _ => Err(format!(
+                "load {load:?} is not between 0 and 1 (the share of one CPU)"
+            )),
+        }
+    }
+}
+
+/// Nanoseconds.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "f64")]
+struct Duration(u64);
+
+impl TryFrom<f64> for Duration {
+    type Error = String;
+
+    fn try_from(seconds: f64) -> Result<Self, String> {
+        let ns = (seconds * NS_PER_S as f64).round();
+        if (0.0..u64::MAX as f64).contains(&ns) {
+            Ok(Self(ns as u64))
+        } else {
+            Err(format!(
+                "duration_s {seconds:?} is no length of time in seconds"
+            ))
+        }
+    }
+}
+
+/// Reads a whole document.
+pub(super) fn read(lines: Lines) -> Result<BoxSteps> {
+    let (from, file) = lines.into_parts();
+    let nowhere = |fault: Fault| fault.at(&file, None);
+    let mut text = Vec::new();
+    let read = from.take(MAX_DOCUMENT + 1).read_to_end(&mut text);
+    read.map_err(|e| nowhere(Fault::Io(e)))?;
+    if text.len() as u64 > MAX_DOCUMENT {
+        let message = format!("the document is longer than {MAX_DOCUMENT} bytes");
+        return Err(nowhere(Fault::Json(message)));
+    }
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+    let mut all: Vec<Sequence> = serde_json::from_slice(text).map_err(|e| {
+        let message = e.to_string();
+        let message = message.split(" at line ").next().unwrap_or_default();
+        let mut error = Fault::Json(message.to_owned()).at(&file, e.line() as u64);
+        if let Some(place) = &mut error.place {
+            place.column = Some(e.column() as u64);
+        }
+        error
+    })?;
+    all.sort_by_key(|s| s.cpu_num);
+    for pair in all.windows(2) {
+        if pair[0].cpu_num == pair[1].cpu_num {
+            let name = format!("cpu_num {}", pair[0].cpu_num);
+            return Err(nowhere(Fault::Duplicate(name)));
+        }
+    }
+    if let Some(last) = all.last().filter(|last| last.cpu_num > MAX_CPU) {
+        return Err(nowhere(Fault::Syntax {
+            expected: "the number of a CPU".into(),
+            found: last.cpu_num.to_string(),
+        }));
+    }
+    let cpus: Vec<u32> = all.iter().map(|s| s.cpu_num).collect();
+    let loads: Vec<Cpu> = all.into_iter().map(Cpu::new).collect();
+    let steps = loads.iter().map(Cpu::steps).fold(0, u64::saturating_add);
+    let ends: Option<Vec<u64>> = loads.iter().map(Cpu::end_ns).collect();
+    let Some(ends) = ends.filter(|_| steps <= MAX_STEPS) else {
+        return Err(nowhere(Fault::Syntax {
+            expected: format!("at most {MAX_STEPS} steps in less than 500 years"),
+            found: format!("{steps} steps, sequences times their repetitions"),
+        }));
+    };
+    let end_ns = ends.iter().copied().max().unwrap_or(0);
+    if end_ns == 0 {
+        return Err(nowhere(Fault::NothingLeft { end: Seconds(0) }));
+    }
+    let early = ends.iter().filter(|ns| **ns < end_ns).count();
+    Ok(Box::new(Sequences {
+        header: Header::new(cpus, Format::CpuLoadGenerator),
+        loads,
+        at_ns: 0,
+        end_ns,
+        early,
+    }))
+}
+
+/// One CPU and where it is in its sequence.
+struct Cpu {
+    phases: Vec<Phase>,
+    /// Rounds that are not begun.
+    rounds: u64,
+    /// The next phase of this round.
+    next: usize,
+    load: f64,
+    until_ns: u64,
+}
+
+impl Cpu {
+    fn new(mut from: Sequence) -> Self {
+        from.sequence.retain(|phase| phase.duration_s.0 > 0);
+        Self {
+            next: from.sequence.len(),
+            phases: from.sequence,
+            rounds: from.repeat,
+            load: 0.0,
+            until_ns: 0,
+        }
+    }
+
+    fn steps(&self) -> u64 {
+        self.rounds.saturating_mul(self.phases.len() as u64)
+    }
+
+    /// `None` beyond what is counted.
+    fn end_ns(&self) -> Option<u64> {
+        let mut lengths = self.phases.iter().map(|phase| phase.duration_s.0);
+        let round_ns = lengths.try_fold(0u64, u64::checked_add)?;
+        round_ns.checked_mul(self.rounds)
+    }
+
+    /// Its load from a time on, and until when.
+    fn at(&mut self, ns: u64) -> (f64, u64) {
+        while self.until_ns <= ns {
+            if self.next == self.phases.len() && self.rounds > 0 && self.next > 0 {
+                self.rounds -= 1;
+                self.next = 0;
+            }
+            match self.phases.get(self.next) {
+                Some(phase) => {
+                    self.next += 1;
+                    self.load = phase.load.0;
+                    self.until_ns += phase.duration_s.0;
+                }
+                None => {
+                    self.load = 0.0;
+                    self.until_ns = u64::MAX;
+                }
+            }
+        }
+        (self.load, self.until_ns)
+    }
+}
+
+struct Sequences {
+    header: Header,
+    loads: Vec<Cpu>,
+    at_ns: u64,
+    end_ns: u64,
+    /// CPUs that end before the profile does.
+    early: usize,
+}
+
+impl Steps for Sequences {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn next_step(&mut self) -> Result<Option<Step>> {
+        if self.at_ns >= self.end_ns {
+            return Ok(None);
+        }
+        let start_ns = self.at_ns;
+        let mut end_ns = self.end_ns;
+        let mut cells = Vec::with_capacity(self.loads.len());
+        for cpu in &mut self.loads {
+            let (load, until_ns) = cpu.at(start_ns);
+            end_ns = end_ns.min(until_ns);
+            cells.push(Some(Cell::load(load * 100.0)));
+        }
+        self.at_ns = end_ns;
+        Ok(Some(Step {
+            start_ns,
+            end_ns,
+            cells,
+        }))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        match self.early {
+            0 => Vec::new(),
+            early => vec![format!(
+                "{early} CPUs end before the profile does and have no load from there on"
+            )],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use crate::Format;
+    use crate::testing::{loads, message, read, read_as};
+
+    const TWO: &str = r#"[
+  {"repeat": 2, "cpu_num": 3, "note": "passed over",
+   "sequence": [{"load": 0.5, "duration_s": 2}, {"load": 1, "duration_s": 1.0}, {"load": 1, "duration_s": 0}]},
+  {"repeat": 1, "cpu_num": 0, "sequence": [{"load": 0.1, "duration_s": 4}]},
+  {"repeat": 0, "cpu_num": 1, "sequence": [{"load": 0.1, "duration_s": 4}]}
+]"#;
+
+    #[test]
+    fn sequences_begin_together() {
+        for text in [TWO.to_owned(), format!("\u{feff}\n{TWO}")] {
+            let p = read(&text);
+            assert_eq!(p.header.format, Format::CpuLoadGenerator);
+            assert_eq!(p.header.cpus, [0, 1, 3]);
+            let row = |a: f64, b: f64| vec![Some(a), Some(0.0), Some(b)];
+            assert_eq!(
+                loads(&p),
+                [
+                    (2, row(10.0, 50.0)),
+                    (3, row(10.0, 100.0)),
+                    (4, row(10.0, 50.0)),
+                    (5, row(0.0, 50.0)),
+                    (6, row(0.0, 100.0)),
+                ]
+            );
+            assert!(p.warnings[0].starts_with("2 CPUs end before"));
+        }
+    }
+
+    #[rstest]
+    #[case("0.5", "50", "in:3:27: JSON: load 50.0 is not between 0 and 1")]
+    #[case("0.5", "-0.5", "JSON: load -0.5 is not between")]
+    #[case("0.5", "\"half\"", "in:3:31: JSON: invalid type: string \"half\"")]
+    #[case("s\": 2", "s\": -2", "JSON: duration_s -2.0 is no length of time")]
+    #[case("s\": 2", "s\": 1e300", "JSON: duration_s 1e300 is no")]
+    #[case("s\": 2", "s\": 1e10", "found 5 steps, sequences times their")]
+    #[case("repeat\": 2", "repeat\": 9999999999", "found 19999999999 steps")]
+    #[case(
+        "repeat\": 2",
+        "repeat\": -2",
+        "in:2:15: JSON: invalid value: integer `-2`"
+    )]
+    #[case("cpu_num\": 0", "cpu_num\": 3", "in: `cpu_num 3` stands twice")]
+    #[case("cpu_num\": 0", "cpu_num\": 99999", "expected the number of a CPU")]
+    #[case("\"load\"", "\"laod\"", "JSON: missing field `load`")]
+    #[case("\n]", "", "in:5:75: JSON: EOF while parsing a list")]
+    fn refused(#[case] from: &str, #[case] to: &str, #[case] expected: &str) {
+        let got = message(&TWO.replacen(from, to, 1), Format::CpuLoadGenerator);
+        assert!(got.contains(expected), "{got}");
+    }
+
+    #[test]
+    fn nothing_to_do() {
+        for text in [
+            "[]",
+            r#"[{"repeat": 9999999999, "cpu_num": 0, "sequence": []}]"#,
+            r#"[{"repeat": 9999999999, "cpu_num": 0, "sequence": [{"load": 1, "duration_s": 0}]}]"#,
+        ] {
+            let got = message(text, Format::CpuLoadGenerator);
+            assert!(got.contains("nothing of the profile is left"), "{got}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(
+            bytes: Vec<u8>,
+            text in "\\[?([{}\\[\\]:, \n0-9.e-]|\"(cpu_num|repeat|sequence|load|duration_s)\")*",
+        ) {
+            read_as(&bytes, Some(Format::CpuLoadGenerator)).ok();
+            read_as(text.as_bytes(), Some(Format::CpuLoadGenerator)).ok();
+        }
+
+        #[test]
+        fn damaged_files_are_answered(
+            edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+            cut: prop::sample::Index,
+        ) {
+            let mut text = TWO.as_bytes().to_vec();
+            for (at, byte) in edits {
+                *at.get_mut(&mut text) = byte;
+            }
+            read_as(&text, Some(Format::CpuLoadGenerator)).ok();
+            text.truncate(cut.index(text.len()));
+            read_as(&text, Some(Format::CpuLoadGenerator)).ok();
+        }
+    }
+}
