@@ -137,8 +137,13 @@ fn look_through(lines: &mut Lines, dialect: &Dialect, asked_ns: u64) -> Result<F
         match line {
             Line::Nothing => {}
             Line::End(ending) => {
-                if found.ending.replace(ending).is_some() {
-                    return Err(lines.here(Fault::Duplicate("end of the trace".into())));
+                // What a comment says gives way to what the trace says.
+                match (found.ending, ending) {
+                    (None | Some(Ending::At(_)), _) => found.ending = Some(ending),
+                    (Some(_), Ending::At(_)) => {}
+                    (Some(_), _) => {
+                        return Err(lines.here(Fault::Duplicate("end of the trace".into())));
+                    }
                 }
             }
             Line::Event { at_ns, left } => {

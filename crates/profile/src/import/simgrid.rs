@@ -210,6 +210,16 @@ mod tests {
     }
 
     #[test]
+    fn a_loop_goes_before_a_comment() {
+        for text in [
+            "0 0.5\n# end 4\nLOOPAFTER 9\n",
+            "PERIODICITY 9\n0 0.5\n# end 4\n",
+        ] {
+            assert_eq!(loads(&read(text)), [(9, vec![Some(50.0)])]);
+        }
+    }
+
+    #[test]
     fn a_host_of_several_cores() {
         let options = ReadOptions {
             spread: Some("2".parse().unwrap()),
