@@ -59,6 +59,7 @@ struct Cpu {
 #[derive(Debug, Default)]
 struct Counts {
     started: u64,
+    cut: u64,
     waited: u64,
     longest_wait_ns: u64,
 }
@@ -112,6 +113,7 @@ impl<I: Iterator<Item = Result<Job>>> Scheduled<I> {
             self.begun_ns = start_ns;
             let wait_ns = start_ns - job.arrival_ns;
             self.counts.started += 1;
+            self.counts.cut += u64::from(job.cpus as usize > self.cpus.len());
             self.counts.waited += u64::from(wait_ns > 0);
             self.counts.longest_wait_ns = self.counts.longest_wait_ns.max(wait_ns);
         }
@@ -159,6 +161,14 @@ impl<I: Iterator<Item = Result<Job>> + Send> Steps for Scheduled<I> {
 
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
+        if self.counts.cut > 0 {
+            warnings.push(format!(
+                "{} of {} jobs want more CPUs than there are and were given all {}",
+                self.counts.cut,
+                self.counts.started,
+                self.cpus.len()
+            ));
+        }
         if self.counts.waited > 0 {
             warnings.push(format!(
                 "{} of {} jobs had to wait for CPUs, up to {:.0} s",
@@ -250,10 +260,10 @@ mod tests {
 
     #[test]
     fn one_that_is_too_large_takes_all() {
-        assert_eq!(
-            loads(&on(vec![job(0, 5, 128)], 1, Some(3))),
-            [(0, 3, vec![100.0])]
-        );
+        let profile = on(vec![job(0, 5, 128)], 1, Some(3));
+        assert_eq!(loads(&profile), [(0, 3, vec![100.0])]);
+        let told = "1 of 1 jobs want more CPUs than there are and were given all 1";
+        assert_eq!(profile.warnings, [told]);
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod sar;
 mod simgrid;
 mod stamp;
 mod sysstat_json;
+mod swf;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -45,6 +46,7 @@ pub(crate) const READERS: &[Reader] = &[
     mpstat::READER,
     sar::READER,
     procstat::READER,
+    swf::READER,
     krash::READER,
     simgrid::READER,
     distem::READER,
