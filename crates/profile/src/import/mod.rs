@@ -29,6 +29,7 @@ mod swf;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod trace;
 
 use std::collections::BTreeSet;
 
@@ -50,6 +51,13 @@ pub(crate) const READERS: &[Reader] = &[
     krash::READER,
     simgrid::READER,
     distem::READER,
+    trace::GOOGLE_2011,
+    trace::ALIBABA_2018,
+    trace::AZURE,
+    trace::BITBRAINS,
+    trace::CLOUDWATCH,
+    trace::ALIBABA_2017,
+    trace::PLANETLAB,
 ];
 
 /// What one stamp of a recording says.

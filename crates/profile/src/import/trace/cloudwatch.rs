@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! CPU utilisation from Amazon CloudWatch as CSV, such as the Numenta Anomaly
+//! Benchmark has it.
+//!
+//! ```text
+//! timestamp,value
+//! 2014-02-14 14:30:00,0.132
+//! ```
+//!
+//! A stamp is the begin of its period. Without a zone it is taken for local
+//! time.
+
+use crate::error::shown;
+use crate::head::Head;
+use crate::reader::Reader;
+use crate::{Fault, Format};
+
+use super::super::stamp::{Days, Stamp};
+use super::{Clock, Reading, Rows, Stamps, Trace, Usual, columns, open, percentage};
+
+/// Other metrics come in the same two columns.
+const MOST_PCT: f64 = 1000.0;
+
+static TRACE: Trace = Trace {
+    format: Format::CloudWatch,
+    machine: None,
+    rows: || Box::new(CloudWatch::default()),
+    stamps: Stamps::Begin,
+    usual: Usual::Median(300),
+};
+
+pub(super) const READER: Reader = Reader {
+    format: Format::CloudWatch,
+    looks_like,
+    open: |input| open(&TRACE, input),
+};
+
+/// The header, and a date below it.
+fn looks_like(head: &Head<'_>) -> bool {
+    let mut lines = head.lines();
+    let header = lines.next().unwrap_or_default();
+    header.eq_ignore_ascii_case(b"timestamp,value")
+        && lines.next().is_some_and(|row| {
+            let first = row.split(|b| *b == b',').next();
+            first.is_some_and(|field| stamp(field, &mut Days::default()).is_some())
+        })
+}
+
+/// `2014-02-14 14:30:00`, with a `T` between or with a zone of UTC behind.
+fn stamp(field: &[u8], days: &mut Days) -> Option<Stamp> {
+    let date = field.get(..10)?;
+    let time = field.get(11..19)?;
+    if !matches!(field.get(10), Some(b' ' | b'T')) {
+        return None;
+    }
+    let zone = match field.get(19..)?.trim_ascii() {
+        b"" => b"",
+        b"Z" | b"+00:00" | b"UTC" | b".000Z" => &b"UTC"[..],
+        _ => return None,
+    };
+    days.civil(date, time, zone)
+}
+
+#[derive(Default)]
+struct CloudWatch {
+    days: Days,
+    local: bool,
+}
+
+impl Rows for CloudWatch {
+    fn reading(&mut self, row: &[u8]) -> Result<Option<Reading>, Fault> {
+        let [when, value] = columns(row, "timestamp, value")?;
+        let stamp = stamp(when, &mut self.days).ok_or_else(|| Fault::Syntax {
+            expected: "a stamp such as 2014-02-14 14:30:00, in local time or UTC".into(),
+            found: shown(when),
+        })?;
+        self.local = stamp.local;
+        let load_pct = percentage(value)?;
+        if load_pct > MOST_PCT {
+            return Err(Fault::WrongFormat {
+                named: Format::CloudWatch,
+                why: format!("{load_pct} is no CPU utilisation in percent"),
+            });
+        }
+        Ok(Some(Reading {
+            stamp_ns: stamp.ns,
+            end_ns: stamp.ns,
+            load_pct,
+            cpus: 0,
+        }))
+    }
+
+    fn clock(&self) -> Clock {
+        if self.local { Clock::Local } else { Clock::Utc }
+    }
+}

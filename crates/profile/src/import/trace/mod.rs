@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Traces of clusters: rows of a machine, a stamp and one load for the whole
+//! machine.
+//!
+//! Each trace is a short file that says what its columns and stamps mean
+//! ([`Trace`]); all else is here. A file is read twice: [`survey`] finds its
+//! machines and their order, then the rows of one machine become steps
+//! ([`series`], or [`tasks`] where a machine is the sum of its tasks). Rows of
+//! other machines are passed over, and not looked at. Rows of the machine pass
+//! through one by one where they ascend; where they do not they are held, 32
+//! bytes each, and sorted ([`readings`]).
+
+mod alibaba;
+mod azure;
+mod bitbrains;
+mod cloudwatch;
+mod google;
+mod planetlab;
+mod readings;
+mod series;
+mod survey;
+mod tasks;
+#[cfg(test)]
+mod tests;
+
+use crate::error::shown;
+use crate::number::{decimal, decimal_seconds};
+use crate::reader::{Input, Reader};
+use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Spread};
+
+use super::timeline::Timeline;
+use super::{About, BoxSamples};
+use readings::Readings;
+use survey::Survey;
+
+pub(super) const ALIBABA_2017: Reader = alibaba::READER_2017;
+pub(super) const ALIBABA_2018: Reader = alibaba::READER_2018;
+pub(super) const AZURE: Reader = azure::READER;
+pub(super) const BITBRAINS: Reader = bitbrains::READER;
+pub(super) const CLOUDWATCH: Reader = cloudwatch::READER;
+pub(super) const GOOGLE_2011: Reader = google::READER;
+pub(super) const PLANETLAB: Reader = planetlab::READER;
+
+/// What one row says of its machine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Reading {
+    /// On the clock of the trace.
+    stamp_ns: i64,
+    /// The end of the interval; only with [`Stamps::Both`].
+    end_ns: i64,
+    /// Percent of the whole machine, 0 or more; NaN where it is not known.
+    load_pct: f64,
+    /// How many CPUs the machine has; 0 where the trace does not say.
+    cpus: u32,
+}
+
+/// What a stamp is of the interval that its value is the mean of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stamps {
+    Begin,
+    End,
+    /// Each row is of a task, and has begin and end; a machine is their sum.
+    Both,
+}
+
+/// How long a value stands for where no other comes soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Usual {
+    /// As the trace is documented, s.
+    Documented(i64),
+    /// The median distance of stamps, or if there are none this, s.
+    Median(i64),
+}
+
+/// What the stamps count from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    Unknown,
+    Utc,
+    Local,
+}
+
+/// The rows of one trace. One is made for each pass.
+trait Rows: Send {
+    /// The value of a row; `None` for one that is none.
+    fn reading(&mut self, row: &[u8]) -> Result<Option<Reading>, Fault>;
+
+    /// What its stamps count from, as far as it was read.
+    fn clock(&self) -> Clock {
+        Clock::Unknown
+    }
+}
+
+/// What is particular to a trace.
+struct Trace {
+    format: Format,
+    /// The column of the machine's name, from 0; without one a file is of one
+    /// machine.
+    machine: Option<usize>,
+    rows: fn() -> Box<dyn Rows>,
+    stamps: Stamps,
+    usual: Usual,
+}
+
+impl Trace {
+    /// The machine of a row; `None` if the row ends before it.
+    fn machine_of<'a>(&self, row: &'a [u8]) -> Option<&'a [u8]> {
+        match self.machine {
+            Some(column) => row.split(|b| *b == b',').nth(column),
+            None => Some(b""),
+        }
+    }
+}
+
+/// Whether this, the first line of a file, names the columns: some put such a
+/// line into traces that have none.
+fn is_header(line: &[u8]) -> bool {
+    let mut fields = line.split(|b| *b == b',').map(<[u8]>::trim_ascii);
+    fields.all(|field| {
+        let text = field.strip_prefix(b"\"").unwrap_or(field);
+        text.first().is_some_and(u8::is_ascii_alphabetic)
+    })
+}
+
+fn open(trace: &'static Trace, input: &Input<'_>) -> Result<BoxSteps> {
+    let survey = Survey::of(trace, input)?;
+    let spread = input.options.spread;
+    let cpus = spread.map_or(survey.cpus.max(1), |spread| spread.cpus);
+    let about = About {
+        host: (!survey.machine.is_empty())
+            .then(|| String::from_utf8_lossy(&survey.machine).into_owned()),
+        local: survey.clock == Clock::Local,
+        undated: survey.clock == Clock::Unknown,
+        warnings: Vec::new(),
+    };
+    let begin_ns = survey.begin_ns();
+    let header = Header {
+        host: about.host.clone(),
+        begins_at: super::begin(&about, begin_ns),
+        ..Header::new((0..cpus).collect(), trace.format)
+    };
+    let cells = Cells {
+        spread,
+        clipped: 0,
+        largest_pct: 0.0,
+        unknown: 0,
+    };
+    let readings = Readings::new(trace, (input.lines)()?, survey);
+    let samples: BoxSamples = match trace.stamps {
+        Stamps::Both => Box::new(tasks::Tasks::new(readings, cells)),
+        _ => Box::new(series::Series::new(readings, cells, trace.stamps)),
+    };
+    Ok(Box::new(Timeline::new(samples, header, begin_ns)))
+}
+
+/// Lays the load of the machine on its CPUs.
+struct Cells {
+    /// As asked for; else all CPUs of the reading are alike.
+    spread: Option<Spread>,
+    clipped: u64,
+    largest_pct: f64,
+    unknown: u64,
+}
+
+impl Cells {
+    fn fill(&mut self, load_pct: f64, cpus: u32, cells: &mut Vec<(u32, Option<Cell>)>) {
+        cells.clear();
+        if load_pct.is_nan() {
+            self.unknown += 1;
+            return;
+        }
+        if load_pct > 100.0 {
+            self.clipped += 1;
+            self.largest_pct = self.largest_pct.max(load_pct);
+        }
+        let spread = self.spread.unwrap_or(Spread {
+            cpus: cpus.max(1),
+            ..Spread::default()
+        });
+        let loads = spread.cells(load_pct.min(100.0)).map(Some);
+        cells.extend((0..).zip(loads));
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if self.clipped > 0 {
+            all.push(format!(
+                "{} values are above 100 % of the machine, up to {:.1}, and were cut to 100",
+                self.clipped, self.largest_pct
+            ));
+        }
+        if self.unknown > 0 {
+            all.push(format!(
+                "{} values are missing or marked as wrong; the load is unknown there",
+                self.unknown
+            ));
+        }
+        all
+    }
+}
+
+/// The fields of a row, which are so many.
+fn columns<'a, const N: usize>(row: &'a [u8], names: &str) -> Result<[&'a [u8]; N], Fault> {
+    let mut fields = [&b""[..]; N];
+    let mut found = 0;
+    for field in row.split(|b| *b == b',') {
+        if let Some(place) = fields.get_mut(found) {
+            *place = field.trim_ascii();
+        }
+        found += 1;
+    }
+    if found == N {
+        return Ok(fields);
+    }
+    Err(Fault::Syntax {
+        expected: format!("{N} columns ({names})"),
+        found: format!("{found}; the file may be cut short"),
+    })
+}
+
+/// A stamp in seconds.
+fn seconds(field: &[u8]) -> Result<i64, Fault> {
+    let ns = decimal_seconds(field).and_then(|ns| i64::try_from(ns).ok());
+    ns.filter(|ns| *ns < i64::MAX / 2)
+        .ok_or_else(|| Fault::Syntax {
+            expected: "a stamp in seconds".into(),
+            found: shown(field),
+        })
+}
+
+/// A share in percent, which may be above 100; NaN where nothing stands.
+fn percentage(field: &[u8]) -> Result<f64, Fault> {
+    if field.is_empty() || field.eq_ignore_ascii_case(b"nan") {
+        return Ok(f64::NAN);
+    }
+    match decimal(field) {
+        Some(value) if value >= 0.0 && value.is_finite() => Ok(value),
+        Some(_) => Err(Fault::OutOfRange {
+            what: "CPU utilisation".into(),
+            value: String::from_utf8_lossy(field).into_owned(),
+        }),
+        None => Err(Fault::Syntax {
+            expected: "a CPU utilisation in percent".into(),
+            found: shown(field),
+        }),
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The readings of one machine, in the order of their stamps.
+
+use crate::lines::Lines;
+use crate::{Error, Fault, Result};
+
+use super::survey::{Order, Survey};
+use super::{Reading, Rows, Trace, is_header};
+
+/// A machine has a row every minute or five; these are years of them.
+const MOST_HELD: usize = 4 << 20;
+
+pub(super) struct Readings {
+    trace: &'static Trace,
+    lines: Lines,
+    rows: Box<dyn Rows>,
+    /// Whether the next line is the first one.
+    first: bool,
+    survey: Survey,
+    /// Where rows do not ascend all of them, sorted, the first one last.
+    sorted: Option<Vec<Reading>>,
+}
+
+impl Readings {
+    pub(super) fn new(trace: &'static Trace, lines: Lines, survey: Survey) -> Self {
+        Self {
+            trace,
+            lines,
+            rows: (trace.rows)(),
+            first: true,
+            survey,
+            sorted: None,
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Reading>> {
+        if self.survey.out_of_order == 0 {
+            return self.read();
+        }
+        if self.sorted.is_none() {
+            let mut all = Vec::new();
+            while let Some(reading) = self.read()? {
+                if all.len() >= MOST_HELD {
+                    return Err(self.here(Fault::WrongFormat {
+                        named: self.trace.format,
+                        why: format!(
+                            "the machine has more than {MOST_HELD} rows, and they do not ascend; \
+                             sort the file by its stamps"
+                        ),
+                    }));
+                }
+                all.push(reading);
+            }
+            // Backwards twice, so that of two with one stamp the first stays
+            // the first.
+            all.reverse();
+            all.sort_by_key(|reading| std::cmp::Reverse(reading.stamp_ns));
+            let mut order = Order::default();
+            all.iter().rev().for_each(|reading| order.add(reading));
+            self.survey.usual_ns = order.usual_ns(self.trace.usual);
+            self.sorted = Some(all);
+        }
+        Ok(self.sorted.as_mut().and_then(Vec::pop))
+    }
+
+    /// For how long a value stands where no other comes soon; known once the
+    /// first one was asked for.
+    pub(super) fn usual_ns(&self) -> i64 {
+        self.survey.usual_ns
+    }
+
+    /// The next one in the file.
+    fn read(&mut self) -> Result<Option<Reading>> {
+        while let Some(line) = self.lines.next_line()? {
+            let is_header = std::mem::take(&mut self.first) && is_header(line);
+            if is_header
+                || line.trim_ascii().is_empty()
+                || self.trace.machine_of(line) != Some(&self.survey.machine)
+            {
+                continue;
+            }
+            match self.rows.reading(line) {
+                Ok(Some(reading)) => return Ok(Some(reading)),
+                Ok(None) => {}
+                Err(fault) => return Err(self.lines.here(fault)),
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn here(&self, fault: Fault) -> Error {
+        self.lines.here(fault)
+    }
+
+    pub(super) fn warnings(&self) -> Vec<String> {
+        match self.survey.out_of_order {
+            0 => Vec::new(),
+            n => vec![format!(
+                "{n} rows stand after one of a later time; they were sorted"
+            )],
+        }
+    }
+}

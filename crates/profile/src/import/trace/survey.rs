@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the first pass over a trace finds: its machines, and of the one that
+//! is wanted the begin, the order of its rows and their usual distance.
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::number::NS_PER_S;
+use crate::reader::Input;
+use crate::{Fault, Result};
+
+use super::{Clock, Reading, Stamps, Trace, Usual};
+
+/// How many machines a message names.
+const NAMED: usize = 5;
+/// How many are counted.
+const MOST_MACHINES: usize = 1 << 20;
+/// How many different distances of stamps are counted.
+const MOST_DISTANCES: usize = 4096;
+
+pub(super) struct Survey {
+    pub(super) machine: Vec<u8>,
+    pub(super) clock: Clock,
+    /// The most CPUs that a row names; 0 if none does.
+    pub(super) cpus: u32,
+    /// Rows of the machine that stand after one of a later time.
+    pub(super) out_of_order: u64,
+    /// For how long a value stands, as far as the order of the file tells.
+    pub(super) usual_ns: i64,
+    stamps: Stamps,
+    first_ns: i64,
+}
+
+impl Survey {
+    pub(super) fn of(trace: &Trace, input: &Input<'_>) -> Result<Self> {
+        let asked = input.options.machine.as_ref().map(String::as_bytes);
+        // A file without names is of the one machine that the user means.
+        let asked = asked.filter(|_| trace.machine.is_some());
+        let mut lines = (input.lines)()?;
+        let mut rows = (trace.rows)();
+        let mut machines = Machines::default();
+        let mut wanted: Option<Vec<u8>> = asked.map(<[u8]>::to_vec);
+        let mut order = Order::default();
+        let mut first = true;
+        let mut seen = false;
+        while let Some(line) = lines.next_line()? {
+            let is_header = std::mem::take(&mut first) && super::is_header(line);
+            if is_header || line.trim_ascii().is_empty() {
+                continue;
+            }
+            let Some(machine) = trace.machine_of(line) else {
+                // Words the error.
+                let fault = rows.reading(line).err().unwrap_or(Fault::Empty);
+                return Err(lines.here(fault));
+            };
+            if wanted.is_none() {
+                wanted = Some(machine.to_vec());
+            }
+            let is_wanted = wanted.as_deref() == Some(machine);
+            seen |= is_wanted;
+            machines.add(machine);
+            // Of several machines none is read before one is chosen.
+            if is_wanted && (asked.is_some() || machines.count() == 1) {
+                match rows.reading(line) {
+                    Ok(Some(reading)) => order.add(&reading),
+                    Ok(None) => {}
+                    Err(fault) => return Err(lines.here(fault)),
+                }
+            }
+        }
+        if machines.count() > 1 && asked.is_none() || machines.count() > 0 && !seen {
+            return Err(lines.nowhere(Fault::WhichMachine {
+                known: machines.known(),
+                asked: input.options.machine.clone(),
+            }));
+        }
+        let Some(first_ns) = order.first_ns else {
+            return Err(lines.nowhere(Fault::WrongFormat {
+                named: trace.format,
+                why: "it holds no row of CPU utilisation".into(),
+            }));
+        };
+        Ok(Self {
+            machine: wanted.unwrap_or_default(),
+            clock: rows.clock(),
+            cpus: order.cpus,
+            out_of_order: order.out_of_order,
+            usual_ns: order.usual_ns(trace.usual),
+            stamps: trace.stamps,
+            first_ns,
+        })
+    }
+
+    /// When the first value of the machine begins, on the clock of the trace.
+    pub(super) fn begin_ns(&self) -> i64 {
+        match self.stamps {
+            Stamps::Begin | Stamps::Both => self.first_ns,
+            Stamps::End => self.first_ns.saturating_sub(self.usual_ns),
+        }
+    }
+}
+
+/// The machines of a file.
+#[derive(Default)]
+struct Machines {
+    /// The first ones.
+    named: Vec<Vec<u8>>,
+    /// Of their names.
+    hashes: HashSet<u64>,
+    /// Of the last row: rows of a machine often follow each other.
+    last: Option<Vec<u8>>,
+}
+
+impl Machines {
+    fn add(&mut self, name: &[u8]) {
+        if self.last.as_deref() == Some(name) {
+            return;
+        }
+        let last = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(name);
+        if self.hashes.len() >= MOST_MACHINES {
+            return;
+        }
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        if self.hashes.insert(hasher.finish()) && self.named.len() < NAMED {
+            self.named.push(name.to_vec());
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.hashes.len()
+    }
+
+    /// For a message.
+    fn known(&self) -> String {
+        // Names must be there in full, to be copied.
+        let name = |name: &Vec<u8>| {
+            let text: String = String::from_utf8_lossy(name).chars().take(100).collect();
+            format!("`{}`", text.escape_debug())
+        };
+        let names: Vec<String> = self.named.iter().map(name).collect();
+        let names = names.join(", ");
+        match self.count() {
+            1 => format!("the file is of the machine {names}"),
+            n if n <= NAMED => format!("the file holds {n} machines, {names}"),
+            n if n < MOST_MACHINES => format!("the file holds {n} machines, {names} ..."),
+            n => format!("the file holds more than {n} machines, {names} ..."),
+        }
+    }
+}
+
+/// The stamps of a machine.
+#[derive(Default)]
+pub(super) struct Order {
+    first_ns: Option<i64>,
+    last_ns: Option<i64>,
+    out_of_order: u64,
+    cpus: u32,
+    /// How often stamps are so far apart.
+    distances: BTreeMap<i64, u64>,
+}
+
+impl Order {
+    pub(super) fn add(&mut self, reading: &Reading) {
+        self.cpus = self.cpus.max(reading.cpus);
+        let stamp_ns = reading.stamp_ns;
+        let first_ns = self.first_ns.get_or_insert(stamp_ns);
+        *first_ns = stamp_ns.min(*first_ns);
+        let last_ns = self.last_ns.replace(stamp_ns);
+        let Some(distance_ns) = last_ns.map(|last_ns| stamp_ns.saturating_sub(last_ns)) else {
+            return;
+        };
+        if distance_ns < 0 {
+            self.out_of_order += 1;
+        }
+        if distance_ns > 0
+            && (self.distances.len() < MOST_DISTANCES || self.distances.contains_key(&distance_ns))
+        {
+            *self.distances.entry(distance_ns).or_default() += 1;
+        }
+    }
+
+    pub(super) fn usual_ns(&self, usual: Usual) -> i64 {
+        let (Usual::Documented(s) | Usual::Median(s)) = usual;
+        if let Usual::Median(_) = usual {
+            let all: u64 = self.distances.values().sum();
+            let mut below = 0;
+            for (distance_ns, count) in &self.distances {
+                below += count;
+                if below * 2 >= all {
+                    return *distance_ns;
+                }
+            }
+        }
+        s * NS_PER_S as i64
+    }
+}
