@@ -24,8 +24,8 @@ mod sadf_json;
 mod sar;
 mod simgrid;
 mod stamp;
-mod sysstat_json;
 mod swf;
+mod sysstat_json;
 #[cfg(test)]
 mod tests;
 mod timeline;
