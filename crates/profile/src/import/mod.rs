@@ -23,6 +23,7 @@ mod sadf_csv;
 mod sadf_json;
 mod sar;
 mod simgrid;
+mod snapshots;
 mod stamp;
 mod swf;
 mod sysstat_json;

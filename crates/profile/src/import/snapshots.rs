@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Snapshots of the cpu lines of `/proc/stat`, whoever wrote them.
+//!
+//! ```text
+//! cpu  60467 15633 11055 298472 1288 0 336 2643 0 0
+//! cpu0 30761 7988 5360 148544 826 0 141 1353 0 0
+//! ```
+//!
+//! What stands around them, and above all how they say when they were taken,
+//! is a [`Dialect`]. What becomes of the counters: [`super::counters`].
+
+use crate::error::shown;
+use crate::lines::Lines;
+use crate::number::{cpu_number, whole};
+use crate::{Error, Fault, Format, Result};
+
+use super::counters::{Counters, Differences, STATES, State};
+use super::cursor::Cursor;
+use super::{About, Pass, Sample, Samples};
+
+/// The kernel counts in hundredths of a second on every common machine, in
+/// the order of [`State`].
+pub(super) const USER_HZ: u64 = 100;
+
+/// How a program writes snapshots.
+pub(super) trait Dialect: Send {
+    const FORMAT: Format;
+    /// What to do where a snapshot has no time.
+    const NO_TIME: &'static str;
+
+    /// Looks at a line that is none of a CPU; its time, if it says when the
+    /// snapshot after it was taken.
+    fn other_line(&mut self, line: &[u8]) -> Result<Option<Stamp>, Fault>;
+
+    /// Ticks per second, known after the first snapshot.
+    fn hertz(&self) -> u64 {
+        USER_HZ
+    }
+
+    fn host(&self) -> Option<String> {
+        None
+    }
+}
+
+/// When a snapshot was taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Stamp {
+    pub(super) ns: i64,
+    /// Whether it counts from 1970, not from an unknown moment.
+    pub(super) dated: bool,
+}
+
+/// Reads the snapshots of one dialect.
+pub(super) struct Snapshots<D> {
+    dialect: D,
+    lines: Lines,
+    pass: Pass,
+    /// Time line of the next snapshot, already read.
+    held: Option<Stamp>,
+    /// The snapshot before, and when.
+    last: Snapshot,
+    now: Snapshot,
+    last_ns: Option<i64>,
+    dated: bool,
+    snapshots: u64,
+    differences: Differences,
+}
+
+/// CPUs in ascending order.
+type Snapshot = Vec<(u32, Counters)>;
+
+/// Where a CPU is or belongs. Mostly at `guess`.
+fn find(snapshot: &Snapshot, cpu: u32, guess: usize) -> Result<usize, usize> {
+    match snapshot.get(guess) {
+        Some((there, _)) if *there == cpu => Ok(guess),
+        _ => snapshot.binary_search_by_key(&cpu, |(there, _)| *there),
+    }
+}
+
+impl<D: Dialect> Snapshots<D> {
+    pub(super) fn new(dialect: D, lines: Lines, pass: Pass) -> Self {
+        Self {
+            dialect,
+            lines,
+            pass,
+            held: None,
+            last: Vec::new(),
+            now: Vec::new(),
+            last_ns: None,
+            dated: true,
+            snapshots: 0,
+            differences: Differences::new(USER_HZ),
+        }
+    }
+
+    /// Reads one snapshot into `now`; its time, or `None` at the end.
+    fn snapshot(&mut self) -> Result<Option<Stamp>> {
+        self.now.clear();
+        let mut stamp = self.held.take();
+        loop {
+            // The first one thoroughly: a file of one snapshot is refused for
+            // what is wrong in it before it is refused for its length.
+            if self.snapshots > 0
+                && stamp.is_some()
+                && let Some((cpu, counters, bytes)) = quick(self.lines.ahead(), self.pass)
+            {
+                self.lines.pass(bytes);
+                self.add(cpu, counters)?;
+                continue;
+            }
+            let Some(line) = self.lines.next_line()? else {
+                return Ok(stamp.filter(|_| !self.now.is_empty()));
+            };
+            if let Some(rest) = line.strip_prefix(b"cpu") {
+                if rest.first().is_none_or(|b| !b.is_ascii_digit()) {
+                    continue;
+                }
+                let parsed = counters(rest);
+                let (cpu, counters) = parsed.map_err(|fault| self.lines.here(fault))?;
+                if stamp.is_none() {
+                    return Err(self.lines.here(Fault::WrongFormat {
+                        named: D::FORMAT,
+                        why: format!(
+                            "no line before the snapshot says when it was taken; {}",
+                            D::NO_TIME
+                        ),
+                    }));
+                }
+                self.add(cpu, counters)?;
+                continue;
+            }
+            let found = self.dialect.other_line(line);
+            if let Some(found) = found.map_err(|fault| self.lines.here(fault))? {
+                if self.now.is_empty() {
+                    stamp = Some(found);
+                } else {
+                    self.held = Some(found);
+                    return Ok(stamp);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, cpu: u32, counters: Counters) -> Result<()> {
+        if self.now.last().is_none_or(|(last, _)| *last < cpu) {
+            self.now.push((cpu, counters));
+            return Ok(());
+        }
+        match find(&self.now, cpu, self.now.len()) {
+            Ok(_) => Err(self.lines.here(Fault::Duplicate(format!("cpu{cpu}")))),
+            Err(at) => {
+                self.now.insert(at, (cpu, counters));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The line of a CPU as every kernel since 2.6.11 writes it, and its length.
+/// Which CPU it is is enough for the first pass.
+#[inline]
+fn quick(text: &[u8], pass: Pass) -> Option<(u32, Counters, usize)> {
+    let mut at = Cursor::new(text);
+    at.text(b"cpu")?;
+    let cpu = at.cpu()?;
+    let mut counters = [0; STATES];
+    if pass == Pass::Loads {
+        for counter in &mut counters {
+            at.byte(b' ')?;
+            *counter = at.whole()?;
+        }
+    }
+    // Guest columns may follow.
+    if at.rest().first() != Some(&b' ') {
+        return None;
+    }
+    at.rest_of_line()?;
+    Some((cpu, counters, at.passed()))
+}
+
+/// `0 30761 7988 ...`, after `cpu`.
+fn counters(rest: &[u8]) -> Result<(u32, Counters), Fault> {
+    let mut fields = rest
+        .split(u8::is_ascii_whitespace)
+        .filter(|f| !f.is_empty());
+    let bad = |what: &str, found: &[u8]| Fault::Syntax {
+        expected: what.into(),
+        found: shown(found),
+    };
+    let name = fields.next().unwrap_or_default();
+    let cpu = cpu_number(name).ok_or_else(|| bad("the number of a CPU", name))?;
+    let mut counters = [0; STATES];
+    let mut found = 0;
+    // Guest columns follow; kernels before 2.6.11 have no steal.
+    for (counter, field) in counters.iter_mut().zip(fields) {
+        *counter = whole(field).ok_or_else(|| bad("a counter", field))?;
+        found += 1;
+    }
+    if found <= State::Idle as usize {
+        return Err(bad("at least four counters (user nice system idle)", rest));
+    }
+    Ok((cpu, counters))
+}
+
+impl<D: Dialect> Samples for Snapshots<D> {
+    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+        sample.cells.clear();
+        loop {
+            let Some(stamp) = self.snapshot()? else {
+                if self.snapshots == 0 {
+                    return Err(self.lines.nowhere(Fault::WrongFormat {
+                        named: D::FORMAT,
+                        why: "it has no lines `cpu<N> ...`".into(),
+                    }));
+                }
+                if self.snapshots == 1 {
+                    return Err(self.lines.nowhere(Fault::OneSnapshot));
+                }
+                return Ok(false);
+            };
+            self.snapshots += 1;
+            self.dated &= stamp.dated;
+            let begin_ns = self.last_ns.replace(stamp.ns);
+            std::mem::swap(&mut self.last, &mut self.now);
+            let Some(begin_ns) = begin_ns else {
+                self.differences = Differences::new(self.dialect.hertz());
+                continue;
+            };
+            sample.start_ns = Some(begin_ns);
+            sample.end_ns = stamp.ns;
+            sample.slack_ns = 0;
+            for i in 0..self.last.len() {
+                let (cpu, after) = self.last[i];
+                let before = match self.pass {
+                    Pass::Cpus => None,
+                    Pass::Loads => find(&self.now, cpu, i).ok().map(|at| self.now[at].1),
+                };
+                let cell = before.and_then(|before| self.differences.cell(&before, &after));
+                sample.cells.push((cpu, cell));
+            }
+            return Ok(true);
+        }
+    }
+
+    fn about(&self) -> About {
+        About {
+            host: self.dialect.host(),
+            local: false,
+            undated: !self.dated,
+            warnings: self.differences.warnings(),
+        }
+    }
+
+    fn here(&self, fault: Fault) -> Error {
+        self.lines.here(fault)
+    }
+}
