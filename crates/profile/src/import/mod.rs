@@ -8,6 +8,7 @@
 //! twice: once for its CPUs, once for its loads ([`Pass`]).
 
 mod availability;
+mod collectl;
 mod counters;
 mod cpu_load_generator;
 mod cursor;
@@ -41,6 +42,8 @@ use crate::{Begin, BoxSteps, Cell, Error, Fault, Format, Header, Result};
 /// The readers of this module. The first that recognises a file has it: those
 /// with a mark of their own come first, those that take much for theirs last.
 pub(crate) const READERS: &[Reader] = &[
+    collectl::PLOT,
+    collectl::RAW,
     sadf_csv::READER,
     mpstat_json::READER,
     cpu_load_generator::READER,
@@ -102,6 +105,11 @@ pub(crate) trait Samples: Send {
     fn about(&self) -> About;
     /// The fault at the place last read.
     fn here(&self, fault: Fault) -> Error;
+    /// What to do about times that go back; begins with `; `.
+    fn remedy_for_times(&self) -> &'static str {
+        "; if clocks were changed there (summer time, a clock set back), \
+         export the parts before and after it apart, or with `sadf -U`"
+    }
 }
 
 type BoxSamples = Box<dyn Samples>;

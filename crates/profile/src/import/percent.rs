@@ -20,6 +20,17 @@ pub(super) fn cell(
     steal: f64,
     others: impl FnOnce() -> f64,
 ) -> Result<Option<Cell>, Fault> {
+    cell_rounded(idle, iowait, steal, ROUNDING_PCT, others)
+}
+
+/// The same where rounding may make the three add up to `rounding` over 100.
+pub(super) fn cell_rounded(
+    idle: f64,
+    iowait: f64,
+    steal: f64,
+    rounding: f64,
+    others: impl FnOnce() -> f64,
+) -> Result<Option<Cell>, Fault> {
     for (name, value) in [("%idle", idle), ("%iowait", iowait), ("%steal", steal)] {
         if !(0.0..=100.0).contains(&value) {
             return Err(Fault::OutOfRange {
@@ -29,7 +40,7 @@ pub(super) fn cell(
         }
     }
     let unused = idle + iowait + steal;
-    if unused > 100.0 + ROUNDING_PCT {
+    if unused > 100.0 + rounding {
         return Err(Fault::OutOfRange {
             what: "%idle + %iowait + %steal".into(),
             value: unused.to_string(),

@@ -24,6 +24,17 @@ pub(super) fn iso_date(bytes: &[u8]) -> Option<Date> {
         .filter(|_| bytes.len() == 10)
 }
 
+/// `20190418`.
+pub(super) fn plain_date(bytes: &[u8]) -> Option<Date> {
+    let number = whole(bytes).filter(|_| bytes.len() == 8)?;
+    Date::new(
+        (number / 10_000).try_into().ok()?,
+        (number / 100 % 100).try_into().ok()?,
+        (number % 100).try_into().ok()?,
+    )
+    .ok()
+}
+
 /// `04/18/19` or `04/18/2019`: month, day, year.
 pub(super) fn us_date(bytes: &[u8]) -> Option<Date> {
     let mut parts = bytes.split(|b| *b == b'/').map(whole);
@@ -183,6 +194,9 @@ mod tests {
         assert_eq!(date("11/21/2026").as_deref(), Some("2026-11-21"));
         assert_eq!(date("18/04/19"), None);
         assert_eq!(date("04/18"), None);
+        assert_eq!(plain_date(b"20190418"), us_date(b"04/18/19"));
+        assert_eq!(plain_date(b"20191318"), None);
+        assert_eq!(plain_date(b"2019418"), None);
     }
 
     proptest! {
@@ -192,6 +206,7 @@ mod tests {
                 Days::default().sadf(b);
                 us_date(b);
                 iso_date(b);
+                plain_date(b);
                 time_of_day(b);
             }
         }

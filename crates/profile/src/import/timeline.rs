@@ -68,8 +68,7 @@ impl Timeline {
                 return Err(self.samples.here(Fault::TimesGoBack {
                     now: stamp(end_ns),
                     last: stamp(self.last_ns),
-                    remedy: "; if clocks were changed there (summer time, a clock set back), \
-                             export the parts before and after it apart, or with `sadf -U`",
+                    remedy: self.samples.remedy_for_times(),
                 }));
             }
             let start_ns = self.sample.start_ns.unwrap_or(self.last_ns);

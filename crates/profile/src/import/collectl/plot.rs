@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `collectl -sC -P`: a row per sample, some columns per CPU.
+//!
+//! ```text
+//! #Date Time [CPU:0]User% [CPU:0]Nice% [CPU:0]Sys% ... [CPU:1]User% ...
+//! 20261121 17:58:55.001 19 0 2 0 0 0 0 79 21 0 0 0 67 ...
+//! ```
+//!
+//! Columns are found by name. (collectl 4.3.1 names the last three of a CPU
+//! in another order than it writes them; none of them is needed.) A stamp is
+//! local time and the end of its interval.
+
+use crate::error::shown;
+use crate::import::sadf_csv::slack;
+use crate::import::{About, Pass, Sample, Samples, percent, sampled, stamp};
+use crate::lines::Lines;
+use crate::number::{self, NS_PER_S, cpu_number, decimal_seconds};
+use crate::reader::Reader;
+use crate::{Cell, Error, Fault, Format, Result};
+
+use super::{Block, is_collectl, is_table_header};
+
+const NEED_DETAIL: &str =
+    "collect with `-sC`, or make it of the raw file: `collectl -p FILE.raw.gz -sC -P`";
+
+/// Three values rounded to whole percents may add up to this much over 100.
+const ROUNDING_PCT: f64 = 1.5;
+
+pub(in crate::import) const READER: Reader = Reader {
+    format: Format::CollectlPlot,
+    looks_like: |head| {
+        let table = |line| is_table_header(line) && memchr::memmem::find(line, b"[CPU").is_some();
+        // A table of many CPUs may be longer than what is looked at.
+        is_collectl(head) && head.lines().any(is_table_header) || head.lines().any(table)
+    },
+    open: |input| {
+        sampled(Format::CollectlPlot, input, |lines, pass| {
+            Box::new(CollectlPlot::new(lines, pass))
+        })
+    },
+};
+
+struct CollectlPlot {
+    lines: Lines,
+    pass: Pass,
+    block: Block,
+    table: Option<Table>,
+    days: Days,
+    /// Whether comments or a header stood before the row last read: collectl
+    /// began anew there.
+    began: bool,
+    /// End of the row last read.
+    last_ns: Option<i64>,
+    /// The second row, read ahead to learn the interval of the first.
+    ahead: Option<Row>,
+    utc: bool,
+}
+
+/// What one row says.
+#[derive(Default)]
+struct Row {
+    end_ns: i64,
+    cells: Vec<(u32, Option<Cell>)>,
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy)]
+enum Column {
+    /// Nothing of a single CPU that is needed.
+    Other,
+    /// A part of the CPU's time; the place of the CPU in the table.
+    Part(usize, Part),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Idle,
+    Wait,
+    Steal,
+    /// One of those in which it is busy.
+    Busy,
+}
+
+/// A header, and room for the values of a row.
+struct Table {
+    separator: u8,
+    /// Whether the stamp is one column of epoch seconds, not two.
+    utc: bool,
+    columns: Vec<Column>,
+    cpus: Vec<u32>,
+    values: Vec<[f64; 4]>,
+}
+
+/// The last date and its midnight.
+#[derive(Default)]
+struct Days {
+    last: Option<([u8; 8], i64)>,
+}
+
+impl Days {
+    fn midnight_ns(&mut self, text: &[u8]) -> Option<i64> {
+        let text: [u8; 8] = text.try_into().ok()?;
+        match self.last {
+            Some((last, ns)) if last == text => Some(ns),
+            _ => {
+                let ns = stamp::midnight_ns(stamp::plain_date(&text)?)?;
+                self.last = Some((text, ns));
+                Some(ns)
+            }
+        }
+    }
+
+    /// `20261121` and `17:58:55` or `17:58:55.001`.
+    fn local_ns(&mut self, date: &[u8], time: &[u8]) -> Option<i64> {
+        let clock_s = stamp::time_of_day(time.get(..8)?)?;
+        let part_ns = match time.get(8..)? {
+            b"" => 0,
+            part if part.starts_with(b".") => i64::try_from(decimal_seconds(part)?).ok()?,
+            _ => return None,
+        };
+        self.midnight_ns(date)?
+            .checked_add(clock_s * NS_PER_S as i64 + part_ns)
+    }
+}
+
+impl Table {
+    fn find(header: &[u8]) -> Result<Self, Fault> {
+        let (utc, rest) = match header.strip_prefix(b"#UTC") {
+            Some(rest) => (true, rest),
+            None => (false, header.strip_prefix(b"#Date").unwrap_or_default()),
+        };
+        let separator = *rest.first().ok_or_else(|| Fault::Syntax {
+            expected: "columns after the stamp, as in `#Date Time [CPU:0]User%`".into(),
+            found: shown(header),
+        })?;
+        let mut table = Self {
+            separator,
+            utc,
+            columns: Vec::new(),
+            cpus: Vec::new(),
+            values: Vec::new(),
+        };
+        let mut known = std::collections::BTreeMap::new();
+        let mut seen = std::collections::BTreeSet::new();
+        for name in fields(header, separator).skip(if utc { 1 } else { 2 }) {
+            let column = match part(name) {
+                None => Column::Other,
+                Some((cpu, part)) => {
+                    if !seen.insert(name) {
+                        return Err(Fault::Duplicate(String::from_utf8_lossy(name).into_owned()));
+                    }
+                    let next = known.len();
+                    let (at, idle) = known.entry(cpu).or_insert((next, false));
+                    *idle |= part == Part::Idle;
+                    if *at == table.cpus.len() {
+                        table.cpus.push(cpu);
+                    }
+                    Column::Part(*at, part)
+                }
+            };
+            table.columns.push(column);
+        }
+        if let Some((cpu, _)) = known.iter().find(|(_, (_, idle))| !idle) {
+            return Err(Fault::Syntax {
+                expected: format!("a column `[CPU:{cpu}]Idle%`"),
+                found: "none".into(),
+            });
+        }
+        table.values = vec![[0.0; 4]; table.cpus.len()];
+        Ok(table)
+    }
+
+    /// How many fields the stamp takes.
+    fn stamp_fields(&self) -> usize {
+        if self.utc { 1 } else { 2 }
+    }
+
+    /// Reads the fields behind the stamp.
+    fn cells<'a>(
+        &mut self,
+        fields: impl Iterator<Item = &'a [u8]>,
+        pass: Pass,
+        cells: &mut Vec<(u32, Option<Cell>)>,
+    ) -> Result<(), Fault> {
+        if pass == Pass::Cpus {
+            cells.extend(self.cpus.iter().map(|cpu| (*cpu, None)));
+            return Ok(());
+        }
+        self.values.fill([0.0; 4]);
+        let mut count = 0;
+        for field in fields {
+            if let Some(Column::Part(at, part)) = self.columns.get(count) {
+                let cpu = self.cpus[*at];
+                let value = number::percent(field, || format!("{} of cpu{cpu}", part.name()))?;
+                self.values[*at][*part as usize] += value;
+            }
+            count += 1;
+        }
+        if count != self.columns.len() {
+            let stamp = self.stamp_fields();
+            return Err(Fault::Syntax {
+                expected: format!("{} fields as in the header", self.columns.len() + stamp),
+                found: format!("{}; the file may be cut short", count + stamp),
+            });
+        }
+        for (cpu, value) in self.cpus.iter().zip(&self.values) {
+            let of = |part: Part| value[part as usize];
+            // Nothing but zeros is how collectl writes a CPU that is offline.
+            let cell = percent::cell_rounded(
+                of(Part::Idle),
+                of(Part::Wait),
+                of(Part::Steal),
+                ROUNDING_PCT,
+                || of(Part::Busy),
+            )?;
+            cells.push((*cpu, cell));
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "Idle%",
+            Self::Wait => "Wait%",
+            Self::Steal => "Steal%",
+            Self::Busy => "a percentage",
+        }
+    }
+}
+
+/// `[CPU:3]Idle%`, where it matters.
+fn part(name: &[u8]) -> Option<(u32, Part)> {
+    let rest = name.strip_prefix(b"[CPU:")?;
+    let end = memchr::memchr(b']', rest)?;
+    let part = match &rest[end + 1..] {
+        b"Idle%" => Part::Idle,
+        b"Wait%" => Part::Wait,
+        b"Steal%" => Part::Steal,
+        b"User%" | b"Nice%" | b"Sys%" | b"Irq%" | b"Soft%" => Part::Busy,
+        // Totl% is a sum with steal in it, Guest% is inside User%.
+        _ => return None,
+    };
+    Some((cpu_number(&rest[..end])?, part))
+}
+
+fn fields(line: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    // One may stand at the end.
+    let line = line.strip_suffix(&[separator]).unwrap_or(line);
+    line.split(move |b| *b == separator).map(<[u8]>::trim_ascii)
+}
+
+impl CollectlPlot {
+    fn new(lines: Lines, pass: Pass) -> Self {
+        Self {
+            lines,
+            pass,
+            block: Block::default(),
+            table: None,
+            days: Days::default(),
+            began: true,
+            last_ns: None,
+            ahead: None,
+            utc: false,
+        }
+    }
+
+    /// The next row into `row`; false at the end.
+    fn next_row(&mut self, row: &mut Row) -> Result<bool> {
+        loop {
+            let Some(line) = self.lines.next_line()? else {
+                return Ok(false);
+            };
+            if is_table_header(line) {
+                let table = Table::find(line).map_err(|fault| self.lines.here(fault))?;
+                self.table = Some(table);
+                continue;
+            }
+            if line.starts_with(b"#") {
+                let taken = self.block.take(Format::CollectlPlot, line);
+                taken.map_err(|fault| self.lines.here(fault))?;
+                self.began = true;
+                continue;
+            }
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let read = self.table.as_mut().map(|table| {
+                self.utc = table.utc;
+                let offset_ns = self.block.offset_ns;
+                read_row(line, table, offset_ns, self.pass, &mut self.days, row)
+            });
+            return match read {
+                Some(Ok(())) => Ok(true),
+                Some(Err(fault)) => Err(self.lines.here(fault)),
+                None => Err(self.lines.here(Fault::WrongFormat {
+                    named: Format::CollectlPlot,
+                    why: "no header `#Date Time [CPU:0]User% ...` stands before this row".into(),
+                })),
+            };
+        }
+    }
+
+    /// When the interval of a row began that comments stand before.
+    fn first_start_ns(&mut self, end_ns: i64) -> Result<Option<i64>> {
+        if let Some(interval_ns) = self.block.interval_ns {
+            return Ok(Some(end_ns.saturating_sub(interval_ns)));
+        }
+        if self.last_ns.is_some() {
+            return Ok(None);
+        }
+        // Written to a terminal, without comments: as long as the next one.
+        let mut next = Row::default();
+        let interval_ns = if self.next_row(&mut next)? {
+            next.end_ns.saturating_sub(end_ns)
+        } else {
+            0
+        };
+        if interval_ns <= 0 {
+            return Err(self.lines.nowhere(Fault::WrongFormat {
+                named: Format::CollectlPlot,
+                why: "it has neither comments with `Interval:` nor two rows, so that nothing \
+                      says how long an interval is"
+                    .into(),
+            }));
+        }
+        self.ahead = Some(next);
+        Ok(Some(end_ns.saturating_sub(interval_ns)))
+    }
+}
+
+fn read_row(
+    line: &[u8],
+    table: &mut Table,
+    offset_ns: Option<i64>,
+    pass: Pass,
+    days: &mut Days,
+    row: &mut Row,
+) -> Result<(), Fault> {
+    if table.cpus.is_empty() {
+        return Err(Fault::NoSingleCpu(NEED_DETAIL));
+    }
+    let mut fields = fields(line, table.separator);
+    let first = fields.next().unwrap_or_default();
+    let end_ns = if table.utc {
+        stamp::epoch(first).ok_or_else(|| Fault::Syntax {
+            expected: "epoch seconds".into(),
+            found: shown(first),
+        })?
+    } else {
+        let time = fields.next().unwrap_or_default();
+        days.local_ns(first, time)
+            .and_then(|ns| ns.checked_sub(offset_ns.unwrap_or(0)))
+            .ok_or_else(|| Fault::Syntax {
+                expected: "a date and a time such as 20261121 17:58:55 \
+                           (a date without its year comes from `-od`; leave it out)"
+                    .into(),
+                found: shown(&[first, b" ", time].concat()),
+            })?
+    };
+    row.end_ns = end_ns;
+    row.cells.clear();
+    table.cells(fields, pass, &mut row.cells)
+}
+
+impl Samples for CollectlPlot {
+    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+        let mut row = match self.ahead.take() {
+            Some(row) => row,
+            None => {
+                let mut row = Row {
+                    end_ns: 0,
+                    cells: std::mem::take(&mut sample.cells),
+                };
+                if !self.next_row(&mut row)? {
+                    return Ok(false);
+                }
+                row
+            }
+        };
+        // Within one run a row counts from the row before, however late it
+        // comes.
+        sample.start_ns = None;
+        sample.slack_ns = 0;
+        if std::mem::take(&mut self.began) {
+            sample.start_ns = self.first_start_ns(row.end_ns)?;
+            let length_ns = sample.start_ns.map_or(0, |start| row.end_ns - start);
+            sample.slack_ns = slack(length_ns);
+        }
+        sample.end_ns = row.end_ns;
+        self.last_ns = Some(row.end_ns);
+        std::mem::swap(&mut sample.cells, &mut row.cells);
+        Ok(true)
+    }
+
+    fn about(&self) -> About {
+        About {
+            host: self.block.host.clone(),
+            local: !self.utc && self.block.offset_ns.is_none(),
+            undated: false,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn here(&self, fault: Fault) -> Error {
+        self.lines.here(fault)
+    }
+
+    fn remedy_for_times(&self) -> &'static str {
+        "; if clocks were changed there (summer time, a clock set back), read the raw file, \
+         write epoch seconds with `--utc`, or give the parts before and after it apart"
+    }
+}
+
+#[cfg(test)]
+mod tests;
