@@ -8,6 +8,7 @@
 //! twice: once for its CPUs, once for its loads ([`Pass`]).
 
 mod availability;
+mod atop;
 mod collectl;
 mod counters;
 mod cpu_load_generator;
@@ -42,6 +43,8 @@ use crate::{Begin, BoxSteps, Cell, Error, Fault, Format, Header, Result};
 /// The readers of this module. The first that recognises a file has it: those
 /// with a mark of their own come first, those that take much for theirs last.
 pub(crate) const READERS: &[Reader] = &[
+    atop::TEXT,
+    atop::JSON,
     collectl::PLOT,
     collectl::RAW,
     sadf_csv::READER,

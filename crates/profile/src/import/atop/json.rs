@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `atop -r FILE -J cpu`: one JSON object per line and sample.
+//!
+//! ```text
+//! {"host": "vm", "timestamp": 1795283934, "elapsed": 1, "cpu": [{"cpuid": 0, "stime": 10,
+//!  "utime": 35, "ntime": 0, "itime": 54, "wtime": 0, "Itime": 0, "Stime": 0, "steal": 0, ...}]}
+//! ```
+//!
+//! What `RESET` marks in the text, nothing marks here.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::import::counters::{STATES, State};
+use crate::import::sadf_csv::{duplicate_and_restart_warnings, slack};
+use crate::import::{About, Pass, Sample, Samples, sampled};
+use crate::lines::Lines;
+use crate::number::{MAX_CPU, NS_PER_S};
+use crate::reader::Reader;
+use crate::{Error, Fault, Format, Result};
+
+use super::Recording;
+
+const NEED_CPU: &str = "the key `CPU` is their sum; export with `atop -r FILE -J cpu`";
+
+pub(in crate::import) const READER: Reader = Reader {
+    format: Format::AtopJson,
+    // The beginning of every line, however long it is.
+    looks_like: |head| {
+        let first = head.first();
+        let names = [&b"\"host\""[..], b"\"timestamp\"", b"\"elapsed\""];
+        let beginning = &first[..first.len().min(400)];
+        first.starts_with(b"{")
+            && names
+                .iter()
+                .all(|name| memchr::memmem::find(beginning, name).is_some())
+    },
+    open: |input| {
+        sampled(Format::AtopJson, input, |lines, pass| {
+            Box::new(AtopJson::new(lines, pass))
+        })
+    },
+};
+
+#[derive(Deserialize)]
+struct Line<'a, Row> {
+    #[serde(borrow)]
+    host: Cow<'a, str>,
+    /// The end, epoch seconds.
+    timestamp: u32,
+    /// The length of the interval, seconds.
+    elapsed: u32,
+    #[serde(default = "Vec::new")]
+    cpu: Vec<Row>,
+    #[serde(rename = "CPU")]
+    sum: Option<IgnoredAny>,
+}
+
+/// What the first pass wants of a CPU.
+#[derive(Deserialize)]
+struct CpuName {
+    cpuid: u32,
+}
+
+#[derive(Deserialize)]
+struct Cpu {
+    cpuid: u32,
+    stime: u64,
+    utime: u64,
+    ntime: u64,
+    itime: u64,
+    #[serde(default)]
+    wtime: u64,
+    #[serde(rename = "Itime", default)]
+    irq: u64,
+    #[serde(rename = "Stime", default)]
+    softirq: u64,
+    #[serde(default)]
+    steal: u64,
+}
+
+/// A CPU of either pass.
+trait Row {
+    fn cpu(&self) -> u32;
+    fn cell(&self, recording: &mut Recording) -> Option<crate::Cell>;
+}
+
+impl Row for CpuName {
+    fn cpu(&self) -> u32 {
+        self.cpuid
+    }
+    fn cell(&self, _: &mut Recording) -> Option<crate::Cell> {
+        None
+    }
+}
+
+impl Row for Cpu {
+    fn cpu(&self) -> u32 {
+        self.cpuid
+    }
+    fn cell(&self, recording: &mut Recording) -> Option<crate::Cell> {
+        let mut ticks = [0; STATES];
+        ticks[State::System as usize] = self.stime;
+        ticks[State::User as usize] = self.utime;
+        ticks[State::Nice as usize] = self.ntime;
+        ticks[State::Idle as usize] = self.itime;
+        ticks[State::Iowait as usize] = self.wtime;
+        ticks[State::Irq as usize] = self.irq;
+        ticks[State::Softirq as usize] = self.softirq;
+        ticks[State::Steal as usize] = self.steal;
+        recording.cell(&ticks)
+    }
+}
+
+struct AtopJson {
+    lines: Lines,
+    pass: Pass,
+    counts: Counts,
+}
+
+/// What was read so far, apart from the text that is being read.
+struct Counts {
+    recording: Recording,
+    sums: u64,
+    duplicates: u64,
+}
+
+impl AtopJson {
+    fn new(lines: Lines, pass: Pass) -> Self {
+        Self {
+            lines,
+            pass,
+            counts: Counts {
+                recording: Recording::new(),
+                sums: 0,
+                duplicates: 0,
+            },
+        }
+    }
+}
+
+impl Counts {
+    /// Reads a line; whether it holds a sample that counts.
+    fn read<'a, R: Row + Deserialize<'a>>(
+        &mut self,
+        text: &'a [u8],
+        sample: &mut Sample,
+    ) -> Result<bool, Fault> {
+        let line: Line<'a, R> = serde_json::from_slice(text).map_err(|e| {
+            // The line is known better from the file.
+            let (message, column) = (e.to_string(), e.column());
+            let message = message.split(" at line ").next().unwrap_or_default();
+            let cut = if e.is_eof() {
+                "; the file was cut short"
+            } else {
+                ""
+            };
+            Fault::Json(format!("{message} (at byte {column} of the line){cut}"))
+        })?;
+        self.recording.of_host(line.host.as_bytes())?;
+        self.sums += u64::from(line.sum.is_some());
+        if line.cpu.is_empty() {
+            return Ok(false);
+        }
+        let ns = |seconds: u32| i64::from(seconds) * NS_PER_S as i64;
+        sample.end_ns = ns(line.timestamp);
+        let start_ns = sample.end_ns - ns(line.elapsed);
+        sample.start_ns = Some(start_ns);
+        sample.slack_ns = slack(ns(line.elapsed));
+        if self.recording.counts_from_boot(start_ns, sample.end_ns) {
+            self.recording.since_boot += 1;
+            return Ok(false);
+        }
+        self.recording.last_ns = Some(sample.end_ns);
+        for row in &line.cpu {
+            let cpu = row.cpu();
+            if cpu > MAX_CPU {
+                return Err(Fault::Syntax {
+                    expected: "the number of a CPU".into(),
+                    found: format!("`{cpu}`"),
+                });
+            }
+            if sample.has(cpu) {
+                self.duplicates += 1;
+                continue;
+            }
+            sample.cells.push((cpu, row.cell(&mut self.recording)));
+        }
+        Ok(true)
+    }
+}
+
+impl Samples for AtopJson {
+    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+        sample.cells.clear();
+        while let Some(line) = self.lines.next_line()? {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let read = match self.pass {
+                Pass::Cpus => self.counts.read::<CpuName>(line, sample),
+                Pass::Loads => self.counts.read::<Cpu>(line, sample),
+            };
+            if read.map_err(|fault| self.lines.here(fault))? {
+                return Ok(true);
+            }
+        }
+        if self.counts.recording.last_ns.is_some() {
+            return Ok(false);
+        }
+        Err(self.lines.nowhere(if self.counts.recording.since_boot > 0 {
+            Fault::OneSnapshot
+        } else if self.counts.sums > 0 {
+            Fault::NoSingleCpu(NEED_CPU)
+        } else {
+            Fault::WrongFormat {
+                named: Format::AtopJson,
+                why: "no line has the key `cpu`; export with `atop -r FILE -J cpu`".into(),
+            }
+        }))
+    }
+
+    fn about(&self) -> About {
+        let mut warnings = duplicate_and_restart_warnings(self.counts.duplicates, 0);
+        let since_boot = self.counts.recording.since_boot;
+        if since_boot > 0 {
+            warnings.push(super::unmarked_warning(since_boot));
+        }
+        self.counts.recording.about(warnings)
+    }
+
+    fn here(&self, fault: Fault) -> Error {
+        self.lines.here(fault)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What atop writes for programs: `-P cpu` as text, `-J cpu` as JSON.
+//!
+//! Both hold, for every CPU, the ticks that it spent in each state *during*
+//! the interval. A stamp is the end of its interval. Whenever atop starts, its
+//! first sample holds all the time since boot and says nothing of the interval
+//! before it; such samples are left out.
+
+mod json;
+mod text;
+
+use crate::{Cell, Fault};
+
+use super::About;
+use super::counters::{Counters, Differences, STATES};
+use super::sadf_csv::slack;
+use super::snapshots::USER_HZ;
+
+pub(super) use json::READER as JSON;
+pub(super) use text::READER as TEXT;
+
+/// What atop adds to a counter that fell, which it takes for one of 32 bits
+/// that was full.
+const WRAP: u64 = 0xffff_ffff;
+/// An interval of so many ticks lasts the better part of a year.
+const FELL: u64 = WRAP / 2;
+
+/// What both notations keep of the samples read so far.
+struct Recording {
+    host: Option<String>,
+    differences: Differences,
+    /// End of the last sample that was taken.
+    last_ns: Option<i64>,
+    /// Samples left out because they hold all the time since boot.
+    since_boot: u64,
+}
+
+impl Recording {
+    fn new() -> Self {
+        Self {
+            host: None,
+            differences: Differences::new(USER_HZ),
+            last_ns: None,
+            since_boot: 0,
+        }
+    }
+
+    /// Every line names the machine.
+    fn of_host(&mut self, name: &[u8]) -> Result<(), Fault> {
+        match &self.host {
+            None => self.host = Some(String::from_utf8_lossy(name).into_owned()),
+            Some(host) if host.as_bytes() == name => {}
+            // A name that is no UTF-8 is kept as what was made of it.
+            Some(host) if *host == String::from_utf8_lossy(name) => {}
+            Some(host) => {
+                return Err(Fault::OtherHost {
+                    expected: host.clone(),
+                    found: String::from_utf8_lossy(name).into_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The load of a CPU that spent so many ticks in each state.
+    fn cell(&mut self, ticks: &Counters) -> Option<Cell> {
+        let (mut before, mut after) = ([0; STATES], *ticks);
+        for (before, after) in before.iter_mut().zip(&mut after) {
+            if *after > FELL {
+                *before = WRAP.saturating_sub(*after);
+                *after = 0;
+            }
+        }
+        self.differences.cell(&before, &after)
+    }
+
+    /// Whether a sample that nothing marks counts from the boot: the first
+    /// does, and a later one that reaches back before the last one's end.
+    fn counts_from_boot(&self, start_ns: i64, end_ns: i64) -> bool {
+        match self.last_ns {
+            None => self.since_boot == 0,
+            Some(last_ns) => {
+                end_ns > last_ns && start_ns < last_ns.saturating_sub(slack(end_ns - last_ns))
+            }
+        }
+    }
+
+    fn about(&self, warnings: Vec<String>) -> About {
+        About {
+            host: self.host.clone(),
+            local: false,
+            undated: false,
+            warnings: warnings
+                .into_iter()
+                .chain(self.differences.warnings())
+                .collect(),
+        }
+    }
+}
+
+/// Where nothing marks the samples since boot.
+fn unmarked_warning(since_boot: u64) -> String {
+    let first = "the first sample holds all the time since boot, as atop writes it, \
+                 and was left out";
+    if since_boot > 1 {
+        format!(
+            "{first}, and so were {} more, written where atop was started anew",
+            since_boot - 1
+        )
+    } else {
+        first.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::counters::State;
+
+    #[test]
+    fn a_counter_that_fell() {
+        let mut r = Recording::new();
+        let mut ticks = [0; STATES];
+        ticks[State::User as usize] = 25;
+        ticks[State::Idle as usize] = 75;
+        // What atop makes of a wait that fell by one tick, and by 4 s.
+        ticks[State::Iowait as usize] = WRAP - 1;
+        assert_eq!(r.cell(&ticks), Some(Cell::load(25.0)));
+        ticks[State::Iowait as usize] = WRAP - 400;
+        assert_eq!(r.cell(&ticks), None);
+        ticks[State::Iowait as usize] = u64::MAX;
+        assert_eq!(r.cell(&ticks), Some(Cell::load(25.0)));
+        assert_eq!(r.cell(&[0; STATES]), Some(Cell::default()));
+        assert_eq!(r.about(Vec::new()).warnings.len(), 3);
+    }
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `atop -r FILE -P cpu`: a line per CPU and sample.
+//!
+//! ```text
+//! RESET
+//! cpu vm 1795283933 2026/11/21 17:58:53 37584 100 0 205111 2122104 3251 1390508 7213 0 2447 2333 0 2596 100 0 0
+//! SEP
+//! cpu vm 1795283934 2026/11/21 17:58:54 1 100 0 10 35 0 54 0 0 0 0 0 2596 100 0 0
+//! SEP
+//! ```
+//!
+//! The fields: label, host, end of the interval in epoch seconds, the same in
+//! local time, its length in seconds, ticks per second, number of the CPU;
+//! then ticks of system, user, nice, idle, wait, irq, softirq, steal, guest
+//! (part of user). `SEP` ends a sample; `RESET` precedes one since boot. Other
+//! labels are other activities.
+
+use crate::error::shown;
+use crate::head::words;
+use crate::import::counters::{Counters, STATES, State};
+use crate::import::sadf_csv::{duplicate_and_restart_warnings, slack};
+use crate::import::{About, Pass, Sample, Samples, sampled};
+use crate::lines::Lines;
+use crate::number::{NS_PER_S, cpu_number, whole};
+use crate::reader::Reader;
+use crate::{Cell, Error, Fault, Format, Result};
+
+use super::Recording;
+
+const NEED_CPU: &str = "the label `CPU` is their sum; export with `atop -r FILE -P cpu`";
+
+pub(in crate::import) const READER: Reader = Reader {
+    format: Format::Atop,
+    looks_like: |head| {
+        let mut lines = head.lines();
+        lines
+            .next()
+            .is_some_and(|line| matches!(line, b"RESET" | b"SEP") || is_labelled(line))
+    },
+    open: |input| {
+        sampled(Format::Atop, input, |lines, pass| {
+            Box::new(Atop::new(lines, pass))
+        })
+    },
+};
+
+/// How the states follow each other behind the CPU.
+const ORDER: [State; STATES] = [
+    State::System,
+    State::User,
+    State::Nice,
+    State::Idle,
+    State::Iowait,
+    State::Irq,
+    State::Softirq,
+    State::Steal,
+];
+
+/// A line of any label.
+fn is_labelled(line: &[u8]) -> bool {
+    let fields: Vec<_> = words(line).take(6).collect();
+    let [label, _, epoch, date, time, interval] = fields[..] else {
+        return false;
+    };
+    let divided = |text: &[u8], by| text.split(|b| *b == by).all(|n| whole(n).is_some());
+    label.len() == 3
+        && whole(epoch).is_some()
+        && whole(interval).is_some()
+        && date.contains(&b'/')
+        && divided(date, b'/')
+        && time.contains(&b':')
+        && divided(time, b':')
+}
+
+struct Atop {
+    lines: Lines,
+    pass: Pass,
+    recording: Recording,
+    /// A row of the next sample, already read.
+    held: Option<Row>,
+    /// Whether the sample that is being read is marked as one since boot.
+    reset: bool,
+    /// How many lines there were that mark samples; a file from which only
+    /// the rows were taken has none.
+    marks: u64,
+    all_rows: u64,
+    cpu_rows: u64,
+    duplicates: u64,
+    done: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    start_ns: i64,
+    end_ns: i64,
+    cpu: u32,
+    ticks: Counters,
+}
+
+/// What [`Atop::next_item`] found.
+enum Item {
+    Row(Row),
+    /// The end of a sample.
+    Sep,
+    End,
+}
+
+impl Atop {
+    fn new(lines: Lines, pass: Pass) -> Self {
+        Self {
+            lines,
+            pass,
+            recording: Recording::new(),
+            held: None,
+            reset: false,
+            marks: 0,
+            all_rows: 0,
+            cpu_rows: 0,
+            duplicates: 0,
+            done: false,
+        }
+    }
+
+    fn next_item(&mut self) -> Result<Item> {
+        if let Some(row) = self.held.take() {
+            return Ok(Item::Row(row));
+        }
+        loop {
+            let Some(line) = self.lines.next_line()? else {
+                return Ok(Item::End);
+            };
+            if let Some(rest) = line.strip_prefix(b"cpu ") {
+                let row = row(rest, &mut self.recording, self.pass);
+                let row = row.map_err(|fault| self.lines.here(fault))?;
+                self.cpu_rows += 1;
+                return Ok(Item::Row(row));
+            }
+            match line.trim_ascii_end() {
+                b"SEP" => {
+                    self.marks += 1;
+                    return Ok(Item::Sep);
+                }
+                b"RESET" => {
+                    self.marks += 1;
+                    self.reset = true;
+                }
+                line if line.starts_with(b"CPU ") => self.all_rows += 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads the rows of one sample; false at the end.
+    fn read_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+        sample.cells.clear();
+        loop {
+            match self.next_item()? {
+                Item::Row(row) => {
+                    if sample.cells.is_empty() {
+                        sample.start_ns = Some(row.start_ns);
+                        sample.end_ns = row.end_ns;
+                        sample.slack_ns = slack(row.end_ns.saturating_sub(row.start_ns));
+                    } else if row.end_ns != sample.end_ns {
+                        self.held = Some(row);
+                        return Ok(true);
+                    } else if sample.has(row.cpu) {
+                        self.duplicates += 1;
+                        continue;
+                    }
+                    let cell = self.cell(&row);
+                    sample.cells.push((row.cpu, cell));
+                }
+                Item::Sep if sample.cells.is_empty() => self.reset = false,
+                Item::Sep => return Ok(true),
+                Item::End => {
+                    self.done = true;
+                    if !sample.cells.is_empty() && self.marks > 0 {
+                        return Err(self.lines.here(Fault::Syntax {
+                            expected: "`SEP` after the last sample".into(),
+                            found: "the end of the file; it was cut short".into(),
+                        }));
+                    }
+                    return Ok(!sample.cells.is_empty());
+                }
+            }
+        }
+    }
+
+    /// Samples since boot are not looked at: their ticks count as odd.
+    fn cell(&mut self, row: &Row) -> Option<Cell> {
+        (self.pass == Pass::Loads && !self.reset)
+            .then(|| self.recording.cell(&row.ticks))
+            .flatten()
+    }
+}
+
+/// What stands behind the label of a row.
+fn row(rest: &[u8], recording: &mut Recording, pass: Pass) -> Result<Row, Fault> {
+    let mut fields = words(rest);
+    let mut next = |what: &str| {
+        let field = fields.next();
+        field.ok_or_else(|| Fault::Syntax {
+            expected: what.to_owned(),
+            found: "the end of the line; the file may be cut short".into(),
+        })
+    };
+    let wrong = |expected: &str, found: &[u8]| Fault::Syntax {
+        expected: expected.into(),
+        found: shown(found),
+    };
+    let seconds = |text: &[u8]| {
+        let ns = whole(text)?.checked_mul(NS_PER_S)?;
+        i64::try_from(ns).ok()
+    };
+    recording.of_host(next("a host")?)?;
+    let epoch = next("epoch seconds")?;
+    let end_ns = seconds(epoch).ok_or_else(|| wrong("epoch seconds", epoch))?;
+    next("a date")?;
+    next("a time")?;
+    let interval = next("an interval in seconds")?;
+    let interval_ns = seconds(interval).ok_or_else(|| wrong("an interval in seconds", interval))?;
+    next("ticks per second")?;
+    let name = next("the number of a CPU")?;
+    let cpu = cpu_number(name).ok_or_else(|| wrong("the number of a CPU", name))?;
+    let mut ticks = [0; STATES];
+    for state in ORDER {
+        // Kernels and versions that know no steal.
+        if state == State::Steal && fields.clone().next().is_none() {
+            break;
+        }
+        if pass == Pass::Cpus {
+            break;
+        }
+        let field = fields.next().ok_or_else(|| Fault::Syntax {
+            expected: "at least seven counters (system user nice idle wait irq softirq)".into(),
+            found: "the end of the line; the file may be cut short".into(),
+        })?;
+        ticks[state as usize] = whole(field).ok_or_else(|| wrong("a number of ticks", field))?;
+    }
+    Ok(Row {
+        start_ns: end_ns.saturating_sub(interval_ns),
+        end_ns,
+        cpu,
+        ticks,
+    })
+}
+
+impl Samples for Atop {
+    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+        while !self.done && self.read_sample(sample)? {
+            let start_ns = sample.start_ns.unwrap_or(sample.end_ns);
+            let from_boot = std::mem::take(&mut self.reset)
+                || self.marks == 0 && self.recording.counts_from_boot(start_ns, sample.end_ns);
+            if from_boot {
+                self.recording.since_boot += 1;
+                continue;
+            }
+            self.recording.last_ns = Some(sample.end_ns);
+            return Ok(true);
+        }
+        if self.recording.last_ns.is_some() {
+            return Ok(false);
+        }
+        Err(self.lines.nowhere(if self.recording.since_boot > 0 {
+            Fault::OneSnapshot
+        } else if self.all_rows > 0 {
+            Fault::NoSingleCpu(NEED_CPU)
+        } else {
+            Fault::WrongFormat {
+                named: Format::Atop,
+                why: "it has no lines with the label `cpu`; export with `atop -r FILE -P cpu`"
+                    .into(),
+            }
+        }))
+    }
+
+    fn about(&self) -> About {
+        let mut warnings = duplicate_and_restart_warnings(self.duplicates, 0);
+        let since_boot = self.recording.since_boot;
+        if self.marks == 0 && since_boot > 0 {
+            warnings.push(super::unmarked_warning(since_boot));
+        } else if since_boot > 1 {
+            // Every file has one at its beginning.
+            warnings.push(format!(
+                "atop was started anew {} times; the samples since boot that it wrote then \
+                 were left out",
+                since_boot - 1
+            ));
+        }
+        self.recording.about(warnings)
+    }
+
+    fn here(&self, fault: Fault) -> Error {
+        self.lines.here(fault)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One recording by collectl, atop and `/proc/stat` at the same time (see
+//! fixtures/README.md): the two notations of each tool agree to their
+//! rounding, and all of them in the mean.
+
+use std::path::{Path, PathBuf};
+
+use sandbag_profile::{
+    Begin, Cell, CpuSummary, Format, NS_PER_S, Profile, ReadOptions, Source, algebra, open,
+    summarise,
+};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/tools")
+        .join(name)
+}
+
+fn read(name: &str) -> Profile {
+    let steps = open(&fixture(name), None, &ReadOptions::default());
+    Profile::collect(steps.unwrap_or_else(|e| panic!("{e}"))).unwrap()
+}
+
+/// The greatest difference of a load or a share of steal; stamps may lie
+/// `apart_ns` from each other.
+fn greatest_difference(a: &Profile, b: &Profile, apart_ns: u64) -> f64 {
+    assert_eq!(a.header.cpus, b.header.cpus);
+    assert_eq!(a.header.host, b.header.host);
+    assert_eq!(a.steps.len(), b.steps.len());
+    let mut greatest: f64 = 0.0;
+    for (a, b) in a.steps.iter().zip(&b.steps) {
+        assert!(a.end_ns.abs_diff(b.end_ns) <= apart_ns, "{a:?} {b:?}");
+        for (a, b) in a.cells.iter().zip(&b.cells) {
+            let (a, b): (Cell, Cell) = (a.unwrap(), b.unwrap());
+            greatest = greatest
+                .max((a.load_pct - b.load_pct).abs())
+                .max((a.steal_pct - b.steal_pct).abs());
+        }
+    }
+    greatest
+}
+
+/// The means of the 38 s in which all tools were at work.
+fn means(p: Profile) -> Vec<f64> {
+    let Some(Begin::Utc(begin)) = p.header.begins_at else {
+        panic!("{:?}", p.header);
+    };
+    let common: jiff::Timestamp = "2026-11-21T17:58:54.01Z".parse().unwrap();
+    let from_ns = u64::try_from(common.duration_since(begin).as_nanos()).unwrap();
+    let mut steps = algebra::cut(p.into_steps(), from_ns, from_ns + 38 * NS_PER_S).unwrap();
+    let summary = summarise(&mut steps).unwrap();
+    assert_eq!(summary.end_ns, 38 * NS_PER_S);
+    let mean = |cpu: &CpuSummary| cpu.mean_load_pct.unwrap();
+    summary.cpus.iter().map(mean).collect()
+}
+
+#[test]
+fn the_raw_file_and_its_plot_agree_to_the_rounding() {
+    let raw = read("collectl.raw.gz");
+    assert_eq!(raw.header.format, Format::CollectlRaw);
+    assert_eq!(raw.header.host.as_deref(), Some("vm"));
+    assert_eq!(
+        raw.header.begins_at.unwrap().to_string(),
+        "2026-11-21T17:58:54.001Z"
+    );
+    assert_eq!(raw.steps.len(), 40);
+    assert!(raw.warnings.is_empty(), "{:?}", raw.warnings);
+    let hundredths = read("collectl.om2.cpu");
+    assert_eq!(hundredths.header.format, Format::CollectlPlot);
+    assert!(hundredths.warnings.is_empty(), "{:?}", hundredths.warnings);
+    // Idle, wait and steal, each half a hundredth away.
+    let difference = greatest_difference(&raw, &hundredths, 0);
+    assert_eq!(hundredths.header.begins_at, raw.header.begins_at);
+    assert!(difference <= 0.015 + 1e-9, "{difference}");
+    let percents = read("collectl.cpu");
+    assert_eq!(percents.header.format, Format::CollectlPlot);
+    assert!(percents.warnings.is_empty(), "{:?}", percents.warnings);
+    assert_eq!(percents.header.begins_at, raw.header.begins_at);
+    // By another process, up to a tick before or after.
+    let difference = greatest_difference(&raw, &percents, 10_000_000);
+    assert!((0.1..=0.5 + 2.0).contains(&difference), "{difference}");
+}
+
+#[test]
+fn text_and_json_of_atop_agree_exactly() {
+    let text = read("atop.txt");
+    assert_eq!(text.header.format, Format::Atop);
+    assert!(text.warnings.is_empty(), "{:?}", text.warnings);
+    assert_eq!(
+        text.header.begins_at.unwrap().to_string(),
+        "2026-11-21T17:58:53Z"
+    );
+    assert_eq!(text.steps.len(), 40);
+    let json = read("atop.json");
+    assert_eq!(json.header.format, Format::AtopJson);
+    assert_eq!(greatest_difference(&text, &json, 0), 0.0);
+    assert_eq!(json.warnings.len(), 1, "{:?}", json.warnings);
+    assert!(
+        json.warnings[0].contains("since boot"),
+        "{:?}",
+        json.warnings
+    );
+}
+
+#[test]
+fn all_tools_agree_in_the_mean() {
+    let expected = means(read("procstat.txt"));
+    assert_eq!(expected.len(), 2);
+    for name in [
+        "collectl.raw.gz",
+        "collectl.om2.cpu",
+        "collectl.cpu",
+        "atop.txt",
+        "atop.json",
+    ] {
+        for (got, expected) in means(read(name)).iter().zip(&expected) {
+            assert!((got - expected).abs() < 2.0, "{name}: {got} {expected}");
+        }
+    }
+}
+
+#[test]
+fn a_recording_of_the_sum_alone_names_the_remedy() {
+    let text = std::fs::read_to_string(fixture("atop.txt")).unwrap();
+    let sums: String = text
+        .lines()
+        .filter(|line| !line.starts_with("cpu "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let source = Source::spool(&mut sums.as_bytes(), "in".into()).unwrap();
+    let e = source.open(None, &ReadOptions::default()).err().unwrap();
+    assert!(e.to_string().contains("atop -r FILE -P cpu"), "{e}");
+}
