@@ -46,6 +46,8 @@ pub enum Format {
     Atop,
     /// `atop -J cpu`.
     AtopJson,
+    /// CSV of dstat, dool and the dstat of Performance Co-Pilot.
+    Dstat,
     /// Job logs of the Parallel Workloads Archive.
     Swf,
     /// CPU traces of Distem.
@@ -78,7 +80,7 @@ pub enum Format {
 
 impl Format {
     /// Every format that can be named.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Native,
         Self::Krash,
         Self::SadfJson,
@@ -97,6 +99,7 @@ impl Format {
         Self::CollectlRaw,
         Self::Atop,
         Self::AtopJson,
+        Self::Dstat,
         Self::Swf,
         Self::Distem,
         Self::CpuLoadGenerator,
@@ -158,6 +161,7 @@ impl Format {
             Self::CollectlRaw => ("collectl-raw", "raw files of collectl"),
             Self::Atop => ("atop", "`atop -r FILE -P cpu`"),
             Self::AtopJson => ("atop-json", "`atop -r FILE -J cpu`"),
+            Self::Dstat => ("dstat", "`dool -T -c -C all --output FILE`, or dstat"),
             Self::Swf => ("swf", "job logs in the Standard Workload Format"),
             Self::Distem => ("distem", "CPU traces of Distem"),
             Self::CpuLoadGenerator => ("cpu-load-generator", "profiles of cpu-load-generator"),

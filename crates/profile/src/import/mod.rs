@@ -14,6 +14,7 @@ mod counters;
 mod cpu_load_generator;
 mod cursor;
 mod distem;
+mod dstat;
 mod json;
 mod json_quick;
 mod krash;
@@ -47,6 +48,7 @@ pub(crate) const READERS: &[Reader] = &[
     atop::JSON,
     collectl::PLOT,
     collectl::RAW,
+    dstat::READER,
     sadf_csv::READER,
     mpstat_json::READER,
     cpu_load_generator::READER,

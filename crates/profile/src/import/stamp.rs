@@ -35,6 +35,16 @@ pub(super) fn plain_date(bytes: &[u8]) -> Option<Date> {
     .ok()
 }
 
+/// `Nov`, `NOV`: English names of months, 1 to 12.
+pub(super) fn month(name: &[u8]) -> Option<i8> {
+    const NAMES: [&[u8]; 12] = [
+        b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov",
+        b"dec",
+    ];
+    let at = NAMES.iter().position(|n| n.eq_ignore_ascii_case(name))?;
+    i8::try_from(at + 1).ok()
+}
+
 /// `04/18/19` or `04/18/2019`: month, day, year.
 pub(super) fn us_date(bytes: &[u8]) -> Option<Date> {
     let mut parts = bytes.split(|b| *b == b'/').map(whole);

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `dstat --output FILE` and what came after it: dool, and the dstat of
+//! Performance Co-Pilot.
+//!
+//! ```text
+//! "dool 1.3.1 CSV output"
+//! "Author:","Scott Baker",,,,"URL:","https://github.com/scottchiefbaker/dool/"
+//! "Host:","vm",,,,"User:","me"
+//! "Cmdline:","dool -T -c -C 0,1 --output FILE",,,,"Date:","21 Nov 2026 17:58:53 UTC"
+//! "epoch","cpu0 usage",,,,,"cpu1 usage",,,,
+//! "epoch","cpu0 usage:usr","cpu0 usage:sys","cpu0 usage:idl",...
+//! 1795283934.002,19.388,2.041,78.571,0,0,67.416,0,32.584,0,0
+//! ```
+//!
+//! A row of groups, of which an empty name is the one before; a row of names,
+//! which may have their group before them; then percentages of the time since
+//! the row before. The first row of a run holds the time since boot.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::shown;
+use crate::lines::Lines;
+use crate::number::{NS_PER_S, cpu_number, decimal, decimal_seconds, unquoted, whole};
+use crate::reader::Reader;
+use crate::{Cell, Error, Fault, Format, Result};
+
+use super::counters::{self, STATES, State};
+use super::{About, Pass, Sample, Samples, sampled, stamp};
+
+const NEED_CPUS: &str = "record with `-C`, as in `dool -T -c -C all --output FILE` \
+                         (dstat: `-C 0,1`, the CPUs by number)";
+
+/// Performance Co-Pilot divides by the wall time, from which ticks stray.
+const MAX_PCT: f64 = 110.0;
+
+pub(super) const READER: Reader = Reader {
+    format: Format::Dstat,
+    looks_like: |head| {
+        let first = head.first().to_ascii_lowercase();
+        let title = [&b"\"dstat "[..], b"\"dool ", b"\"pcp-dstat "];
+        title.iter().any(|name| first.starts_with(name))
+            || head
+                .lines()
+                .take(4)
+                .any(|line| line.starts_with(b"\"Cmdline:\",\""))
+    },
+    open: |input| {
+        sampled(Format::Dstat, input, |lines, pass| {
+            Box::new(Dstat::new(lines, pass))
+        })
+    },
+};
+
+struct Dstat {
+    lines: Lines,
+    pass: Pass,
+    host: Option<String>,
+    /// Names of the groups, until those of the columns follow.
+    groups: Option<Vec<Vec<u8>>>,
+    table: Option<Table>,
+    clock: Clock,
+    /// Whether the next row is the first of a run.
+    began: bool,
+    /// End of a first row, at which the second begins.
+    start_ns: Option<i64>,
+    left_out: u64,
+    taken: u64,
+}
+
+/// For times that name no year.
+#[derive(Default)]
+struct Clock {
+    year: Option<i16>,
+    month: i8,
+    local: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Column {
+    Other,
+    Epoch,
+    Local,
+    /// A state of a CPU, by its place in the table.
+    Part(usize, State),
+}
+
+struct Table {
+    columns: Vec<Column>,
+    cpus: Vec<u32>,
+    /// Whether there is a group of all CPUs.
+    sum: bool,
+    /// Of a row; NaN where a value is missing.
+    values: Vec<[f64; STATES]>,
+}
+
+impl Table {
+    fn find(groups: &[Vec<u8>], line: &[u8]) -> Result<Self, Fault> {
+        let mut table = Self {
+            columns: Vec::new(),
+            cpus: Vec::new(),
+            sum: false,
+            values: Vec::new(),
+        };
+        let (mut places, mut seen) = (BTreeMap::new(), BTreeSet::new());
+        let mut group: &[u8] = b"";
+        for (i, name) in fields(line).enumerate() {
+            if let Some(next) = groups.get(i).filter(|next| !next.is_empty()) {
+                group = next;
+            }
+            let name = unquoted(name);
+            let (group, name) = match name.iter().position(|b| *b == b':') {
+                Some(at) => (&name[..at], &name[at + 1..]),
+                None => (group, name),
+            };
+            let column = match (group, name) {
+                (b"epoch", _) => Column::Epoch,
+                // Others of this group count interrupts.
+                (b"system" | b"time", b"date/time" | b"time" | b"") => Column::Local,
+                _ => match (group_cpu(group), state(name)) {
+                    (Some(cpu), Some(state)) => {
+                        if !seen.insert((cpu, state as usize)) {
+                            return Err(Fault::Duplicate(format!("cpu{cpu} usage")));
+                        }
+                        let at = *places.entry(cpu).or_insert(table.cpus.len());
+                        if at == table.cpus.len() {
+                            table.cpus.push(cpu);
+                        }
+                        Column::Part(at, state)
+                    }
+                    _ => Column::Other,
+                },
+            };
+            table.sum |= group.starts_with(b"total ") && state(name).is_some();
+            table.columns.push(column);
+        }
+        let mut idle = vec![false; table.cpus.len()];
+        for column in &table.columns {
+            if let Column::Part(at, State::Idle) = column {
+                idle[*at] = true;
+            }
+        }
+        if let Some(at) = idle.iter().position(|there| !there) {
+            return Err(Fault::Syntax {
+                expected: format!("a column `cpu{} usage:idl`", table.cpus[at]),
+                found: "none".into(),
+            });
+        }
+        table.values = vec![[0.0; STATES]; table.cpus.len()];
+        Ok(table)
+    }
+
+    /// Reads a row; its time and, into `cells`, its loads.
+    fn row(
+        &mut self,
+        line: &[u8],
+        pass: Pass,
+        clock: &mut Clock,
+        cells: &mut Vec<(u32, Option<Cell>)>,
+    ) -> Result<i64, Fault> {
+        if self.cpus.is_empty() {
+            return Err(if self.sum {
+                Fault::NoSingleCpu(NEED_CPUS)
+            } else {
+                Fault::WrongFormat {
+                    named: Format::Dstat,
+                    why: format!("it has no group such as `cpu0 usage`; {NEED_CPUS}"),
+                }
+            });
+        }
+        self.values.fill([0.0; STATES]);
+        let (mut epoch, mut local) = (None, None);
+        let mut count = 0;
+        for field in fields(line) {
+            let field = unquoted(field);
+            match self.columns.get(count) {
+                Some(Column::Epoch) => epoch = Some(field),
+                Some(Column::Local) => local = Some(field),
+                Some(Column::Part(at, state)) if pass == Pass::Loads => {
+                    let value = match field {
+                        b"" => f64::NAN,
+                        _ => share(field, self.cpus[*at], *state)?,
+                    };
+                    self.values[*at][*state as usize] = value;
+                }
+                // What Performance Co-Pilot notes at the end of a row.
+                None if field.starts_with(b"missed ") => continue,
+                _ => {}
+            }
+            count += 1;
+        }
+        if count != self.columns.len() {
+            return Err(Fault::Syntax {
+                expected: format!("{} fields as in the header", self.columns.len()),
+                found: format!("{count}; the file may be cut short"),
+            });
+        }
+        let end_ns = clock.end_ns(epoch, local)?;
+        for (cpu, values) in self.cpus.iter().zip(&self.values) {
+            let total: f64 = values.iter().sum();
+            let of = |state: State| values[state as usize];
+            // Nothing but zeros: no tick was counted, the CPU is offline.
+            let cell = (pass == Pass::Loads && total > 0.0).then(|| {
+                let unused = of(State::Idle) + of(State::Iowait);
+                counters::cell(unused, of(State::Steal), total)
+            });
+            cells.push((*cpu, cell));
+        }
+        Ok(end_ns)
+    }
+}
+
+fn share(field: &[u8], cpu: u32, state: State) -> Result<f64, Fault> {
+    match decimal(field) {
+        Some(value) if (0.0..=MAX_PCT).contains(&value) => Ok(value),
+        Some(_) => Err(Fault::OutOfRange {
+            what: format!("{state:?} of cpu{cpu}"),
+            value: String::from_utf8_lossy(field).into_owned(),
+        }),
+        None => Err(Fault::Syntax {
+            expected: format!("a percentage for cpu{cpu}"),
+            found: shown(field),
+        }),
+    }
+}
+
+/// `cpu0 usage`.
+fn group_cpu(group: &[u8]) -> Option<u32> {
+    cpu_number(group.strip_prefix(b"cpu")?.strip_suffix(b" usage")?)
+}
+
+fn state(name: &[u8]) -> Option<State> {
+    Some(match name {
+        // Interrupts are in it where they have no column of their own.
+        b"usr" => State::User,
+        b"sys" => State::System,
+        b"idl" => State::Idle,
+        b"wai" => State::Iowait,
+        b"hiq" => State::Irq,
+        b"siq" => State::Softirq,
+        b"stl" => State::Steal,
+        _ => return None,
+    })
+}
+
+fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|b| *b == b',')
+}
+
+impl Clock {
+    /// From `21 Nov 2026 17:58:53 UTC`.
+    fn begin(&mut self, date: &[u8]) {
+        let mut words = crate::head::words(date);
+        let (_, month, year) = (words.next(), words.next(), words.next());
+        let year = year.and_then(whole).and_then(|y| i16::try_from(y).ok());
+        self.year = year.filter(|y| (1990..=2200).contains(y));
+        self.month = month.and_then(stamp::month).unwrap_or(0);
+    }
+
+    fn end_ns(&mut self, epoch: Option<&[u8]>, local: Option<&[u8]>) -> Result<i64, Fault> {
+        let Some(text) = epoch.or(local) else {
+            return Err(Fault::WrongFormat {
+                named: Format::Dstat,
+                why: "no column holds the time; record with `-T`, \
+                      as in `dool -T -c -C all --output FILE`"
+                    .into(),
+            });
+        };
+        self.local = epoch.is_none();
+        let ns = if self.local {
+            self.local_ns(text)
+        } else {
+            stamp::epoch(text)
+        };
+        ns.ok_or_else(|| Fault::Syntax {
+            expected: if self.local {
+                "a time such as `Nov-21 17:58:55` or `21-11 17:58:55`, and its year in the \
+                 `Date:` above; record with `-T`, which writes epoch seconds"
+            } else {
+                "epoch seconds"
+            }
+            .into(),
+            found: shown(text),
+        })
+    }
+
+    /// `Nov-21 17:58:55` (dool), `21-11 17:58:55` (dstat) or with a year, as
+    /// `DSTAT_TIMEFMT` may ask for.
+    fn local_ns(&mut self, text: &[u8]) -> Option<i64> {
+        let mut words = crate::head::words(text);
+        let (date, time) = (words.next()?, words.next()?);
+        let clock_s = stamp::time_of_day(time.get(..8)?)?;
+        let part_ns = match time.get(8..)? {
+            b"" => 0,
+            part if part.starts_with(b".") => i64::try_from(decimal_seconds(part)?).ok()?,
+            _ => return None,
+        };
+        let date = match stamp::iso_date(date) {
+            Some(date) => date,
+            None => {
+                let mut parts = date.split(|b| *b == b'-');
+                let (first, second) = (parts.next()?, parts.next()?);
+                let (day, month) = match stamp::month(first) {
+                    Some(month) => (second, month),
+                    None => (first, i8::try_from(whole(second)?).ok()?),
+                };
+                // A new year has begun; half a year lies between no two rows.
+                let new_year = month.checked_add(6)? < self.month;
+                self.year = Some(self.year? + i16::from(new_year));
+                self.month = month;
+                let day = i8::try_from(whole(day)?).ok()?;
+                jiff::civil::Date::new(self.year?, month, day).ok()?
+            }
+        };
+        stamp::midnight_ns(date)?.checked_add(clock_s * NS_PER_S as i64 + part_ns)
+    }
+}
+
+impl Dstat {
+    fn new(lines: Lines, pass: Pass) -> Self {
+        Self {
+            lines,
+            pass,
+            host: None,
+            groups: None,
+            table: None,
+            clock: Clock::default(),
+            began: true,
+            start_ns: None,
+            left_out: 0,
+            taken: 0,
+        }
+    }
+
+    /// Reads up to the end of a row and its loads into `cells`; its time, or
+    /// `None` at the end.
+    fn next_row(&mut self, cells: &mut Vec<(u32, Option<Cell>)>) -> Result<Option<i64>> {
+        loop {
+            let Some(line) = self.lines.next_line()? else {
+                return Ok(None);
+            };
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let result = match (line.starts_with(b"\""), &self.groups, &mut self.table) {
+                (_, Some(groups), None) => Table::find(groups, line).map(|table| {
+                    self.table = Some(table);
+                    None
+                }),
+                (true, ..) => {
+                    let mut fields = fields(line).map(unquoted);
+                    match fields.next().unwrap_or_default() {
+                        b"Author:" => Ok(None),
+                        b"Host:" => {
+                            let name = fields.next().unwrap_or_default();
+                            of_host(&mut self.host, name).map(|()| None)
+                        }
+                        b"Cmdline:" => {
+                            let key = b"\"Date:\",";
+                            if let Some(at) = memchr::memmem::find(line, key) {
+                                self.clock.begin(unquoted(&line[at + key.len()..]));
+                            }
+                            (self.groups, self.table) = (None, None);
+                            self.began = true;
+                            Ok(None)
+                        }
+                        title if title.to_ascii_lowercase().ends_with(b" csv output") => Ok(None),
+                        _ => {
+                            self.groups = Some(groups(line));
+                            self.table = None;
+                            Ok(None)
+                        }
+                    }
+                }
+                (false, _, Some(table)) => {
+                    cells.clear();
+                    table.row(line, self.pass, &mut self.clock, cells).map(Some)
+                }
+                (false, None, None) => Err(Fault::WrongFormat {
+                    named: Format::Dstat,
+                    why: "no rows of names such as `\"cpu0 usage\",,,,` and `\"usr\",\"sys\",...` \
+                          stand before this one"
+                        .into(),
+                }),
+            };
+            if let Some(end_ns) = result.map_err(|fault| self.lines.here(fault))? {
+                return Ok(Some(end_ns));
+            }
+        }
+    }
+}
+
+fn groups(line: &[u8]) -> Vec<Vec<u8>> {
+    fields(line).map(|name| unquoted(name).to_vec()).collect()
+}
+
+fn of_host(host: &mut Option<String>, name: &[u8]) -> Result<(), Fault> {
+    let name = String::from_utf8_lossy(name).into_owned();
+    match host {
+        Some(expected) if *expected != name => {
+            return Err(Fault::OtherHost {
+                expected: expected.clone(),
+                found: name,
+            });
+        }
+        _ => *host = Some(name),
+    }
+    Ok(())
+}
+
+impl Samples for Dstat {
+    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+        while let Some(end_ns) = self.next_row(&mut sample.cells)? {
+            if std::mem::take(&mut self.began) {
+                self.left_out += 1;
+                self.start_ns = Some(end_ns);
+                continue;
+            }
+            sample.start_ns = self.start_ns.take();
+            sample.slack_ns = 0;
+            sample.end_ns = end_ns;
+            self.taken += 1;
+            return Ok(true);
+        }
+        if self.taken == 0 && self.left_out > 0 {
+            return Err(self.lines.nowhere(Fault::OneSnapshot));
+        }
+        Ok(false)
+    }
+
+    fn about(&self) -> About {
+        let mut warnings = Vec::new();
+        if self.left_out > 0 {
+            warnings.push(format!(
+                "the first row of each run ({} in all) was left out; it holds the time since \
+                 boot, or an interval of unknown length",
+                self.left_out
+            ));
+        }
+        About {
+            host: self.host.clone(),
+            local: self.clock.local,
+            undated: false,
+            warnings,
+        }
+    }
+
+    fn here(&self, fault: Fault) -> Error {
+        self.lines.here(fault)
+    }
+
+    fn remedy_for_times(&self) -> &'static str {
+        "; if clocks were changed there (summer time, a clock set back), give the parts before \
+         and after it apart, or record with `-T`, which writes epoch seconds"
+    }
+}
+
+#[cfg(test)]
+mod tests;
