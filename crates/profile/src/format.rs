@@ -48,6 +48,8 @@ pub enum Format {
     AtopJson,
     /// CSV of dstat, dool and the dstat of Performance Co-Pilot.
     Dstat,
+    /// Recordings of nmon.
+    Nmon,
     /// Job logs of the Parallel Workloads Archive.
     Swf,
     /// CPU traces of Distem.
@@ -80,7 +82,7 @@ pub enum Format {
 
 impl Format {
     /// Every format that can be named.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Native,
         Self::Krash,
         Self::SadfJson,
@@ -100,6 +102,7 @@ impl Format {
         Self::Atop,
         Self::AtopJson,
         Self::Dstat,
+        Self::Nmon,
         Self::Swf,
         Self::Distem,
         Self::CpuLoadGenerator,
@@ -162,6 +165,7 @@ impl Format {
             Self::Atop => ("atop", "`atop -r FILE -P cpu`"),
             Self::AtopJson => ("atop-json", "`atop -r FILE -J cpu`"),
             Self::Dstat => ("dstat", "`dool -T -c -C all --output FILE`, or dstat"),
+            Self::Nmon => ("nmon", "`nmon -f`"),
             Self::Swf => ("swf", "job logs in the Standard Workload Format"),
             Self::Distem => ("distem", "CPU traces of Distem"),
             Self::CpuLoadGenerator => ("cpu-load-generator", "profiles of cpu-load-generator"),

@@ -20,6 +20,7 @@ mod json_quick;
 mod krash;
 mod mpstat;
 mod mpstat_json;
+mod nmon;
 mod percent;
 mod procstat;
 mod sadf_csv;
@@ -49,6 +50,7 @@ pub(crate) const READERS: &[Reader] = &[
     collectl::PLOT,
     collectl::RAW,
     dstat::READER,
+    nmon::READER,
     sadf_csv::READER,
     mpstat_json::READER,
     cpu_load_generator::READER,
