@@ -131,3 +131,14 @@ fn a_recording_of_the_sum_alone_names_the_remedy() {
     let e = source.open(None, &ReadOptions::default()).err().unwrap();
     assert!(e.to_string().contains("atop -r FILE -P cpu"), "{e}");
 }
+
+#[test]
+fn line_ends_and_marks_of_other_systems_change_nothing() {
+    for name in ["collectl.cpu", "atop.txt", "atop.json"] {
+        let text = std::fs::read_to_string(fixture(name)).unwrap();
+        let text = format!("\u{feff}{}", text.replace('\n', "\r\n"));
+        let source = Source::spool(&mut text.as_bytes(), name.into()).unwrap();
+        let steps = source.open(None, &ReadOptions::default()).unwrap();
+        assert_eq!(Profile::collect(steps).unwrap(), read(name), "{name}");
+    }
+}
