@@ -7,8 +7,8 @@
 //! known only at its end, because they come and go, so such a file is read
 //! twice: once for its CPUs, once for its loads ([`Pass`]).
 
-mod availability;
 mod atop;
+mod availability;
 mod collectl;
 mod counters;
 mod cpu_load_generator;
