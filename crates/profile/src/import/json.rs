@@ -45,12 +45,16 @@ pub(super) struct Elements {
     element_line: u64,
     /// The length of the longest one.
     longest: usize,
-    /// The `nodename` of the host whose samples follow.
+    /// The `nodename` or `@host` of the host whose samples follow.
     pub(super) host: Option<String>,
     /// The `date` of the host, where it has one; a further host has none.
     pub(super) host_date: Option<String>,
     /// How many `boot` entries were passed over.
     pub(super) restarts: u64,
+    /// The `@timezone` of the host, which stands behind its samples.
+    pub(super) zone: Option<String>,
+    /// Whether one document may follow another.
+    several: bool,
 }
 
 impl Elements {
@@ -71,6 +75,17 @@ impl Elements {
             host: None,
             host_date: None,
             restarts: 0,
+            zone: None,
+            several: false,
+        }
+    }
+
+    /// Of all documents of the file, however many follow each other. What
+    /// does not lead along the path is passed over.
+    pub(super) fn of_several_documents(self) -> Self {
+        Self {
+            several: true,
+            ..self
         }
     }
 
@@ -87,7 +102,7 @@ impl Elements {
             self.expect(b'{')?;
             self.depth = 1;
         }
-        while self.depth > 0 {
+        while self.depth > 0 || self.next_document()? {
             let wanted = self.path[self.depth - 1];
             match (self.peek()?, wanted) {
                 (b',', _) => self.at += 1,
@@ -123,6 +138,27 @@ impl Elements {
         Ok(Next::End)
     }
 
+    /// Enters the document that follows the last, if there may be one and is.
+    fn next_document(&mut self) -> Result<bool> {
+        if self.done || !self.several {
+            return Ok(false);
+        }
+        loop {
+            match self.buffer[self.at..self.filled].first() {
+                Some(b) if b.is_ascii_whitespace() => self.at += 1,
+                Some(_) => break,
+                None => {
+                    if !self.read()? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+        self.expect(b'{')?;
+        self.depth = 1;
+        Ok(true)
+    }
+
     /// Sees to it that an element as long as any before is in the buffer.
     fn buffer_whole(&mut self) -> Result<()> {
         let wanted = self.longest + self.longest / 4;
@@ -140,6 +176,9 @@ impl Elements {
         let key = crate::number::unquoted(scratch);
         let (enter, is_host, is_restarts) = (key == wanted, key == b"nodename", key == b"restarts");
         let is_date = key == b"date" && self.depth == 4;
+        let (enter, is_restarts) = (key == wanted, key == b"restarts");
+        let is_host = matches!(key, b"nodename" | b"@host");
+        let is_zone = key == b"@timezone";
         self.expect(b':')?;
         if enter {
             let open = if self.path[self.depth].is_some() {
@@ -149,11 +188,10 @@ impl Elements {
             };
             self.expect(open)?;
             self.depth += 1;
+        } else if is_zone && self.depth == 4 {
+            self.zone = Some(self.text(scratch)?);
         } else if is_host && self.depth == 4 {
-            scratch.clear();
-            self.value(Some(scratch))?;
-            let name = serde_json::from_slice::<String>(scratch);
-            let name = name.map_err(|e| self.here(Fault::Json(e.to_string())))?;
+            let name = self.text(scratch)?;
             match &self.host {
                 Some(expected) if *expected != name => {
                     return Err(self.here(Fault::OtherHost {
@@ -179,6 +217,13 @@ impl Elements {
             self.value(None)?;
         }
         Ok(())
+    }
+
+    /// A value that is a text.
+    fn text(&mut self, scratch: &mut Vec<u8>) -> Result<String> {
+        scratch.clear();
+        self.value(Some(scratch))?;
+        serde_json::from_slice(scratch).map_err(|e| self.here(Fault::Json(e.to_string())))
     }
 
     /// Passes over one value, keeping its text where that is wanted.

@@ -21,6 +21,7 @@ mod krash;
 mod mpstat;
 mod mpstat_json;
 mod nmon;
+mod pcp;
 mod percent;
 mod procstat;
 mod sadf_csv;
@@ -51,6 +52,9 @@ pub(crate) const READERS: &[Reader] = &[
     collectl::RAW,
     dstat::READER,
     nmon::READER,
+    pcp::pmrep::READER,
+    pcp::pcp2json::READER,
+    pcp::pmdumplog::READER,
     sadf_csv::READER,
     mpstat_json::READER,
     cpu_load_generator::READER,
@@ -110,6 +114,11 @@ pub(crate) trait Samples: Send {
     /// Reads the next sample into `sample`; false at the end.
     fn next_sample(&mut self, sample: &mut Sample) -> Result<bool>;
     fn about(&self) -> About;
+    /// By how much the stamps are ahead of UTC, where the file says so only
+    /// behind them. Asked for at the end.
+    fn ahead_of_utc_ns(&self) -> i64 {
+        0
+    }
     /// The fault at the place last read.
     fn here(&self, fault: Fault) -> Error;
     /// What to do about times that go back; begins with `; `.
@@ -135,7 +144,7 @@ pub(crate) enum Pass {
 fn sampled(
     format: Format,
     input: &Input<'_>,
-    samples: fn(Lines, Pass) -> BoxSamples,
+    samples: impl Fn(Lines, Pass) -> BoxSamples,
 ) -> Result<BoxSteps> {
     let lines = input.lines;
     let mut scan = samples(lines()?, Pass::Cpus);
@@ -162,7 +171,7 @@ fn sampled(
         cpus: cpus.into_iter().collect(),
         format,
         host: about.host.clone(),
-        begins_at: begin(&about, begin_ns),
+        begins_at: begin(&about, begin_ns.saturating_sub(scan.ahead_of_utc_ns())),
         has_steal: true,
     };
     let again = samples(lines()?, Pass::Loads);

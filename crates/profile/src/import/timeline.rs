@@ -129,7 +129,7 @@ impl Timeline {
 }
 
 /// A stamp for a message. Whether it is local time or UTC is the file's own.
-fn stamp(ns: i64) -> String {
+pub(super) fn stamp(ns: i64) -> String {
     match jiff::Timestamp::from_nanosecond(i128::from(ns)) {
         Ok(t) => {
             let t = t.to_zoned(jiff::tz::TimeZone::UTC).datetime();

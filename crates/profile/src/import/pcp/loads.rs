@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From the values of a sampling pass to the loads since the one before.
+
+use super::super::counters::{self, Counters, Differences, STATES, State};
+use super::super::{Pass, Sample};
+use super::{FAMILY, Kind, METRICS, NEEDED, Reading, Values};
+use crate::Cell;
+
+/// Counters are in ms.
+const PER_SECOND: u64 = 1000;
+
+/// A counter above this is no whole number of ms any more.
+const MAX_COUNTER: f64 = (1u64 << 53) as f64;
+
+#[derive(Debug)]
+pub(super) struct Loads {
+    /// The pass before, where the values are counters; empty if there is none
+    /// that could be continued.
+    last: Reading,
+    last_ns: i64,
+    /// The stamp before, whatever stood there: where a rate begins.
+    stamp_ns: Option<i64>,
+    /// Which states the file has had so far.
+    in_file: [bool; STATES],
+    differences: Differences,
+    counts: Counts,
+}
+
+/// What is told at the end.
+#[derive(Debug, Default)]
+struct Counts {
+    /// CPUs that had some states only.
+    partial: u64,
+    /// Rates left out by PCP and taken as 0.
+    left_out: u64,
+    /// CPUs all whose rates were 0.
+    still: u64,
+    /// Rates since an unknown moment.
+    no_begin: u64,
+}
+
+impl Default for Loads {
+    fn default() -> Self {
+        Self {
+            last: Reading::default(),
+            last_ns: 0,
+            stamp_ns: None,
+            in_file: [false; STATES],
+            differences: Differences::new(PER_SECOND),
+            counts: Counts::default(),
+        }
+    }
+}
+
+impl Loads {
+    /// Fills the sample that ends with this pass; false if none does. What is
+    /// in `now` afterwards is of no use.
+    pub(super) fn take(
+        &mut self,
+        now: &mut Reading,
+        ns: i64,
+        kind: Option<Kind>,
+        pass: Pass,
+        sample: &mut Sample,
+    ) -> bool {
+        for (_, values) in &now.cpus {
+            for (known, value) in self.in_file.iter_mut().zip(values) {
+                *known |= value.is_some();
+            }
+        }
+        let before_ns = self.stamp_ns.replace(ns);
+        let Some(kind) = kind else { return false };
+        if !now
+            .cpus
+            .iter()
+            .any(|(_, values)| self.is_whole(values, kind))
+        {
+            self.last.clear();
+            return false;
+        }
+        let start_ns = match kind {
+            Kind::Rates => before_ns,
+            Kind::Counters => (!self.last.cpus.is_empty()).then_some(self.last_ns),
+        };
+        if kind == Kind::Counters {
+            std::mem::swap(&mut self.last, now);
+            self.last_ns = ns;
+        }
+        if start_ns.is_none() {
+            self.counts.no_begin += u64::from(kind == Kind::Rates);
+            return false;
+        }
+        sample.start_ns = start_ns;
+        sample.end_ns = ns;
+        sample.slack_ns = 0;
+        now.guess = 0;
+        // The newer one.
+        let count = match kind {
+            Kind::Rates => now.cpus.len(),
+            Kind::Counters => self.last.cpus.len(),
+        };
+        for i in 0..count {
+            let (cpu, cell) = match (pass, kind) {
+                (Pass::Cpus, Kind::Rates) => (now.cpus[i].0, None),
+                (Pass::Cpus, Kind::Counters) => (self.last.cpus[i].0, None),
+                (Pass::Loads, Kind::Rates) => {
+                    let (cpu, values) = now.cpus[i];
+                    (cpu, self.of_rates(&values))
+                }
+                (Pass::Loads, Kind::Counters) => {
+                    let (cpu, after) = self.last.cpus[i];
+                    let before = now.find(cpu).ok().map(|at| {
+                        now.guess = at + 1;
+                        now.cpus[at].1
+                    });
+                    (cpu, self.of_counters(before.as_ref(), &after))
+                }
+            };
+            sample.cells.push((cpu, cell));
+        }
+        true
+    }
+
+    /// The next pass does not continue this one.
+    pub(super) fn forget(&mut self) {
+        self.last.clear();
+        self.stamp_ns = None;
+    }
+
+    /// Whether a load follows from these values. PCP leaves out the rate of a
+    /// counter that fell, which iowait does and user and system do not;
+    /// counters are all there, or the pass is not complete.
+    fn is_whole(&self, values: &Values, kind: Kind) -> bool {
+        let there = |state: usize| values[state].is_some();
+        NEEDED.iter().all(|state| there(*state as usize))
+            && (kind == Kind::Rates || (0..STATES).all(|i| there(i) || !self.in_file[i]))
+    }
+
+    fn of_counters(&mut self, before: Option<&Values>, after: &Values) -> Option<Cell> {
+        if !self.is_whole(after, Kind::Counters) {
+            self.counts.partial += 1;
+            return None;
+        }
+        let before = before?;
+        if before
+            .iter()
+            .zip(after)
+            .any(|(a, b)| a.is_some() != b.is_some())
+        {
+            return None;
+        }
+        let (before, after) = (counters(before)?, counters(after)?);
+        self.differences.cell(&before, &after)
+    }
+
+    fn of_rates(&mut self, rates: &Values) -> Option<Cell> {
+        if !self.is_whole(rates, Kind::Rates) {
+            self.counts.partial += 1;
+            return None;
+        }
+        let left_out = rates.iter().zip(self.in_file);
+        self.counts.left_out += left_out.filter(|(r, known)| *known && r.is_none()).count() as u64;
+        let of = |state: State| rates[state as usize].unwrap_or(0.0);
+        let total: f64 = rates.iter().flatten().sum();
+        if total <= 0.0 {
+            self.counts.still += 1;
+            return Some(Cell::default());
+        }
+        let unused = of(State::Idle) + of(State::Iowait);
+        Some(counters::cell(unused, of(State::Steal), total))
+    }
+
+    /// Whether the file had no value so far.
+    pub(super) fn is_empty(&self) -> bool {
+        self.in_file == [false; STATES]
+    }
+
+    /// Which of these the file lacks, by their names.
+    pub(super) fn lacks(&self, states: &[State]) -> Option<String> {
+        let lacking = METRICS
+            .iter()
+            .filter(|(_, state)| states.contains(state) && !self.in_file[*state as usize]);
+        let names: Vec<String> = lacking.map(|(name, _)| format!("{FAMILY}{name}")).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
+    /// What the user should hear.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut all = self.differences.warnings();
+        if let Some(names) = self.lacks(&METRICS.map(|(_, state)| state)) {
+            all.push(format!(
+                "the file lacks {names}; time in these states counts for nothing"
+            ));
+        }
+        let c = &self.counts;
+        if c.partial > 0 {
+            all.push(format!(
+                "in {} samples a CPU has values of some states only; its load is unknown there",
+                c.partial
+            ));
+        }
+        if c.left_out > 0 {
+            all.push(format!(
+                "{} rates are missing beside others of the CPU, as PCP leaves out those of \
+                 counters that fell; they count as 0",
+                c.left_out
+            ));
+        }
+        if c.still > 0 {
+            all.push(format!(
+                "in {} samples all rates of a CPU are 0 (its tick was off, or the samples are \
+                 too close); its load is taken to be 0",
+                c.still
+            ));
+        }
+        if c.no_begin > 0 {
+            all.push(format!(
+                "{} rates of the first stamp were left out; it is not known since when they hold",
+                c.no_begin
+            ));
+        }
+        all
+    }
+}
+
+/// `None` if one of them is out of all range.
+fn counters(values: &Values) -> Option<Counters> {
+    let mut counters = [0; STATES];
+    for (counter, value) in counters.iter_mut().zip(values) {
+        let value = value.unwrap_or(0.0);
+        *counter = (value <= MAX_COUNTER).then_some(value.round() as u64)?;
+    }
+    Some(counters)
+}

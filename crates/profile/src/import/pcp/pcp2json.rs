@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `pcp2json`: an element per stamp, its values in the tree of their names.
+//!
+//! ```text
+//! { "//": "Writing 8 archived metrics to stdout..." }
+//! { "//": "(Ctrl-C to stop)" }
+//! {"@pcp": {"@hosts": [{"@host": "vm", "@metrics": [
+//!     {"@interval": "1", "@timestamp": "2026-11-21 17:58:54", "kernel": {"percpu": {"cpu": {
+//!         "idle": {"@instances": [{"@unit": "ms/s", "name": "cpu0", "value": "568.935"}]}
+//!     }}}}], "@source": "archive", "@timezone": "UTC+0"}]}}
+//! ```
+//!
+//! The lines before the document are what the tool prints if it writes to
+//! standard output. The zone stands behind the samples.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Visitor};
+
+use crate::lines::Lines;
+use crate::reader::Reader;
+use crate::{Error, Fault, Format, Result};
+
+use super::super::About;
+use super::super::counters::State;
+use super::super::json::{Elements, Next, Path};
+use super::stamp::{Stamps, zone_ns};
+use super::{Event, Kind, Reading, Records, cpu_instance, open, value};
+
+pub(in super::super) const READER: Reader = Reader {
+    format: Format::Pcp2Json,
+    looks_like: |head| head.opens_with(b'{') && head.holds(b"\"@pcp\""),
+    open: |input| open(input, Pcp2Json::new),
+};
+
+/// What leads to the samples.
+const PATH: &Path = &[
+    Some(b"@pcp"),
+    Some(b"@hosts"),
+    None,
+    Some(b"@metrics"),
+    None,
+];
+
+#[derive(Deserialize)]
+struct Element<'a> {
+    #[serde(borrow, rename = "@timestamp")]
+    timestamp: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kernel: Kernel<'a>,
+}
+
+#[derive(Deserialize, Default)]
+struct Kernel<'a> {
+    #[serde(borrow, default)]
+    percpu: PerCpu<'a>,
+}
+
+#[derive(Deserialize, Default)]
+struct PerCpu<'a> {
+    #[serde(borrow, default)]
+    cpu: Cpu<'a>,
+}
+
+/// What else there is, is passed over.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Cpu<'a> {
+    #[serde(borrow)]
+    user: Metric<'a>,
+    #[serde(borrow)]
+    nice: Metric<'a>,
+    #[serde(borrow)]
+    sys: Metric<'a>,
+    #[serde(borrow)]
+    idle: Metric<'a>,
+    #[serde(borrow)]
+    steal: Metric<'a>,
+    #[serde(borrow)]
+    wait: Wait<'a>,
+    #[serde(borrow)]
+    irq: Irq<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Wait<'a> {
+    #[serde(borrow)]
+    total: Metric<'a>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Irq<'a> {
+    #[serde(borrow)]
+    hard: Metric<'a>,
+    #[serde(borrow)]
+    soft: Metric<'a>,
+}
+
+#[derive(Deserialize, Default)]
+struct Metric<'a> {
+    #[serde(borrow, rename = "@instances", default)]
+    instances: Vec<Instance<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Instance<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    value: Text<'a>,
+    #[serde(borrow, rename = "@unit", default)]
+    unit: Cow<'a, str>,
+}
+
+/// A text, or a number as `-E` writes them.
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Text<'de>;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a value as text or number")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(number.to_string())))
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(number.to_string())))
+            }
+            fn visit_f64<E>(self, number: f64) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(number.to_string())))
+            }
+        }
+        from.deserialize_any(Any)
+    }
+}
+
+/// What values of a unit are, and how many ms one of them has.
+fn unit(name: &str) -> Option<(Kind, f64)> {
+    match name {
+        "millisec" => Some((Kind::Counters, 1.0)),
+        "sec" => Some((Kind::Counters, 1000.0)),
+        // The unit of rates cancels out.
+        _ if name.contains('/') => Some((Kind::Rates, 1.0)),
+        _ => None,
+    }
+}
+
+struct Pcp2Json {
+    elements: Elements,
+    text: Vec<u8>,
+    stamps: Stamps,
+    kind: Option<Kind>,
+    /// The zone of the stamps themselves, where they have one.
+    ahead_ns: Option<i64>,
+}
+
+impl Pcp2Json {
+    fn new(lines: Lines) -> Self {
+        Self {
+            elements: Elements::new(PATH, lines.into_parts()).of_several_documents(),
+            text: Vec::new(),
+            stamps: Stamps::default(),
+            kind: None,
+            ahead_ns: None,
+        }
+    }
+
+    /// The values of an element into `record`; its stamp.
+    fn read(&mut self, text: &[u8], record: &mut Reading) -> Result<i64> {
+        let element: Element<'_> = serde_json::from_slice(text).map_err(|e| {
+            // Its line counts from the beginning of the element.
+            let message = e.to_string();
+            let message = message.split(" at line ").next().unwrap_or_default();
+            self.elements
+                .in_element(Fault::Json(message.to_owned()), e.line() as u64)
+        })?;
+        let here = |fault| self.elements.in_element(fault, 1);
+        let stamp = self.stamps.read(element.timestamp.as_bytes());
+        let stamp = stamp.ok_or_else(|| {
+            here(Fault::Syntax {
+                expected: "a @timestamp such as `2026-11-21 17:58:53` or epoch seconds".into(),
+                found: crate::error::shown(element.timestamp.as_bytes()),
+            })
+        })?;
+        self.ahead_ns = stamp.ahead_ns;
+        let cpu = element.kernel.percpu.cpu;
+        for (state, metric) in [
+            (State::User, cpu.user),
+            (State::Nice, cpu.nice),
+            (State::System, cpu.sys),
+            (State::Idle, cpu.idle),
+            (State::Iowait, cpu.wait.total),
+            (State::Irq, cpu.irq.hard),
+            (State::Softirq, cpu.irq.soft),
+            (State::Steal, cpu.steal),
+        ] {
+            for instance in metric.instances {
+                let cpu = cpu_instance(instance.name.as_bytes()).map_err(here)?;
+                let Some((kind, ms)) = unit(&instance.unit) else {
+                    return Err(here(Fault::Syntax {
+                        expected: "the @unit millisec, sec or ms/s (export without -y and -Y)"
+                            .into(),
+                        found: format!("{:?}", instance.unit),
+                    }));
+                };
+                if *self.kind.get_or_insert(kind) != kind {
+                    return Err(here(Fault::Syntax {
+                        expected: "either counters or rates, as in what was before".into(),
+                        found: format!("values in {}", instance.unit),
+                    }));
+                }
+                if let Some(n) = value(instance.value.0.as_bytes()).map_err(here)?
+                    && !record.put(cpu, state, n * ms)
+                {
+                    return Err(here(Fault::Duplicate(format!("an instance cpu{cpu}"))));
+                }
+            }
+        }
+        Ok(stamp.ns.saturating_sub(stamp.ahead_ns.unwrap_or(0)))
+    }
+}
+
+impl Records for Pcp2Json {
+    const FORMAT: Format = Format::Pcp2Json;
+    const REMEDY: &'static str =
+        "export all of kernel.percpu.cpu, as in `pcp2json -a ARCHIVE -r kernel.percpu.cpu`";
+
+    fn next_record(&mut self, record: &mut Reading) -> Result<Event> {
+        if self.elements.next_element(&mut self.text, |_| None)? == Next::End {
+            return Ok(Event::End);
+        }
+        // Lent out for the call: the values borrow from it.
+        let text = std::mem::take(&mut self.text);
+        let ns = self.read(&text, record);
+        self.text = text;
+        ns.map(Event::Values)
+    }
+
+    fn kind(&self) -> Option<Kind> {
+        self.kind
+    }
+
+    fn about(&self) -> About {
+        About {
+            host: self.elements.host.clone(),
+            local: self.ahead_ns.is_none() && self.zone_ns().is_none(),
+            undated: false,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn ahead_of_utc_ns(&self) -> i64 {
+        match self.ahead_ns {
+            // Taken off already.
+            Some(_) => 0,
+            None => self.zone_ns().unwrap_or(0),
+        }
+    }
+
+    fn here(&self, fault: Fault) -> Error {
+        self.elements.in_element(fault, 1)
+    }
+
+    fn nowhere(&self, fault: Fault) -> Error {
+        self.elements.nowhere(fault)
+    }
+}
+
+impl Pcp2Json {
+    fn zone_ns(&self) -> Option<i64> {
+        zone_ns(self.elements.zone.as_deref()?.as_bytes())
+    }
+}

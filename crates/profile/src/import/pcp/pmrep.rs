@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `pmrep -o csv`: a column per metric and CPU, a row per stamp.
+//!
+//! ```text
+//! Time,"kernel.percpu.cpu.user-cpu0","kernel.percpu.cpu.user-cpu1",...
+//! 2026-11-21 17:58:53,21221080,20756900,...
+//! ```
+//!
+//! Cells are empty where there is no value. Before the header may stand
+//! comments (`-x`) with host and zone, before the stamp host and interval
+//! (`-k`), which has its zone then; with `--dynamic-header` a header comes
+//! whenever the CPUs change.
+
+use crate::error::shown;
+use crate::head::Head;
+use crate::lines::Lines;
+use crate::number::unquoted;
+use crate::reader::Reader;
+use crate::{Error, Fault, Format, Result};
+
+use super::super::About;
+use super::super::counters::State;
+use super::stamp::{Stamps, zone_ns};
+use super::{Event, Kind, Reading, Records, Values, cpu_instance, open, state, value};
+
+pub(in super::super) const READER: Reader = Reader {
+    format: Format::PmrepCsv,
+    looks_like,
+    open: |input| open(input, PmrepCsv::new),
+};
+
+/// A header, in the first lines. With `--dynamic-header` rows of nothing but
+/// a stamp may stand before it.
+fn looks_like(head: &Head<'_>) -> bool {
+    let line = |line: &[u8]| {
+        Header::beginning(line).is_some() && memchr::memmem::find(line, b"kernel.").is_some()
+    };
+    head.data().take(20).any(line)
+}
+
+/// The states of a CPU add up to this many ms/s at most; the tick may be 1/100
+/// s, and not every sum is exact. Counters since boot add up to more.
+const MAX_RATE_SUM: f64 = 5000.0;
+
+struct PmrepCsv {
+    lines: Lines,
+    table: Table,
+}
+
+/// What was read so far.
+struct Table {
+    header: Header,
+    kind: Option<Kind>,
+    stamps: Stamps,
+    host: Option<String>,
+    /// How far the zone of the header's comments is ahead of UTC.
+    ahead_ns: Option<i64>,
+    local: bool,
+}
+
+/// What the columns are.
+#[derive(Default)]
+struct Header {
+    separator: u8,
+    /// Which column is the stamp. Before it, the first is the host.
+    time: usize,
+    columns: Vec<Option<(State, u32)>>,
+}
+
+impl Header {
+    /// The separator, and which column is `Time`; `None` if this is none.
+    fn beginning(line: &[u8]) -> Option<(u8, usize)> {
+        for (text, time) in [(&b"Time"[..], 0), (b"Host", 2)] {
+            let Some([separator, ..]) = line.strip_prefix(text) else {
+                continue;
+            };
+            let mut names = line.split(|b| b == separator);
+            if names.nth(time) == Some(b"Time") && !separator.is_ascii_alphanumeric() {
+                return Some((*separator, time));
+            }
+        }
+        None
+    }
+
+    fn new(line: &[u8], separator: u8, time: usize) -> Result<Self, Fault> {
+        let mut columns = Vec::new();
+        for name in line.split(|b| *b == separator).map(unquoted) {
+            let (metric, instance) = match name.iter().position(|b| *b == b'-') {
+                Some(dash) => (&name[..dash], &name[dash + 1..]),
+                None => (name, &b""[..]),
+            };
+            let column = match state(metric) {
+                Some(state) if !instance.is_empty() => Some((state, cpu_instance(instance)?)),
+                _ => None,
+            };
+            columns.push(column);
+        }
+        let mut sorted: Vec<_> = columns
+            .iter()
+            .flatten()
+            .map(|(state, cpu)| (*cpu, *state as usize))
+            .collect();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|w| w[0] == w[1]) {
+            return Err(Fault::Duplicate(format!("a column of cpu{}", twice[0].0)));
+        }
+        Ok(Self {
+            separator,
+            time,
+            columns,
+        })
+    }
+}
+
+impl PmrepCsv {
+    fn new(lines: Lines) -> Self {
+        Self {
+            lines,
+            table: Table {
+                header: Header::default(),
+                kind: None,
+                stamps: Stamps::default(),
+                host: None,
+                ahead_ns: None,
+                local: true,
+            },
+        }
+    }
+}
+
+/// What a row says besides its values.
+struct Row<'a> {
+    host: Option<&'a [u8]>,
+    stamp: &'a [u8],
+    /// Whether some value has a decimal point.
+    decimals: bool,
+    sum: f64,
+}
+
+/// The values of a row into `record`.
+fn row<'a>(line: &'a [u8], header: &Header, record: &mut Reading) -> Result<Row<'a>, Fault> {
+    let mut row = Row {
+        host: None,
+        stamp: b"",
+        decimals: false,
+        sum: 0.0,
+    };
+    let mut cells = 0;
+    let mut written = 0;
+    for (i, cell) in line.split(|b| *b == header.separator).enumerate() {
+        cells = i + 1;
+        if i == header.time {
+            row.stamp = unquoted(cell);
+        } else if i == 0 && header.time > 0 {
+            row.host = Some(unquoted(cell));
+        } else if i > header.time && !cell.is_empty() {
+            written += 1;
+        }
+        let Some(Some((state, cpu))) = header.columns.get(i) else {
+            continue;
+        };
+        if let Some(n) = value(cell)? {
+            row.decimals |= cell.contains(&b'.');
+            row.sum += n;
+            record.put(*cpu, *state, n);
+        }
+    }
+    // A row without values may be short: the CPUs were not known yet.
+    if cells != header.columns.len() && written > 0 {
+        return Err(Fault::Syntax {
+            expected: format!("{} cells as in the header", header.columns.len()),
+            found: format!("{cells}; the file may be cut short"),
+        });
+    }
+    Ok(row)
+}
+
+impl Row<'_> {
+    /// What the values of a row are, by what is known from those before;
+    /// `None` if they are all 0.
+    ///
+    /// pmrep does not say it. Rates have decimals, unless told otherwise
+    /// (`-P 0`), but so have counters in seconds (`-y s`).
+    fn kind(&self, before: Option<Kind>, cpus: usize) -> Result<Option<Kind>, Fault> {
+        let mean = self.sum / cpus as f64;
+        match before {
+            Some(Kind::Counters) => Ok(before),
+            _ if self.sum == 0.0 => Ok(before),
+            _ if mean <= MAX_RATE_SUM => Ok(Some(Kind::Rates)),
+            None if !self.decimals => Ok(Some(Kind::Counters)),
+            _ => Err(Fault::Syntax {
+                expected: "counters in ms, whole numbers, or rates in ms/s, which add up to \
+                           about 1000 per CPU (export without -y and -Y)"
+                    .into(),
+                found: format!("values that add up to {mean:.0} per CPU"),
+            }),
+        }
+    }
+}
+
+impl Table {
+    /// The values of a line into `record`; its stamp, if it is a row.
+    fn line(&mut self, line: &[u8], record: &mut Reading) -> Result<Option<i64>, Fault> {
+        if let Some(comment) = line.strip_prefix(b"#") {
+            let comment = comment.trim_ascii();
+            if let Some(host) = comment.strip_prefix(b"host: ") {
+                self.host = Some(String::from_utf8_lossy(host).into_owned());
+            } else if let Some(zone) = comment.strip_prefix(b"timezone: ") {
+                self.ahead_ns = zone.split(|b| *b == b' ').next().and_then(zone_ns);
+            }
+            return Ok(None);
+        }
+        if line.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        if let Some((separator, time)) = Header::beginning(line) {
+            self.header = Header::new(line, separator, time)?;
+            return Ok(None);
+        }
+        let row = row(line, &self.header, record)?;
+        let stamp = self.stamps.read(row.stamp).ok_or_else(|| Fault::Syntax {
+            expected: if self.header.columns.is_empty() {
+                "a header `Time,\"kernel.percpu.cpu...`".into()
+            } else {
+                "a stamp such as `2026-11-21 17:58:53` or epoch seconds".into()
+            },
+            found: shown(row.stamp),
+        })?;
+        if let Some(host) = row.host {
+            let host = String::from_utf8_lossy(host);
+            match &self.host {
+                Some(first) if *first != host => {
+                    return Err(Fault::OtherHost {
+                        expected: first.clone(),
+                        found: host.into_owned(),
+                    });
+                }
+                Some(_) => {}
+                None => self.host = Some(host.into_owned()),
+            }
+        }
+        // Of a pass in several rows the one with idle tells most.
+        let idle = |(_, values): &(u32, Values)| values[State::Idle as usize].is_some();
+        if record.cpus.iter().any(idle) {
+            self.kind = row.kind(self.kind, record.cpus.len())?;
+        }
+        let ahead_ns = stamp.ahead_ns.or(self.ahead_ns);
+        self.local = ahead_ns.is_none();
+        Ok(Some(stamp.ns.saturating_sub(ahead_ns.unwrap_or(0))))
+    }
+}
+
+impl Records for PmrepCsv {
+    const FORMAT: Format = Format::PmrepCsv;
+    const REMEDY: &'static str = "export all of kernel.percpu.cpu, as in \
+                                  `pmrep -a ARCHIVE -u -r -o csv kernel.percpu.cpu`";
+
+    fn next_record(&mut self, record: &mut Reading) -> Result<Event> {
+        while let Some(line) = self.lines.next_line()? {
+            match self.table.line(line, record) {
+                Ok(None) => {}
+                Ok(Some(ns)) => return Ok(Event::Values(ns)),
+                Err(fault) => return Err(self.lines.here(fault)),
+            }
+        }
+        Ok(Event::End)
+    }
+
+    fn kind(&self) -> Option<Kind> {
+        self.table.kind
+    }
+
+    fn about(&self) -> About {
+        About {
+            host: self.table.host.clone(),
+            local: self.table.local,
+            undated: false,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn here(&self, fault: Fault) -> Error {
+        self.lines.here(fault)
+    }
+
+    fn nowhere(&self, fault: Fault) -> Error {
+        self.lines.nowhere(fault)
+    }
+}

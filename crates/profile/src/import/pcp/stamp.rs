@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Dates, times and zones as PCP's tools write them.
+
+use jiff::civil::Date;
+
+use crate::number::{NS_PER_S, decimal_seconds, whole};
+
+use super::super::stamp::{Days, epoch, midnight_ns, time_of_day};
+
+/// A time on the wall, as if it were UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) ns: i64,
+    /// How far that wall is ahead of UTC, where that stands beside it.
+    pub(super) ahead_ns: Option<i64>,
+}
+
+/// Reads the stamps of pmrep and pcp2json.
+#[derive(Debug, Default)]
+pub(super) struct Stamps(Days);
+
+const TO_SECONDS: usize = "2026-11-21 17:58:53".len();
+const DATE: usize = "2026-11-21".len();
+
+impl Stamps {
+    /// `2026-11-21 17:58:53`, with a T, a fraction or a zone if a format was
+    /// asked for, or epoch seconds.
+    pub(super) fn read(&mut self, text: &[u8]) -> Option<Stamp> {
+        if let Some(ns) = epoch(text) {
+            return Some(Stamp {
+                ns,
+                ahead_ns: Some(0),
+            });
+        }
+        let (civil, rest) = text.split_at_checked(TO_SECONDS)?;
+        let (date, time) = civil.split_at(DATE);
+        let time = match time {
+            [b' ' | b'T', time @ ..] => time,
+            _ => return None,
+        };
+        let ns = self.0.civil(date, time, b"")?.ns;
+        let digits = rest.iter().skip(1).take_while(|b| b.is_ascii_digit());
+        let (fraction, zone) = match rest {
+            [b'.', ..] => rest.split_at(1 + digits.count()),
+            _ => rest.split_at(0),
+        };
+        let zone = zone.trim_ascii();
+        let is_zone = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b':');
+        zone.iter().all(is_zone).then_some(Stamp {
+            ns: ns.checked_add(fraction_ns(fraction)?)?,
+            ahead_ns: zone_ns(zone),
+        })
+    }
+}
+
+/// `.25`; nothing is 0.
+fn fraction_ns(text: &[u8]) -> Option<i64> {
+    match text {
+        [] => Some(0),
+        [b'.', ..] => decimal_seconds(text)?.try_into().ok(),
+        _ => None,
+    }
+}
+
+/// How far a zone is ahead of UTC: `UTC+10`, `UTC-5:30` (not POSIX, whose
+/// signs are the other way round), `+0530`, `+05:30`, `UTC`, `Z`. `None` for
+/// abbreviations, which name no zone for certain.
+pub(super) fn zone_ns(text: &[u8]) -> Option<i64> {
+    if matches!(text, b"UTC" | b"GMT" | b"Z") {
+        return Some(0);
+    }
+    let (sign, digits) = match text.strip_prefix(b"UTC").unwrap_or(text) {
+        [b'+', digits @ ..] => (1, digits),
+        [b'-', digits @ ..] => (-1, digits),
+        _ => return None,
+    };
+    let (hours, minutes) = match digits.iter().position(|b| *b == b':') {
+        Some(colon) => (&digits[..colon], &digits[colon + 1..]),
+        None if digits.len() == 4 => digits.split_at(2),
+        None => (digits, &b"0"[..]),
+    };
+    let (hours, minutes) = (whole(hours)?, whole(minutes)?);
+    let seconds = (hours <= 26 && minutes < 60).then(|| hours * 3600 + minutes * 60)?;
+    Some(sign * i64::try_from(seconds * NS_PER_S).ok()?)
+}
+
+/// `17:58:53.064957`, ns since midnight.
+pub(super) fn precise_time_ns(text: &[u8]) -> Option<i64> {
+    let (time, fraction) = text.split_at_checked("17:58:53".len())?;
+    let ns = time_of_day(time)? * NS_PER_S as i64;
+    ns.checked_add(fraction_ns(fraction)?)
+}
+
+/// `Nov`, `21` and `2026`: the date's midnight, ns.
+pub(super) fn c_date_ns(month: &[u8], day: &[u8], year: &[u8]) -> Option<i64> {
+    const MONTHS: [&[u8]; 12] = [
+        b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov",
+        b"Dec",
+    ];
+    let month = MONTHS.iter().position(|m| *m == month)? + 1;
+    let date = Date::new(
+        whole(year)?.try_into().ok()?,
+        month.try_into().ok()?,
+        whole(day)?.try_into().ok()?,
+    );
+    midnight_ns(date.ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case("2016-05-19 09:24:07", Some((1_463_649_847, None)))]
+    #[case("2016-05-19T09:24:07", Some((1_463_649_847, None)))]
+    #[case("2016-05-19 09:24:07.25", Some((1_463_649_847, None)))]
+    #[case("2016-05-19 09:24:07 UTC+10", Some((1_463_649_847, Some(36_000))))]
+    #[case("2016-05-19T09:24:07.250000+0530", Some((1_463_649_847, Some(19_800))))]
+    #[case("2016-05-19 09:24:07 AEST", Some((1_463_649_847, None)))]
+    #[case("1463649847.5", Some((1_463_649_847, Some(0))))]
+    #[case("2016-05-19 09:24:07,1,2", None)]
+    #[case("09:24:07", None)]
+    #[case("2016-05-19_09:24:07", None)]
+    #[case("2016-05-19 25:24:07", None)]
+    #[case("", None)]
+    fn stamps(#[case] text: &str, #[case] expected: Option<(i64, Option<i64>)>) {
+        let s = |ns: i64| ns / NS_PER_S as i64;
+        let got = Stamps::default().read(text.as_bytes());
+        assert_eq!(got.map(|t| (s(t.ns), t.ahead_ns.map(s))), expected);
+    }
+
+    #[rstest]
+    #[case("UTC+0", Some(0))]
+    #[case("UTC+10", Some(36_000))]
+    #[case("UTC-5", Some(-18_000))]
+    #[case("UTC+5:30", Some(19_800))]
+    #[case("-03:30", Some(-12_600))]
+    // What pcp2json makes of a zone without a name.
+    #[case("UTC+03>-3", None)]
+    #[case("UTC+5:75", None)]
+    #[case("UTC+99", None)]
+    #[case("CET", None)]
+    fn zones(#[case] text: &str, #[case] expected_s: Option<i64>) {
+        let ns = expected_s.map(|s| s * NS_PER_S as i64);
+        assert_eq!(zone_ns(text.as_bytes()), ns);
+    }
+
+    #[test]
+    fn fractions_are_kept() {
+        let got = Stamps::default().read(b"2016-05-19 09:24:07.123456789");
+        assert_eq!(got.unwrap().ns, 1_463_649_847_123_456_789);
+        assert_eq!(precise_time_ns(b"00:00:01.25"), Some(1_250_000_000));
+        assert_eq!(precise_time_ns(b"00:00:01,25"), None);
+        let day = c_date_ns(b"May", b"19", b"2016");
+        assert_eq!(day, Some(1_463_616_000_000_000_000));
+        assert_eq!(c_date_ns(b"Mai", b"19", b"2016"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn anything_may_stand_there(bytes: Vec<u8>, text in "[0-9]{4}-[01][0-9]-[0-3][0-9][ T][0-9:]{0,9}[UTC+:.0-9-]{0,12}") {
+            for b in [&bytes[..], text.as_bytes()] {
+                Stamps::default().read(b);
+                zone_ns(b);
+                precise_time_ns(b);
+                c_date_ns(b, b, b);
+            }
+        }
+    }
+}
