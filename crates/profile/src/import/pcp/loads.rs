@@ -29,7 +29,9 @@ pub(super) struct Loads {
 /// What is told at the end.
 #[derive(Debug, Default)]
 struct Counts {
-    /// CPUs that had some states only.
+    /// Passes without a CPU that had all states.
+    incomplete: u64,
+    /// CPUs that had some states only, beside others that had all.
     partial: u64,
     /// Rates left out by PCP and taken as 0.
     left_out: u64,
@@ -70,12 +72,13 @@ impl Loads {
         }
         let before_ns = self.stamp_ns.replace(ns);
         let Some(kind) = kind else { return false };
-        if !now
-            .cpus
-            .iter()
-            .any(|(_, values)| self.is_whole(values, kind))
-        {
+        if now.cpus.is_empty() {
             self.last.clear();
+            return false;
+        }
+        let whole = |(_, values): &(u32, Values)| self.is_whole(values, kind);
+        if !now.cpus.iter().any(whole) {
+            self.counts.incomplete += 1;
             return false;
         }
         let start_ns = match kind {
@@ -197,6 +200,12 @@ impl Loads {
             all.push(format!(
                 "in {} samples a CPU has values of some states only; its load is unknown there",
                 c.partial
+            ));
+        }
+        if c.incomplete > 0 {
+            all.push(format!(
+                "at {} stamps no CPU has values of all states; they were passed over",
+                c.incomplete
             ));
         }
         if c.left_out > 0 {
