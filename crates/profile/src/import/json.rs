@@ -174,7 +174,6 @@ impl Elements {
         scratch.clear();
         self.value(Some(scratch))?;
         let key = crate::number::unquoted(scratch);
-        let (enter, is_host, is_restarts) = (key == wanted, key == b"nodename", key == b"restarts");
         let is_date = key == b"date" && self.depth == 4;
         let (enter, is_restarts) = (key == wanted, key == b"restarts");
         let is_host = matches!(key, b"nodename" | b"@host");
