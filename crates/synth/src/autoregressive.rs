@@ -21,10 +21,6 @@ pub struct Autoregressive {
     pub seed: u32,
 }
 
-/// Steps before the first, in which the process forgets where it began, unless
-/// it forgets very slowly.
-const FORGOTTEN: usize = 10_000;
-
 /// Values beyond 0 to 100 are cut off, and their number is said.
 ///
 /// # Errors
@@ -36,39 +32,104 @@ pub fn autoregressive(
     step_ns: u64,
     length_ns: u64,
 ) -> Result<BoxSteps> {
-    let refused = |what, value: String, must| Err(Fault::Argument { what, value, must }.into());
-    if !(0.0..=1.0).contains(&model.correlation) {
-        return refused(
-            "correlation",
-            model.correlation.to_string(),
-            "between 0 and 1",
-        );
-    }
-    if !(model.noise_points >= 0.0 && model.noise_points.is_finite()) {
-        return refused("noise", model.noise_points.to_string(), "0 or more");
-    }
-    if !is_stable(&model.weights) {
-        return refused(
-            "weights",
-            format!("{:?}", model.weights),
-            "such that the process stays around its mean",
-        );
-    }
-    let mut process = Process {
-        past: vec![vec![0.0; model.weights.len()]; cpus.len()],
-        chance: Drand48::new(model.seed),
-        model,
+    let process = Process {
+        mean_pct: model.mean_pct,
+        deviations: Deviations::new(
+            model.noise_points,
+            model.weights,
+            model.correlation,
+            model.seed,
+            cpus.len(),
+        )?,
     };
-    let mut loads = vec![0.0; cpus.len()];
-    for _ in 0..FORGOTTEN {
-        process.loads(0.0, &mut loads);
-    }
     sampled(process, cpus, step_ns, length_ns)
+}
+
+struct Process {
+    mean_pct: f64,
+    deviations: Deviations,
+}
+
+impl Source for Process {
+    fn loads(&mut self, _middle_s: f64, loads: &mut [f64]) {
+        for (load, deviation) in loads.iter_mut().zip(self.deviations.next()) {
+            *load = self.mean_pct + deviation;
+        }
+    }
+}
+
+/// Steps before the first, in which the process forgets where it began, unless
+/// it forgets very slowly.
+const FORGOTTEN: usize = 10_000;
+
+/// The process around 0, on several CPUs.
+pub(crate) struct Deviations {
+    /// Standard deviation of what is new.
+    noise: f64,
+    weights: Vec<f64>,
+    correlation: f64,
+    chance: Drand48,
+    /// Per CPU the last values, the latest first.
+    past: Vec<Vec<f64>>,
+    now: Vec<f64>,
+}
+
+impl Deviations {
+    /// # Errors
+    /// Noise below 0, a correlation beyond 0 to 1, weights with which the
+    /// process leaves its mean for good.
+    pub(crate) fn new(
+        noise: f64,
+        weights: Vec<f64>,
+        correlation: f64,
+        seed: u32,
+        cpus: usize,
+    ) -> Result<Self> {
+        let refused = |what, value: String, must| Err(Fault::Argument { what, value, must }.into());
+        if !(0.0..=1.0).contains(&correlation) {
+            return refused("correlation", correlation.to_string(), "between 0 and 1");
+        }
+        if !(noise >= 0.0 && noise.is_finite()) {
+            return refused("noise", noise.to_string(), "0 or more");
+        }
+        if !is_stable(&weights) {
+            return refused(
+                "weights",
+                format!("{weights:?}"),
+                "such that the process stays around its mean",
+            );
+        }
+        let mut process = Self {
+            past: vec![vec![0.0; weights.len()]; cpus],
+            now: vec![0.0; cpus],
+            chance: Drand48::new(seed),
+            noise,
+            weights,
+            correlation,
+        };
+        for _ in 0..FORGOTTEN {
+            process.next();
+        }
+        Ok(process)
+    }
+
+    /// The next value of each CPU.
+    pub(crate) fn next(&mut self) -> &[f64] {
+        let shared = libm::sqrt(self.correlation) * self.chance.normal();
+        let own = libm::sqrt(1.0 - self.correlation);
+        for (past, now) in self.past.iter_mut().zip(&mut self.now) {
+            let new = self.noise * (shared + own * self.chance.normal());
+            let remembered = self.weights.iter().zip(&*past).map(|(w, x)| w * x);
+            *now = new + remembered.sum::<f64>();
+            remember(past, *now);
+        }
+        &self.now
+    }
 }
 
 /// Whether the process stays around its mean: all partial autocorrelations,
 /// from the last weight down (Levinson and Durbin), are below 1.
-fn is_stable(weights: &[f64]) -> bool {
+pub(crate) fn is_stable(weights: &[f64]) -> bool {
     /// Closer to 1 it forgets in more than a million steps.
     const LEAST_DAMPING: f64 = 1e-6;
     let mut weights = weights.to_vec();
@@ -92,33 +153,6 @@ fn remember(past: &mut [f64], value: f64) {
     if let Some(last) = past.len().checked_sub(1) {
         past.copy_within(..last, 1);
         past[0] = value;
-    }
-}
-
-struct Process {
-    model: Autoregressive,
-    chance: Drand48,
-    /// Per CPU the last deviations from the mean, the latest first.
-    past: Vec<Vec<f64>>,
-}
-
-impl Source for Process {
-    fn loads(&mut self, _middle_s: f64, loads: &mut [f64]) {
-        let model = &self.model;
-        let shared = libm::sqrt(model.correlation) * self.chance.normal();
-        let own = libm::sqrt(1.0 - model.correlation);
-        for (past, load) in self.past.iter_mut().zip(loads) {
-            let new = model.noise_points * (shared + own * self.chance.normal());
-            let value = new
-                + model
-                    .weights
-                    .iter()
-                    .zip(&*past)
-                    .map(|(w, x)| w * x)
-                    .sum::<f64>();
-            remember(past, value);
-            *load = model.mean_pct + value;
-        }
     }
 }
 

@@ -10,7 +10,9 @@
 //! CPU (`_pct`).
 
 mod autoregressive;
+mod background;
 mod chance;
+mod daily;
 pub mod lublin;
 mod on_off;
 mod piecewise;
@@ -19,7 +21,9 @@ mod schedule;
 mod shapes;
 
 pub use autoregressive::{Autoregressive, autoregressive};
+pub use background::{Background, RunTimes, When, background};
 pub use chance::Drand48;
+pub use daily::{Daily, Day, daily};
 pub use on_off::{OnOff, on_off};
 pub use piecewise::piecewise;
 pub use schedule::{Job, schedule};
