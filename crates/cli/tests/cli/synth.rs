@@ -4,7 +4,9 @@
 use crate::dir::Dir;
 use predicates::str::contains;
 
-const MODELS: [&[&str]; 9] = [
+const HOURS: &str = "5,5,4,4,4,6,10,20,35,50,60,65,55,60,70,70,65,55,40,30,20,15,10,7";
+
+const MODELS: [&[&str]; 14] = [
     &["constant", "50", "-d", "1m"],
     &["steps", "20:10s", "80:5s"],
     &["ramp", "0", "90", "-d", "1m"],
@@ -20,6 +22,11 @@ const MODELS: [&[&str]; 9] = [
         "-d",
         "10m",
     ],
+    &["daily"],
+    &["daily", "--hours", HOURS, "--start-hour", "8.5"],
+    &["background", "--share", "40", "-d", "1h"],
+    &["background", "--rate", "0.05", "--exponent", "-1.2"],
+    &["background", "--working-day", "--load", "30", "-d", "12h"],
     &["lublin", "-d", "24h", "--arrivals", "0.3"],
     &[
         "lublin",
@@ -49,7 +56,7 @@ fn every_model_is_a_profile_and_the_same_again() {
 
 #[test]
 fn another_seed_is_another_profile() {
-    for model in ["onoff", "ar", "lublin"] {
+    for model in ["onoff", "ar", "daily", "background", "lublin"] {
         let dir = Dir::new();
         for seed in ["1", "2"] {
             let name = format!("{seed}.csv");
@@ -79,6 +86,20 @@ fn what_is_wrong_is_said_and_nothing_written() {
         (&["ar", "--weights", "1.2"], "stays around its mean"),
         (&["ar", "--correlation", "2"], "between 0 and 1"),
         (&["lublin", "--start-hour", "24"], "0..24"),
+        (&["daily", "--hours", "5,6"], "24 loads, found 2"),
+        (&["daily", "--peak", "25"], "between 0 and 24"),
+        (&["daily", "--amplitude", "60"], "mean of every hour"),
+        (&["daily", "--hours", "1", "--mean", "5"], "expected 24"),
+        (&["background", "--load", "100"], "below 100"),
+        (
+            &["background", "--load", "20", "--rate", "1"],
+            "cannot be used",
+        ),
+        (&["background", "--rate", "1e9"], "run at once"),
+        (&["background", "--exponent", "1"], "between -10 and -0.1"),
+        (&["background", "--longest", "1s"], "longer than 1 s"),
+        (&["background", "--share", "0"], "between 0.1 and 100"),
+        (&["background", "--start-hour", "3"], "--working-day"),
         (&["sine", "--cycle", "0s"], "longer than 0"),
         (&["sine", "--shift", "nan"], "a number"),
         (&["square", "--duty", "7"], "between 0 and 1"),

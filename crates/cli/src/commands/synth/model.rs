@@ -1,34 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag synth`: a load profile from a model.
+//! The models and their options.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
 use clap::{Args, Subcommand};
-use sandbag_kernel::Root;
-use sandbag_kernel::topology::Topology;
 use sandbag_profile::{BoxSteps, Format, constant};
 use sandbag_synth::lublin::{Clock, Lublin, Options, Types};
 use sandbag_synth::{
-    Autoregressive, OnOff, Ramp, Sine, Square, autoregressive, on_off, piecewise, ramp, schedule,
-    sine, square,
+    Autoregressive, Background, Daily, Day, OnOff, Ramp, RunTimes, Sine, Square, When,
+    autoregressive, background, daily, on_off, piecewise, ramp, schedule, sine, square,
 };
 
-use super::convert;
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
+use crate::commands::convert;
 use crate::units::{self, Cpus};
 
-/// Make a load profile from a model; the same on every machine
-#[derive(Debug, Args)]
-pub struct SynthArgs {
-    #[command(subcommand)]
-    model: Model,
-}
-
+/// A model.
 #[derive(Debug, Subcommand)]
-enum Model {
+pub(super) enum Model {
     /// The same load all the time
     Constant {
         /// Percent of one CPU
@@ -136,6 +125,86 @@ enum Model {
         #[command(flatten)]
         sampled: Sampled,
     },
+    /// A daily cycle times AR(p): loads swing around the mean of the hour
+    ///
+    /// The mean by the hour is a sine, or 24 loads (--hours), each of which holds
+    /// for its hour. The load is that mean times an AR(p) process around 1.
+    #[command(mut_arg("duration", |arg| arg.default_value("24h")))]
+    #[command(mut_arg("step", |arg| arg.default_value("1m")))]
+    Daily {
+        /// Over the day, percent
+        #[arg(long, default_value = "40", value_parser = units::load)]
+        mean: f64,
+        /// Above and below the mean, points
+        #[arg(long, default_value = "25", value_parser = units::load)]
+        amplitude: f64,
+        /// Hour of the highest load
+        #[arg(long, default_value_t = 14.0, value_name = "HOUR", value_parser = hour)]
+        peak: f64,
+        /// 24 loads instead of the sine, from midnight on: 5,5,4,...
+        #[arg(long, value_name = "LOADS", value_parser = hours, conflicts_with_all = ["mean", "amplitude", "peak"])]
+        hours: Option<[f64; 24]>,
+        /// Time of the day at which the profile begins
+        #[arg(long, default_value_t = 0.0, value_name = "HOUR", value_parser = hour)]
+        start_hour: f64,
+        /// How long the day is
+        #[arg(long, default_value = "24h", value_name = "TIME", value_parser = units::positive_duration)]
+        day: Duration,
+        /// Weights of the last values, the latest first
+        #[arg(
+            long,
+            default_value = "0.9",
+            value_delimiter = ',',
+            allow_hyphen_values = true
+        )]
+        weights: Vec<f64>,
+        /// Standard deviation of what is new in each step, percent of the mean
+        /// of the hour
+        #[arg(long, default_value_t = 5.0)]
+        noise: f64,
+        /// Correlation of what is new between CPUs, 0 to 1
+        #[arg(long, default_value_t = 0.0)]
+        correlation: f64,
+        #[command(flatten)]
+        seed: Seed,
+        #[command(flatten)]
+        sampled: Sampled,
+    },
+    /// Background processes: Poisson arrivals on each CPU, Pareto run times
+    /// (Leland and Ott 1986)
+    ///
+    /// P(run > t) = t^EXPONENT for t > 1 s, up to the longest time. Each process
+    /// takes its share of the CPU as long as it runs; loads of several at once
+    /// are added and cut off at 100 %.
+    Background {
+        /// Mean load, percent; makes the rate of arrivals
+        #[arg(long, default_value = "20", value_parser = units::load)]
+        load: f64,
+        /// Processes that begin on each CPU, per second, instead of a load
+        #[arg(long, value_name = "PER-SECOND", conflicts_with = "load")]
+        rate: Option<f64>,
+        /// What a process takes of its CPU, percent
+        #[arg(long, default_value = "100", value_parser = units::load)]
+        share: f64,
+        /// Exponent of the run times; -1.3 to -0.8 were found
+        #[arg(long, default_value_t = -1.0, allow_hyphen_values = true)]
+        exponent: f64,
+        /// The longest run time
+        #[arg(long, default_value = "1h", value_name = "TIME", value_parser = units::positive_duration)]
+        longest: Duration,
+        /// Arrivals from 08:30 to 18:00 only, most in the morning and in the
+        /// afternoon (Calzarossa and Serazzi 1985); load and rate are those of
+        /// these hours
+        #[arg(long)]
+        working_day: bool,
+        /// Time of the day at which the profile begins
+        #[arg(long, default_value_t = 8.0, value_name = "HOUR", value_parser = hour, requires = "working_day")]
+        start_hour: f64,
+        #[command(flatten)]
+        seed: Seed,
+        #[command(flatten)]
+        out: Out,
+    },
     /// Jobs of a parallel machine (Lublin and Feitelson 2003), first come first
     /// served on the CPUs
     ///
@@ -173,21 +242,21 @@ enum Model {
 
 /// Where to.
 #[derive(Debug, Args)]
-struct OutWithoutLength {
+pub(super) struct OutWithoutLength {
     /// Where to, or - for standard output
     #[arg(short, long, value_name = "OUT")]
-    output: PathBuf,
+    pub(super) output: PathBuf,
     /// Format to write: see `sandbag show --formats` [default: by the ending of
     /// OUT; else native]
     #[arg(long, value_name = "FORMAT", value_parser = convert::writable)]
-    to: Option<Format>,
+    pub(super) to: Option<Format>,
     /// The CPUs of the profile
     #[arg(long, value_name = "LIST", default_value = "0", value_parser = units::cpus)]
-    cpus: Cpus,
+    pub(super) cpus: Cpus,
 }
 
 #[derive(Debug, Args)]
-struct Out {
+pub(super) struct Out {
     #[command(flatten)]
     place: OutWithoutLength,
     /// How long
@@ -196,7 +265,7 @@ struct Out {
 }
 
 #[derive(Debug, Args)]
-struct Sampled {
+pub(super) struct Sampled {
     #[command(flatten)]
     out: Out,
     /// Length of a step
@@ -205,7 +274,7 @@ struct Sampled {
 }
 
 #[derive(Debug, Args)]
-struct Seed {
+pub(super) struct Seed {
     /// Another number makes another profile of the same kind
     #[arg(long, default_value_t = 1)]
     seed: u32,
@@ -225,6 +294,19 @@ fn finite(text: &str) -> Result<f64, String> {
     }
 }
 
+fn hour(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=24.0).contains(&value) => Ok(value),
+        _ => Err("expected an hour of the day, between 0 and 24".to_owned()),
+    }
+}
+
+fn hours(text: &str) -> Result<[f64; 24], String> {
+    let loads: Vec<f64> = text.split(',').map(units::load).collect::<Result<_, _>>()?;
+    let count = loads.len();
+    <[f64; 24]>::try_from(loads).map_err(|_| format!("expected 24 loads, found {count}"))
+}
+
 fn piece(text: &str) -> Result<(f64, Duration), String> {
     let (load, time) = text
         .split_once(':')
@@ -232,37 +314,25 @@ fn piece(text: &str) -> Result<(f64, Duration), String> {
     Ok((units::load(load)?, units::positive_duration(time)?))
 }
 
-/// Runs the command.
-pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
-    let place = args.model.place();
-    let to = convert::format_for(place.to, &place.output)?;
-    let topology = Topology::read(&Root::default())?;
-    let cpus: Vec<u32> = place.cpus.on(&topology).iter().collect();
-    if cpus.is_empty() {
-        return Err(BadInput("--cpus names no CPU of this machine".to_owned()).into());
-    }
-    let warnings = convert::put(&place.output, to, args.model.steps(&cpus)?, messages)?;
-    for warning in warnings {
-        messages.warning(&warning);
-    }
-    Ok(exit::KEPT)
-}
-
 impl Model {
-    fn place(&self) -> &OutWithoutLength {
+    /// Where the profile goes.
+    pub(super) fn place(&self) -> &OutWithoutLength {
         match self {
-            Self::Constant { out, .. } | Self::Onoff { out, .. } | Self::Lublin { out, .. } => {
-                &out.place
-            }
+            Self::Constant { out, .. }
+            | Self::Onoff { out, .. }
+            | Self::Background { out, .. }
+            | Self::Lublin { out, .. } => &out.place,
             Self::Steps { out, .. } => out,
             Self::Ramp { sampled, .. }
             | Self::Sine { sampled, .. }
             | Self::Square { sampled, .. }
+            | Self::Daily { sampled, .. }
             | Self::Ar { sampled, .. } => &sampled.out.place,
         }
     }
 
-    fn steps(&self, cpus: &[u32]) -> sandbag_profile::Result<BoxSteps> {
+    /// The profile.
+    pub(super) fn steps(&self, cpus: &[u32]) -> sandbag_profile::Result<BoxSteps> {
         let length = |out: &Out| units::nanos(out.duration);
         let grid = |s: &Sampled| (units::nanos(s.step), units::nanos(s.out.duration));
         match self {
@@ -350,6 +420,68 @@ impl Model {
                     seed: seed.seed,
                 };
                 autoregressive(model, cpus, step_ns, length_ns)
+            }
+            Self::Daily {
+                mean,
+                amplitude,
+                peak,
+                hours,
+                start_hour,
+                day,
+                weights,
+                noise,
+                correlation,
+                seed,
+                sampled,
+            } => {
+                let (step_ns, length_ns) = grid(sampled);
+                let wave = Day::Wave {
+                    mean_pct: *mean,
+                    amplitude_pct: *amplitude,
+                    peak_hour: *peak,
+                };
+                let model = Daily {
+                    day: hours.map_or(wave, Day::Hours),
+                    day_s: day.as_secs_f64(),
+                    start_hour: *start_hour,
+                    noise_pct: *noise,
+                    weights: weights.clone(),
+                    correlation: *correlation,
+                    seed: seed.seed,
+                };
+                daily(model, cpus, step_ns, length_ns)
+            }
+            Self::Background {
+                load,
+                rate,
+                share,
+                exponent,
+                longest,
+                working_day,
+                start_hour,
+                seed,
+                out,
+            } => {
+                let runs = RunTimes {
+                    exponent: *exponent,
+                    longest_s: longest.as_secs_f64(),
+                };
+                let model = Background {
+                    rate_per_s: match rate {
+                        Some(rate) => *rate,
+                        None => Background::rate_for(*load, &runs, *share)?,
+                    },
+                    when: match working_day {
+                        true => When::WorkingDay {
+                            start_hour: *start_hour,
+                        },
+                        false => When::Always,
+                    },
+                    runs,
+                    share_pct: *share,
+                    seed: seed.seed,
+                };
+                background(model, cpus, length(out))
             }
             Self::Lublin {
                 busy,

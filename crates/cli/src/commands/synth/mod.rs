@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag synth`: a load profile from a model.
+
+mod model;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use sandbag_kernel::Root;
+use sandbag_kernel::topology::Topology;
+
+use super::convert;
+use crate::exit::{self, BadInput};
+use crate::messages::Messages;
+use model::Model;
+
+/// Make a load profile from a model; the same on every machine
+#[derive(Debug, Args)]
+pub struct SynthArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    #[command(flatten)]
+    Model(Model),
+}
+
+/// Runs the command.
+pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
+    match &args.what {
+        What::Model(model) => make(model, messages),
+    }
+}
+
+fn make(model: &Model, messages: &Messages) -> Result<u8> {
+    let place = model.place();
+    let to = convert::format_for(place.to, &place.output)?;
+    let topology = Topology::read(&Root::default())?;
+    let cpus: Vec<u32> = place.cpus.on(&topology).iter().collect();
+    if cpus.is_empty() {
+        return Err(BadInput("--cpus names no CPU of this machine".to_owned()).into());
+    }
+    let warnings = convert::put(&place.output, to, model.steps(&cpus)?, messages)?;
+    for warning in warnings {
+        messages.warning(&warning);
+    }
+    Ok(exit::KEPT)
+}
