@@ -44,6 +44,9 @@ pub struct CpuStatistics {
     /// The loads below which the CPU was for [`QUANTILES_PCT`] of the time,
     /// to a tenth of a point.
     pub quantiles_pct: Option<[f64; QUANTILES_PCT.len()]>,
+    /// In how many steps the load was 0, 0.1, 0.2 ... 100 %, rounded to a tenth
+    /// of a point; empty if it is never known.
+    pub tenths: Vec<u64>,
     /// Autocorrelation at each of [`LAGS`]; `None` beyond the length, or where
     /// the load does not vary.
     pub autocorrelation: [Option<f64>; LAGS.len()],
@@ -183,6 +186,7 @@ impl Series {
             mean_pct: any.map(|()| 50.0 + self.all.x / self.all.count),
             sd_points: any.map(|()| self.all.variances().0.sqrt()),
             quantiles_pct: any.map(|()| QUANTILES_PCT.map(quantile)),
+            tenths: self.bins.clone(),
             autocorrelation: self.lags.map(|products| products.correlation()),
         }
     }
@@ -213,6 +217,7 @@ mod tests {
         assert_eq!(first.mean_pct, Some(50.0));
         assert!((first.sd_points.unwrap() - 30.0).abs() < 1e-9);
         assert_eq!(first.quantiles_pct, Some([20.0, 20.0, 20.0, 80.0, 80.0]));
+        assert_eq!((first.tenths[200], first.tenths[800]), (100, 100));
         assert!((first.autocorrelation[0].unwrap() + 1.0).abs() < 1e-9);
         assert!((first.autocorrelation[1].unwrap() - 1.0).abs() < 1e-9);
         assert_eq!(first.autocorrelation[6], None);

@@ -13,6 +13,7 @@ mod autoregressive;
 mod background;
 mod chance;
 mod daily;
+pub mod fit;
 pub mod lublin;
 mod on_off;
 mod piecewise;
