@@ -115,7 +115,7 @@ fn by_ending(path: &Path) -> Result<Format> {
 }
 
 /// The input is read while the output is written.
-fn refuse_same_file(input: &Path, output: &Path) -> Result<()> {
+pub(super) fn refuse_same_file(input: &Path, output: &Path) -> Result<()> {
     let identity = |path: &Path| {
         let meta = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         Some((meta.dev(), meta.ino()))

@@ -2,6 +2,7 @@
 //! `synth`: every model writes a profile that the other commands read.
 
 use crate::dir::Dir;
+use predicates::prelude::*;
 use predicates::str::contains;
 
 const HOURS: &str = "5,5,4,4,4,6,10,20,35,50,60,65,55,60,70,70,65,55,40,30,20,15,10,7";
@@ -115,4 +116,111 @@ fn what_is_wrong_is_said_and_nothing_written() {
         dir.run(&arguments).code(2).stderr(contains(said));
         assert!(dir.names().is_empty(), "{arguments:?}");
     }
+}
+
+/// What `synth fit` prints, and the command line in it that makes the model.
+fn fitted(dir: &Dir, arguments: &[&str], model: &str) -> (String, Vec<String>) {
+    let output = dir.run(&[&["synth", "fit"], arguments].concat()).success();
+    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    let begin = format!("sandbag synth {model} ");
+    let line = text.lines().find(|line| line.starts_with(&begin));
+    let words = line.unwrap_or_else(|| panic!("no {model} in {text}"));
+    let words = words.split(' ').skip(1).map(str::to_owned).collect();
+    (text, words)
+}
+
+#[test]
+fn a_fit_prints_the_command_that_makes_what_it_writes() {
+    for (made_by, model, nearer) in [
+        (
+            &["ar", "--weights", "0.6,0.2", "--correlation", "0.5"][..],
+            "ar",
+            "AR(",
+        ),
+        (
+            &["onoff", "--on", "20s", "--off", "1m"],
+            "onoff",
+            "on/off comes nearer",
+        ),
+    ] {
+        let dir = Dir::new();
+        let of = ["--cpus", "0,1", "-d", "2h", "-o", "day.csv"];
+        dir.run(&[&["synth"], made_by, &of].concat()).success();
+        let arguments = ["day.csv", "-d", "1h", "--seed", "3", "-o", "fit.csv"];
+        let (text, command) = fitted(&dir, &arguments, model);
+        assert!(
+            text.contains(nearer) && text.contains("recording"),
+            "{text}"
+        );
+        let written = dir.read("fit.csv");
+        std::fs::remove_file(dir.path().join("fit.csv")).unwrap();
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        dir.run(&command).success();
+        assert_eq!(dir.read("fit.csv"), written, "{command:?}");
+        dir.run(&["show", "fit.csv"])
+            .success()
+            .stderr("")
+            .stdout(contains("3600.0 s"));
+    }
+}
+
+#[test]
+fn a_fit_gives_the_parameters_back_and_takes_what_is_asked_for() {
+    let dir = Dir::new();
+    let make = "synth onoff --high 90 --low 10 --on 3s --off 9s --cpus 0-3 -d 6h -o day.csv";
+    dir.run(&make.split(' ').collect::<Vec<_>>()).success();
+    let (_, command) = fitted(&dir, &["day.csv", "--select", "1,3"], "onoff");
+    let value = |option: &str| {
+        let at = command.iter().position(|word| word == option).unwrap() + 1;
+        command[at].parse::<f64>().unwrap()
+    };
+    assert_eq!((value("--high"), value("--low")), (90.0, 10.0));
+    // Twice 1800 times on: four standard deviations are 7 %.
+    assert!((value("--on") / 3.0 - 1.0).abs() < 0.07, "{command:?}");
+    assert!((value("--off") / 9.0 - 1.0).abs() < 0.07, "{command:?}");
+    assert!(command.join(" ").contains("--cpus 1,3 -d 21600 -o OUT"));
+    // The other model, as another format, on standard output.
+    let arguments = "synth fit day.csv --step 1s --model ar --to csv-wide -d 10s -o -";
+    dir.run(&arguments.split(' ').collect::<Vec<_>>())
+        .success()
+        .stdout(predicates::str::starts_with("start_s,end_s,cpu0"))
+        .stderr(contains("autocorrelation after 1 s").and(contains("sandbag synth ar")));
+}
+
+#[test]
+fn a_fit_says_what_a_model_cannot_do() {
+    // One CPU is the less busy the more the other is; a third is always.
+    let mut rows = "time,cpu0,cpu1,cpu2\n".to_owned();
+    for i in 0..200 {
+        let load = (i * 37) % 50;
+        rows += &format!("{i},{load},{},90\n", 50 - load);
+    }
+    rows += "200,end\n";
+    let dir = Dir::new()
+        .with("day.csv", rows)
+        .with("flat.csv", "time,cpu0\n0,50\n10,50\n20,end\n");
+    dir.run(&["synth", "fit", "day.csv"]).success().stderr(
+        contains("goes against what is new on another")
+            .and(contains("points apart"))
+            .and(contains("--select"))
+            .and(contains("no on/off")),
+    );
+    dir.run(&["synth", "fit", "day.csv", "--select", "0"])
+        .success()
+        .stderr(contains("hardly longer than a step"))
+        .stdout(contains("sandbag synth onoff"));
+    dir.run(&["synth", "fit", "day.csv", "--model", "onoff", "-o", "x.csv"])
+        .code(2)
+        .stderr(contains("cannot be fitted"));
+    dir.run(&["synth", "fit", "flat.csv"])
+        .code(2)
+        .stderr(contains("synth constant"));
+    dir.run(&["synth", "fit", "day.csv", "-o", "day.csv"])
+        .code(2)
+        .stderr(contains("both IN and OUT"));
+    dir.run(&["synth", "fit", "none.csv"]).code(2);
+    dir.run(&["synth", "fit", "day.csv", "--model", "ar"])
+        .code(2)
+        .stderr(contains("--output"));
+    assert_eq!(dir.names(), ["day.csv", "flat.csv"]);
 }

@@ -106,8 +106,8 @@ impl Stays {
     }
 }
 
-/// Measures them. What is unknown is no change. `None` where a load is never
-/// above or never below.
+/// Measures them. What is unknown is no change. `None` where the
+/// threshold is never crossed.
 ///
 /// # Errors
 /// The stream's.
@@ -131,10 +131,11 @@ pub fn times(mut steps: BoxSteps, threshold_pct: f64) -> Result<Option<Times>> {
             *state = now;
         }
     }
-    Ok((on.time_ns > 0.0 && off.time_ns > 0.0).then(|| Times {
+    let changes = on.ends + off.ends;
+    Ok((changes > 0).then(|| Times {
         on_s: on.mean_s(),
         off_s: off.mean_s(),
-        changes: on.ends + off.ends,
+        changes,
     }))
 }
 
@@ -161,6 +162,7 @@ mod tests {
         let times = times(steps(), 48.0).unwrap().unwrap();
         assert_eq!((times.on_s, times.off_s), (4.0, 4.0));
         assert_eq!(times.changes, 2);
+        assert_eq!(super::times(steps(), 95.0).unwrap(), None);
         assert_eq!(two_levels(constant(&[0], 50.0, S)).unwrap(), None);
     }
 

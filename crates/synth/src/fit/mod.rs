@@ -9,7 +9,7 @@ mod yule_walker;
 
 pub use figures::{Distance, Figures, figures};
 pub use levels::{Levels, Times, times, two_levels};
-pub use step::usual_step;
+pub use step::{StepLength, usual_step};
 pub use yule_walker::{FittedAr, Pairs, fit_ar};
 
 use crate::autoregressive::is_stable;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag synth`: a load profile from a model.
 
+mod fit;
+mod make;
 mod model;
 
 use anyhow::Result;
@@ -24,12 +26,14 @@ pub struct SynthArgs {
 enum What {
     #[command(flatten)]
     Model(Model),
+    Fit(fit::FitArgs),
 }
 
 /// Runs the command.
 pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
     match &args.what {
         What::Model(model) => make(model, messages),
+        What::Fit(args) => fit::main(args, messages),
     }
 }
 

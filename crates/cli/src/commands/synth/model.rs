@@ -5,12 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use sandbag_profile::{BoxSteps, Format, constant};
-use sandbag_synth::lublin::{Clock, Lublin, Options, Types};
-use sandbag_synth::{
-    Autoregressive, Background, Daily, Day, OnOff, Ramp, RunTimes, Sine, Square, When,
-    autoregressive, background, daily, on_off, piecewise, ramp, schedule, sine, square,
-};
+use sandbag_profile::Format;
 
 use crate::commands::convert;
 use crate::units::{self, Cpus};
@@ -143,7 +138,7 @@ pub(super) enum Model {
         peak: f64,
         /// 24 loads instead of the sine, from midnight on: 5,5,4,...
         #[arg(long, value_name = "LOADS", value_parser = hours, conflicts_with_all = ["mean", "amplitude", "peak"])]
-        hours: Option<[f64; 24]>,
+        hours: Option<Box<[f64; 24]>>,
         /// Time of the day at which the profile begins
         #[arg(long, default_value_t = 0.0, value_name = "HOUR", value_parser = hour)]
         start_hour: f64,
@@ -258,26 +253,26 @@ pub(super) struct OutWithoutLength {
 #[derive(Debug, Args)]
 pub(super) struct Out {
     #[command(flatten)]
-    place: OutWithoutLength,
+    pub(super) place: OutWithoutLength,
     /// How long
     #[arg(short, long, value_name = "TIME", default_value = "10m", value_parser = units::positive_duration)]
-    duration: Duration,
+    pub(super) duration: Duration,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Sampled {
     #[command(flatten)]
-    out: Out,
+    pub(super) out: Out,
     /// Length of a step
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::positive_duration)]
-    step: Duration,
+    pub(super) step: Duration,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Seed {
     /// Another number makes another profile of the same kind
     #[arg(long, default_value_t = 1)]
-    seed: u32,
+    pub(super) seed: u32,
 }
 
 fn factor(text: &str) -> Result<f64, String> {
@@ -301,10 +296,10 @@ fn hour(text: &str) -> Result<f64, String> {
     }
 }
 
-fn hours(text: &str) -> Result<[f64; 24], String> {
+fn hours(text: &str) -> Result<Box<[f64; 24]>, String> {
     let loads: Vec<f64> = text.split(',').map(units::load).collect::<Result<_, _>>()?;
     let count = loads.len();
-    <[f64; 24]>::try_from(loads).map_err(|_| format!("expected 24 loads, found {count}"))
+    <Box<[f64; 24]>>::try_from(loads).map_err(|_| format!("expected 24 loads, found {count}"))
 }
 
 fn piece(text: &str) -> Result<(f64, Duration), String> {
@@ -312,204 +307,6 @@ fn piece(text: &str) -> Result<(f64, Duration), String> {
         .split_once(':')
         .ok_or("expected LOAD:TIME, such as 20:10s")?;
     Ok((units::load(load)?, units::positive_duration(time)?))
-}
-
-impl Model {
-    /// Where the profile goes.
-    pub(super) fn place(&self) -> &OutWithoutLength {
-        match self {
-            Self::Constant { out, .. }
-            | Self::Onoff { out, .. }
-            | Self::Background { out, .. }
-            | Self::Lublin { out, .. } => &out.place,
-            Self::Steps { out, .. } => out,
-            Self::Ramp { sampled, .. }
-            | Self::Sine { sampled, .. }
-            | Self::Square { sampled, .. }
-            | Self::Daily { sampled, .. }
-            | Self::Ar { sampled, .. } => &sampled.out.place,
-        }
-    }
-
-    /// The profile.
-    pub(super) fn steps(&self, cpus: &[u32]) -> sandbag_profile::Result<BoxSteps> {
-        let length = |out: &Out| units::nanos(out.duration);
-        let grid = |s: &Sampled| (units::nanos(s.step), units::nanos(s.out.duration));
-        match self {
-            Self::Constant { load, out } => Ok(constant(cpus, *load, length(out))),
-            Self::Steps { pieces, .. } => {
-                let pieces: Vec<(f64, u64)> = pieces
-                    .iter()
-                    .map(|(load, time)| (*load, units::nanos(*time)))
-                    .collect();
-                Ok(piecewise(&pieces, cpus))
-            }
-            Self::Ramp { from, to, sampled } => {
-                let (step_ns, length_ns) = grid(sampled);
-                let shape = Ramp {
-                    from_pct: *from,
-                    to_pct: *to,
-                };
-                ramp(shape, cpus, step_ns, length_ns)
-            }
-            Self::Sine {
-                mean,
-                amplitude,
-                cycle,
-                shift,
-                sampled,
-            } => {
-                let (step_ns, length_ns) = grid(sampled);
-                let shape = Sine {
-                    mean_pct: *mean,
-                    amplitude_pct: *amplitude,
-                    period_s: cycle.as_secs_f64(),
-                    shift: *shift,
-                };
-                sine(shape, cpus, step_ns, length_ns)
-            }
-            Self::Square {
-                high,
-                low,
-                cycle,
-                duty,
-                shift,
-                sampled,
-            } => {
-                let (step_ns, length_ns) = grid(sampled);
-                let shape = Square {
-                    high_pct: *high,
-                    low_pct: *low,
-                    period_s: cycle.as_secs_f64(),
-                    duty: *duty,
-                    shift: *shift,
-                };
-                square(shape, cpus, step_ns, length_ns)
-            }
-            Self::Onoff {
-                high,
-                low,
-                on,
-                off,
-                seed,
-                out,
-            } => {
-                let model = OnOff {
-                    on_pct: *high,
-                    off_pct: *low,
-                    on_s: on.as_secs_f64(),
-                    off_s: off.as_secs_f64(),
-                    seed: seed.seed,
-                };
-                on_off(model, cpus, length(out))
-            }
-            Self::Ar {
-                mean,
-                weights,
-                noise,
-                correlation,
-                seed,
-                sampled,
-            } => {
-                let (step_ns, length_ns) = grid(sampled);
-                let model = Autoregressive {
-                    mean_pct: *mean,
-                    noise_points: *noise,
-                    weights: weights.clone(),
-                    correlation: *correlation,
-                    seed: seed.seed,
-                };
-                autoregressive(model, cpus, step_ns, length_ns)
-            }
-            Self::Daily {
-                mean,
-                amplitude,
-                peak,
-                hours,
-                start_hour,
-                day,
-                weights,
-                noise,
-                correlation,
-                seed,
-                sampled,
-            } => {
-                let (step_ns, length_ns) = grid(sampled);
-                let wave = Day::Wave {
-                    mean_pct: *mean,
-                    amplitude_pct: *amplitude,
-                    peak_hour: *peak,
-                };
-                let model = Daily {
-                    day: hours.map_or(wave, Day::Hours),
-                    day_s: day.as_secs_f64(),
-                    start_hour: *start_hour,
-                    noise_pct: *noise,
-                    weights: weights.clone(),
-                    correlation: *correlation,
-                    seed: seed.seed,
-                };
-                daily(model, cpus, step_ns, length_ns)
-            }
-            Self::Background {
-                load,
-                rate,
-                share,
-                exponent,
-                longest,
-                working_day,
-                start_hour,
-                seed,
-                out,
-            } => {
-                let runs = RunTimes {
-                    exponent: *exponent,
-                    longest_s: longest.as_secs_f64(),
-                };
-                let model = Background {
-                    rate_per_s: match rate {
-                        Some(rate) => *rate,
-                        None => Background::rate_for(*load, &runs, *share)?,
-                    },
-                    when: match working_day {
-                        true => When::WorkingDay {
-                            start_hour: *start_hour,
-                        },
-                        false => When::Always,
-                    },
-                    runs,
-                    share_pct: *share,
-                    seed: seed.seed,
-                };
-                background(model, cpus, length(out))
-            }
-            Self::Lublin {
-                busy,
-                start_hour,
-                one_type,
-                published_sizes,
-                drift,
-                arrivals,
-                seed,
-                out,
-            } => {
-                let options = Options {
-                    seed: seed.seed,
-                    types: if *one_type { Types::One } else { Types::Two },
-                    clock: if *drift {
-                        Clock::WholeSeconds
-                    } else {
-                        Clock::Exact
-                    },
-                    start_hour: *start_hour,
-                    machine: (!published_sizes)
-                        .then(|| u32::try_from(cpus.len()).unwrap_or(u32::MAX)),
-                    rate: *arrivals,
-                };
-                Ok(schedule(Lublin::new(&options), cpus, *busy, length(out)))
-            }
-        }
-    }
 }
 
 #[cfg(test)]

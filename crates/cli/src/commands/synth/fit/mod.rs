@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag synth fit`: models fitted to a recorded profile.
+
+mod report;
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use sandbag_kernel::topology::Topology;
+use sandbag_kernel::{CpuList, Root};
+use sandbag_profile::{BoxSteps, Format, Steps, summarise};
+use sandbag_synth::fit::{
+    Distance, Figures, FittedAr, figures, fit_ar, on_off_model, times, two_levels, usual_step,
+};
+use sandbag_synth::{Autoregressive, OnOff, autoregressive, on_off};
+
+use super::model::Seed;
+use crate::commands::convert;
+use crate::exit::{self, BadInput};
+use crate::messages::Messages;
+use crate::reshape::{self, Reshape, describe};
+use crate::units;
+
+/// Fit on/off and AR to a recorded profile, show how near they come, and the
+/// command line that makes such profiles
+///
+/// All CPUs are fitted together: one set of parameters for all, as the models
+/// take it. --select fits some of them alone.
+#[derive(Debug, Args)]
+pub(super) struct FitArgs {
+    /// The profile: a file of any known format, or - for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Write a profile that the model makes, or - for standard output
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+
+    /// Format to write: see `sandbag show --formats` [default: by the ending of
+    /// OUT; else native]
+    #[arg(long, value_name = "FORMAT", value_parser = convert::writable, requires = "output")]
+    to: Option<Format>,
+
+    /// The model to write [default: the one that comes nearer]
+    #[arg(long, value_name = "MODEL", requires = "output")]
+    model: Option<Kind>,
+
+    /// How long a profile to make [default: as long as FILE]
+    #[arg(short, long, value_name = "TIME", value_parser = units::positive_duration)]
+    duration: Option<Duration>,
+
+    /// Length of the steps that are compared, and of those of AR [default: the
+    /// length that most steps of FILE have, else their mean length]
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    step: Option<Duration>,
+
+    #[command(flatten)]
+    seed: Seed,
+
+    #[command(flatten)]
+    reshape: Reshape,
+}
+
+/// A model that can be fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// `synth onoff`.
+    Onoff,
+    /// `synth ar`.
+    Ar,
+}
+
+/// A model with the parameters that a recording gave it.
+#[derive(Debug)]
+enum Model {
+    OnOff(OnOff),
+    Ar(Autoregressive),
+}
+
+/// The profiles that models are judged by: so many steps of so many CPUs.
+const LONG: u64 = 50_000;
+const CPUS: u32 = 4;
+
+impl Model {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::OnOff(_) => Kind::Onoff,
+            Self::Ar(_) => Kind::Ar,
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::OnOff(_) => "on/off".to_owned(),
+            Self::Ar(model) => format!("AR({})", model.weights.len()),
+        }
+    }
+
+    fn steps(
+        &self,
+        cpus: &[u32],
+        step_ns: u64,
+        length_ns: u64,
+    ) -> sandbag_profile::Result<BoxSteps> {
+        match self {
+            Self::OnOff(model) => on_off(*model, cpus, length_ns),
+            Self::Ar(model) => autoregressive(model.clone(), cpus, step_ns, length_ns),
+        }
+    }
+}
+
+/// A model and how near it comes.
+struct Judged {
+    model: Model,
+    figures: Figures,
+    distance: Distance,
+}
+
+/// A recording and the models for it, the nearer one first.
+struct Fitted {
+    recording: Figures,
+    threshold_pct: f64,
+    models: Vec<Judged>,
+    ar: Option<FittedAr>,
+}
+
+/// Runs the command.
+pub(super) fn main(args: &FitArgs, messages: &Messages) -> Result<u8> {
+    let to = match &args.output {
+        Some(output) => {
+            convert::refuse_same_file(&args.file, output)?;
+            Some((output, convert::format_for(args.to, output)?))
+        }
+        None => None,
+    };
+    let source = Arc::new(reshape::source(&args.file)?);
+    let topology = Topology::read(&Root::default())?;
+    let open = || args.reshape.open(&source, &topology);
+    let mut first = open()?;
+    let format = first.header().format;
+    let cpus: CpuList = first.header().cpus.iter().copied().collect();
+    let summary = summarise(&mut *first)?;
+    messages.say(&describe(source.name(), format, &summary));
+    for warning in &summary.warnings {
+        messages.warning(warning);
+    }
+    let recorded = usual_step(open()?)?;
+    let step_ns = args.step.map_or(recorded.ns, units::nanos);
+    let fitted = fit(&open, step_ns, u32::try_from(cpus.len())?, args.seed.seed)?;
+    let made = report::Made {
+        cpus: &cpus,
+        step_ns,
+        length_ns: args.duration.map_or(summary.end_ns, units::nanos),
+        output: args.output.as_deref(),
+        to: args.to,
+    };
+    let text = report::text(&fitted, &made);
+    if args
+        .output
+        .as_ref()
+        .is_some_and(|out| out.as_os_str() == "-")
+    {
+        messages.say(&text);
+    } else {
+        match io::stdout().write_all(text.as_bytes()) {
+            // A reader that has seen enough, such as head.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
+            _ => {}
+        }
+    }
+    for caution in report::cautions(&fitted, recorded) {
+        messages.warning(&caution);
+    }
+    if let Some((output, to)) = to {
+        let model = fitted.chosen(args.model)?;
+        let cpus: Vec<u32> = cpus.iter().collect();
+        let steps = model.steps(&cpus, made.step_ns, made.length_ns)?;
+        for warning in convert::put(output, to, steps, messages)? {
+            messages.warning(&warning);
+        }
+    }
+    Ok(exit::KEPT)
+}
+
+fn fit(
+    open: &dyn Fn() -> sandbag_profile::Result<BoxSteps>,
+    step_ns: u64,
+    cpus: u32,
+    seed: u32,
+) -> Result<Fitted> {
+    let constant = || {
+        let text = "the load does not vary: there is nothing to fit, `sandbag synth constant` \
+                    makes such profiles";
+        BadInput(text.to_owned())
+    };
+    let levels = two_levels(open()?)?.ok_or_else(constant)?;
+    // The steps as they are: a chain's times need no grid.
+    let times = times(open()?, levels.threshold_pct)?;
+    let chain = times.map(|times| Model::OnOff(on_off_model(&levels, &times, seed)));
+    let ar = fit_ar(open, step_ns)?;
+    let process = ar.as_ref().map(|ar| Model::Ar(ar.model(seed)));
+    let recording = figures(open, step_ns, levels.threshold_pct)?.ok_or_else(constant)?;
+    let few: Vec<u32> = (0..cpus.min(CPUS)).collect();
+    let mut models = Vec::new();
+    for model in chain.into_iter().chain(process) {
+        let open = || model.steps(&few, step_ns, step_ns.saturating_mul(LONG));
+        if let Some(figures) = figures(&open, step_ns, levels.threshold_pct)? {
+            models.push(Judged {
+                distance: Distance::of(&figures, &recording),
+                model,
+                figures,
+            });
+        }
+    }
+    if models.is_empty() {
+        return Err(constant().into());
+    }
+    models.sort_by(|a, b| a.distance.sum.total_cmp(&b.distance.sum));
+    Ok(Fitted {
+        recording,
+        threshold_pct: levels.threshold_pct,
+        models,
+        ar,
+    })
+}
+
+impl Fitted {
+    fn chosen(&self, kind: Option<Kind>) -> Result<&Model> {
+        let mut models = self.models.iter().map(|judged| &judged.model);
+        let chosen = models.find(|model| kind.is_none_or(|kind| model.kind() == kind));
+        chosen.ok_or_else(|| {
+            let text = "this model cannot be fitted here; --model names the other one";
+            BadInput(text.to_owned()).into()
+        })
+    }
+}

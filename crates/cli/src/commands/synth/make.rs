@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The profile that a model with its options makes.
+
+use sandbag_profile::{BoxSteps, constant};
+use sandbag_synth::lublin::{Clock, Lublin, Options, Types};
+use sandbag_synth::{
+    Autoregressive, Background, Daily, Day, OnOff, Ramp, RunTimes, Sine, Square, When,
+    autoregressive, background, daily, on_off, piecewise, ramp, schedule, sine, square,
+};
+
+use super::model::{Model, Out, OutWithoutLength, Sampled};
+use crate::units;
+
+impl Model {
+    /// Where the profile goes.
+    pub(super) fn place(&self) -> &OutWithoutLength {
+        match self {
+            Self::Constant { out, .. }
+            | Self::Onoff { out, .. }
+            | Self::Background { out, .. }
+            | Self::Lublin { out, .. } => &out.place,
+            Self::Steps { out, .. } => out,
+            Self::Ramp { sampled, .. }
+            | Self::Sine { sampled, .. }
+            | Self::Square { sampled, .. }
+            | Self::Daily { sampled, .. }
+            | Self::Ar { sampled, .. } => &sampled.out.place,
+        }
+    }
+
+    /// The profile.
+    pub(super) fn steps(&self, cpus: &[u32]) -> sandbag_profile::Result<BoxSteps> {
+        let length = |out: &Out| units::nanos(out.duration);
+        let grid = |s: &Sampled| (units::nanos(s.step), units::nanos(s.out.duration));
+        match self {
+            Self::Constant { load, out } => Ok(constant(cpus, *load, length(out))),
+            Self::Steps { pieces, .. } => {
+                let pieces: Vec<(f64, u64)> = pieces
+                    .iter()
+                    .map(|(load, time)| (*load, units::nanos(*time)))
+                    .collect();
+                Ok(piecewise(&pieces, cpus))
+            }
+            Self::Ramp { from, to, sampled } => {
+                let (step_ns, length_ns) = grid(sampled);
+                let shape = Ramp {
+                    from_pct: *from,
+                    to_pct: *to,
+                };
+                ramp(shape, cpus, step_ns, length_ns)
+            }
+            Self::Sine {
+                mean,
+                amplitude,
+                cycle,
+                shift,
+                sampled,
+            } => {
+                let (step_ns, length_ns) = grid(sampled);
+                let shape = Sine {
+                    mean_pct: *mean,
+                    amplitude_pct: *amplitude,
+                    period_s: cycle.as_secs_f64(),
+                    shift: *shift,
+                };
+                sine(shape, cpus, step_ns, length_ns)
+            }
+            Self::Square {
+                high,
+                low,
+                cycle,
+                duty,
+                shift,
+                sampled,
+            } => {
+                let (step_ns, length_ns) = grid(sampled);
+                let shape = Square {
+                    high_pct: *high,
+                    low_pct: *low,
+                    period_s: cycle.as_secs_f64(),
+                    duty: *duty,
+                    shift: *shift,
+                };
+                square(shape, cpus, step_ns, length_ns)
+            }
+            Self::Onoff {
+                high,
+                low,
+                on,
+                off,
+                seed,
+                out,
+            } => {
+                let model = OnOff {
+                    on_pct: *high,
+                    off_pct: *low,
+                    on_s: on.as_secs_f64(),
+                    off_s: off.as_secs_f64(),
+                    seed: seed.seed,
+                };
+                on_off(model, cpus, length(out))
+            }
+            Self::Ar {
+                mean,
+                weights,
+                noise,
+                correlation,
+                seed,
+                sampled,
+            } => {
+                let (step_ns, length_ns) = grid(sampled);
+                let model = Autoregressive {
+                    mean_pct: *mean,
+                    noise_points: *noise,
+                    weights: weights.clone(),
+                    correlation: *correlation,
+                    seed: seed.seed,
+                };
+                autoregressive(model, cpus, step_ns, length_ns)
+            }
+            Self::Daily {
+                mean,
+                amplitude,
+                peak,
+                hours,
+                start_hour,
+                day,
+                weights,
+                noise,
+                correlation,
+                seed,
+                sampled,
+            } => {
+                let (step_ns, length_ns) = grid(sampled);
+                let wave = Day::Wave {
+                    mean_pct: *mean,
+                    amplitude_pct: *amplitude,
+                    peak_hour: *peak,
+                };
+                let model = Daily {
+                    day: hours.as_deref().copied().map_or(wave, Day::Hours),
+                    day_s: day.as_secs_f64(),
+                    start_hour: *start_hour,
+                    noise_pct: *noise,
+                    weights: weights.clone(),
+                    correlation: *correlation,
+                    seed: seed.seed,
+                };
+                daily(model, cpus, step_ns, length_ns)
+            }
+            Self::Background {
+                load,
+                rate,
+                share,
+                exponent,
+                longest,
+                working_day,
+                start_hour,
+                seed,
+                out,
+            } => {
+                let runs = RunTimes {
+                    exponent: *exponent,
+                    longest_s: longest.as_secs_f64(),
+                };
+                let model = Background {
+                    rate_per_s: match rate {
+                        Some(rate) => *rate,
+                        None => Background::rate_for(*load, &runs, *share)?,
+                    },
+                    when: match working_day {
+                        true => When::WorkingDay {
+                            start_hour: *start_hour,
+                        },
+                        false => When::Always,
+                    },
+                    runs,
+                    share_pct: *share,
+                    seed: seed.seed,
+                };
+                background(model, cpus, length(out))
+            }
+            Self::Lublin {
+                busy,
+                start_hour,
+                one_type,
+                published_sizes,
+                drift,
+                arrivals,
+                seed,
+                out,
+            } => {
+                let options = Options {
+                    seed: seed.seed,
+                    types: if *one_type { Types::One } else { Types::Two },
+                    clock: if *drift {
+                        Clock::WholeSeconds
+                    } else {
+                        Clock::Exact
+                    },
+                    start_hour: *start_hour,
+                    machine: (!published_sizes)
+                        .then(|| u32::try_from(cpus.len()).unwrap_or(u32::MAX)),
+                    rate: *arrivals,
+                };
+                Ok(schedule(Lublin::new(&options), cpus, *busy, length(out)))
+            }
+        }
+    }
+}
