@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The step in which a profile was recorded.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use sandbag_profile::{BoxSteps, Result, Steps};
 
-/// Lengths are told apart by the millisecond: recorders are late by less.
+/// Lengths are counted by the millisecond.
 const TICK_NS: u64 = 1_000_000;
 /// So many different lengths are remembered; a recording has few.
 const LENGTHS: usize = 4096;
+/// By how much the steps of a recording differ from each other.
+const JITTER: f64 = 0.05;
 
 /// How a profile is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,34 +22,58 @@ pub struct StepLength {
     pub is_usual: bool,
 }
 
-/// The length that at least half of the steps have, to the millisecond; where
-/// there is none, as where loads change at any time, the mean length. Neighbours
-/// that are equal may have been joined, so that the mean alone is no measure.
+/// The mean of the steps that are about as long as the middle one, where those
+/// are at least half of all; else, as where loads change at any time, the mean
+/// of all. Neighbours that are equal may have been joined, so that the mean
+/// alone is no measure. To the millisecond.
 ///
 /// # Errors
 /// The stream's.
 pub fn usual_step(mut steps: BoxSteps) -> Result<StepLength> {
-    let mut lengths: HashMap<u64, u64> = HashMap::new();
-    let (mut count, mut end_ns) = (0, 0);
+    let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
+    let (mut count, mut end_ns) = (0u64, 0);
     while let Some(step) = steps.next_step()? {
         count += 1;
         end_ns = step.end_ns;
-        let length = (step.length_ns() + TICK_NS / 2) / TICK_NS;
-        if lengths.len() < LENGTHS || lengths.contains_key(&length) {
-            *lengths.entry(length).or_default() += 1;
+        let ticks = to_ticks(step.length_ns());
+        if lengths.len() < LENGTHS || lengths.contains_key(&ticks) {
+            *lengths.entry(ticks).or_default() += 1;
         }
     }
-    let usual = lengths.iter().max_by_key(|(length, n)| (**n, **length));
-    Ok(match usual {
-        Some((length, n)) if *length > 0 && count > 1 && 2 * n >= count => StepLength {
-            ns: length * TICK_NS,
-            is_usual: true,
+    let usual = middle(&lengths).and_then(|middle| {
+        let near = |ticks: &u64| ticks.abs_diff(middle) as f64 <= JITTER * middle as f64;
+        let near = lengths.iter().filter(|(ticks, _)| near(ticks));
+        let (mut sum, mut many) = (0, 0);
+        for (ticks, n) in near {
+            sum += ticks * n;
+            many += n;
+        }
+        (middle > 0 && count > 1 && 2 * many >= count).then(|| (sum + many / 2) / many)
+    });
+    let mean_ns = end_ns / count.max(1);
+    Ok(StepLength {
+        ns: match (usual, to_ticks(mean_ns)) {
+            (Some(ticks), _) => ticks * TICK_NS,
+            (None, 0) => mean_ns.max(1),
+            (None, ticks) => ticks * TICK_NS,
         },
-        _ => StepLength {
-            ns: (end_ns / count.max(1)).max(1),
-            is_usual: false,
-        },
+        is_usual: usual.is_some(),
     })
+}
+
+fn to_ticks(ns: u64) -> u64 {
+    ns / TICK_NS + u64::from(ns % TICK_NS >= TICK_NS / 2)
+}
+
+/// The length that as many are below as above.
+fn middle(lengths: &BTreeMap<u64, u64>) -> Option<u64> {
+    let all: u64 = lengths.values().sum();
+    let mut below = 0;
+    let middle = lengths.iter().find(|(_, n)| {
+        below += **n;
+        2 * below >= all
+    });
+    middle.map(|(ticks, _)| *ticks)
 }
 
 #[cfg(test)]
@@ -66,6 +92,8 @@ mod tests {
         let sampled = [1000 * MS, 1000 * MS, 3000 * MS, 400 * MS];
         assert_eq!(of(&sampled), (1000 * MS, true));
         assert_eq!(of(&[1000 * MS + 3, 1000 * MS - 9]), (1000 * MS, true));
+        let late = [9_960 * MS, 10_041 * MS, 20_000 * MS, 9_999 * MS];
+        assert_eq!(of(&late), (10_000 * MS, true));
         assert_eq!(of(&[1, 3]), (2, false));
         assert_eq!(of(&[20 * MS, 40 * MS, 60 * MS]), (40 * MS, false));
         assert_eq!(of(&[20 * MS]), (20 * MS, false));

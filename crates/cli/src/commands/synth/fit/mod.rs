@@ -14,7 +14,8 @@ use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{CpuList, Root};
 use sandbag_profile::{BoxSteps, Format, Steps, summarise};
 use sandbag_synth::fit::{
-    Distance, Figures, FittedAr, figures, fit_ar, on_off_model, times, two_levels, usual_step,
+    Distance, Figures, FittedAr, StepLength, before_recording, figures, fit_ar, on_off_model,
+    times, two_levels, usual_step,
 };
 use sandbag_synth::{Autoregressive, OnOff, autoregressive, on_off};
 
@@ -150,7 +151,8 @@ pub(super) fn main(args: &FitArgs, messages: &Messages) -> Result<u8> {
     }
     let recorded = usual_step(open()?)?;
     let step_ns = args.step.map_or(recorded.ns, units::nanos);
-    let fitted = fit(&open, step_ns, u32::try_from(cpus.len())?, args.seed.seed)?;
+    let cpu_count = u32::try_from(cpus.len())?;
+    let fitted = fit(&open, step_ns, recorded, cpu_count, args.seed.seed)?;
     let made = report::Made {
         cpus: &cpus,
         step_ns,
@@ -189,6 +191,7 @@ pub(super) fn main(args: &FitArgs, messages: &Messages) -> Result<u8> {
 fn fit(
     open: &dyn Fn() -> sandbag_profile::Result<BoxSteps>,
     step_ns: u64,
+    recorded: StepLength,
     cpus: u32,
     seed: u32,
 ) -> Result<Fitted> {
@@ -198,9 +201,18 @@ fn fit(
         BadInput(text.to_owned())
     };
     let levels = two_levels(open()?)?.ok_or_else(constant)?;
-    // The steps as they are: a chain's times need no grid.
-    let times = times(open()?, levels.threshold_pct)?;
-    let chain = times.map(|times| Model::OnOff(on_off_model(&levels, &times, seed)));
+    // The steps as they are: a chain's times need no grid. Where there is one,
+    // it has had its effect.
+    let chain = match times(open()?, levels.threshold_pct)? {
+        None => None,
+        Some(seen) => {
+            let (levels, times) = match recorded.is_usual {
+                true => before_recording(levels, seen, recorded.ns)?,
+                false => (levels, seen),
+            };
+            Some(Model::OnOff(on_off_model(&levels, &times, seed)))
+        }
+    };
     let ar = fit_ar(open, step_ns)?;
     let process = ar.as_ref().map(|ar| Model::Ar(ar.model(seed)));
     let recording = figures(open, step_ns, levels.threshold_pct)?.ok_or_else(constant)?;

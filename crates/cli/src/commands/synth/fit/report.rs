@@ -87,10 +87,10 @@ pub(super) fn cautions(fitted: &Fitted, recorded: StepLength) -> Vec<String> {
             continue;
         };
         let step_s = recorded.ns as f64 / 1e9;
-        if recorded.is_usual && model.on_s.min(model.off_s) < 3.0 * step_s {
+        if recorded.is_usual && model.on_s.min(model.off_s) < step_s {
             cautions.push(
-                "times on or off are hardly longer than a step: shorter ones are not seen, and \
-                 the means of on/off come out too long"
+                "times on or off are hardly longer than a step: little of them is seen, and \
+                 those of on/off are uncertain"
                     .to_owned(),
             );
         }
