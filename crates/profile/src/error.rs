@@ -215,6 +215,26 @@ pub enum Fault {
         /// The one that was asked for and is not there.
         asked: Option<String>,
     },
+    /// Series that would be the same if all their labels were looked at.
+    #[error("{of} stands twice, as {first} and as {second}; choose one by its labels")]
+    SeveralSeries {
+        /// CPU and mode.
+        of: String,
+        /// One by its labels.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// Too many to be held in memory.
+    #[error(
+        "it holds more than {0} values of one machine, which are held in memory; \
+         take a shorter time or a longer step"
+    )]
+    TooManyValues(usize),
+    /// A server has no data for us. Says what it said, or that it said
+    /// nothing, and what to do.
+    #[error("{0}")]
+    Server(String),
     /// Rates need two samples.
     #[error("one snapshot holds no load; at least two are needed")]
     OneSnapshot,

@@ -123,6 +123,11 @@ impl Lines {
         (self.from, self.file)
     }
 
+    /// The file's name.
+    pub(crate) fn file(&self) -> &Arc<str> {
+        &self.file
+    }
+
     /// Number of the line last returned, from 1.
     pub(crate) fn number(&self) -> u64 {
         self.line

@@ -280,6 +280,14 @@ mod tests {
         "# epoch 1795223452.4\ncpu  1 2 3 4\ncpu0 1 2 3 4",
         Some(Format::ProcStat)
     )]
+    #[case(
+        "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\"",
+        Some(Format::Prometheus)
+    )]
+    #[case("[{\"metric\":{},\n\"values\":[", Some(Format::Prometheus))]
+    #[case("# HELP x y\n# TYPE x counter\n", Some(Format::OpenMetrics))]
+    #[case("{__name__=\"up\"} 1 1698674400000\n", Some(Format::OpenMetrics))]
+    #[case("up{job=\"x\"} 1 1698674400.0\n", Some(Format::OpenMetrics))]
     #[case("hello", None)]
     #[case("", None)]
     fn detection(#[case] head: &str, #[case] format: Option<Format>) {

@@ -6,6 +6,9 @@
 //! idle what was not, and steal. The points of a series stand together
 //! (OpenMetrics 1.0, "Metric"), so the counters are collected first, 24 bytes
 //! per step and CPU.
+//!
+//! Where a load is unknown there are no points, and the counters of that CPU
+//! begin anew at 0 after it: whoever reads them must take that for a restart.
 
 use std::io::{BufWriter, Write};
 
@@ -17,10 +20,13 @@ use super::{ExportReport, io};
 const FAMILY: &str = "node_cpu_seconds";
 const MODES: [&str; 3] = ["user", "idle", "steal"];
 
-/// Counters of one CPU: a point for the begin and each known step's end.
+/// Counters of one CPU: a point for the begin of what is known and for each
+/// known step's end.
 #[derive(Default)]
 struct Counters {
     points: Vec<(u64, [f64; 2])>,
+    /// Where they begin anew.
+    begins_ns: Vec<u64>,
 }
 
 pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<ExportReport> {
@@ -43,16 +49,17 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
     while let Some(step) = steps.next_step()? {
         let length_s = step.length_ns() as f64 / NS_PER_S as f64;
         for (cell, counters) in step.cells.iter().zip(&mut all) {
-            let last = match counters.points.last() {
-                Some((_, last)) => *last,
-                None => {
-                    counters.points.push((0, [0.0; 2]));
-                    [0.0; 2]
-                }
-            };
             let Some(cell) = cell else {
                 unknown_ns = unknown_ns.saturating_add(step.length_ns());
                 continue;
+            };
+            let last = match counters.points.last() {
+                Some((until_ns, last)) if *until_ns == step.start_ns => *last,
+                _ => {
+                    counters.points.push((step.start_ns, [0.0; 2]));
+                    counters.begins_ns.push(step.start_ns);
+                    [0.0; 2]
+                }
             };
             let stolen_s = length_s * cell.steal_pct / 100.0;
             let busy_s = (length_s - stolen_s) * cell.load_pct / 100.0;
@@ -63,8 +70,8 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
     }
     if unknown_ns > 0 {
         report.lost.push(format!(
-            "{} s (summed over the CPUs) of unknown load have no points; whoever takes \
-             differences over them finds them idle",
+            "{} s (summed over the CPUs) of unknown load have no points; the counters begin \
+             anew after them",
             plain_seconds(unknown_ns)
         ));
     }
@@ -92,11 +99,16 @@ fn series(
     });
     for (cpu, counters) in cpus.iter().zip(all) {
         for mode in MODES.iter().filter(|mode| steal || **mode != "steal") {
+            let mut begins = counters.begins_ns.iter().copied().peekable();
+            let mut begin = 0;
             for (ns, [busy_s, stolen_s]) in &counters.points {
+                if let Some(anew) = begins.next_if_eq(ns) {
+                    begin = anew;
+                }
                 let value = match *mode {
                     "user" => *busy_s,
                     "steal" => *stolen_s,
-                    _ => (*ns as f64 / NS_PER_S as f64 - busy_s - stolen_s).max(0.0),
+                    _ => ((ns - begin) as f64 / NS_PER_S as f64 - busy_s - stolen_s).max(0.0),
                 };
                 // A microsecond is far below a tick, a millisecond is what
                 // Prometheus itself keeps of a stamp.

@@ -24,6 +24,7 @@ mod nmon;
 mod pcp;
 mod percent;
 mod procstat;
+mod prometheus;
 mod sadf_csv;
 mod sadf_json;
 mod sar;
@@ -58,6 +59,8 @@ pub(crate) const READERS: &[Reader] = &[
     sadf_csv::READER,
     mpstat_json::READER,
     cpu_load_generator::READER,
+    prometheus::MATRIX,
+    prometheus::TEXT,
     sadf_json::READER,
     mpstat::READER,
     sar::READER,

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the values are, which a document does not say: counters or rates, of
+//! all of the time or of a part.
+
+use crate::import::counters::{STATES, State};
+use crate::{Fault, Result};
+
+use super::labels::MODES;
+use super::store::{Modes, Point};
+
+/// A share of the time, as a rate extrapolates it, is not greater.
+const SHARE: f64 = 1.5;
+const PERCENT: f64 = 150.0;
+/// Rates fall as often as they rise; counters fall once in a restart.
+const FALLS: f64 = 0.1;
+/// Modes that add up to less than this are not all there are.
+const ALL: f64 = 0.9;
+/// So many intervals tell whether they do.
+const ENOUGH: usize = 1000;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// Seconds so far.
+    Counters,
+    /// Time in a mode as a share of all time: `rate()`, `irate()`.
+    Rates {
+        /// What the whole time is: 1, or 100.
+        unit: f64,
+    },
+}
+
+/// What the kinds differ in: how large values become and how often they fall.
+pub(super) fn kind<'a>(series: impl Iterator<Item = &'a [Point]>, named: bool) -> Kind {
+    let mut greatest = 0f64;
+    let (mut falls, mut moves, mut rises) = (0u64, 0u64, true);
+    for points in series {
+        greatest = points.iter().fold(greatest, |max, p| max.max(p.value));
+        for two in points.windows(2) {
+            let (before, now) = (two[0].value, two[1].value);
+            falls += u64::from(now < before);
+            moves += u64::from(now != before);
+            // A counter that falls begins anew at 0.
+            rises &= now >= before || now == 0.0;
+        }
+    }
+    let counts = (falls as f64) < FALLS * moves as f64;
+    match greatest {
+        ..=SHARE if named && rises => Kind::Counters,
+        ..=SHARE => Kind::Rates { unit: 1.0 },
+        _ if named || counts => Kind::Counters,
+        ..=PERCENT => Kind::Rates { unit: 100.0 },
+        _ => Kind::Rates { unit: greatest },
+    }
+}
+
+impl Kind {
+    /// What it was taken for; nothing of counters under their own name.
+    pub(super) fn told(self, named: bool) -> Option<String> {
+        Some(match self {
+            Self::Counters if named => return None,
+            Self::Counters => {
+                "the values were taken for counters, seconds of CPU time, because they rise".into()
+            }
+            Self::Rates { unit } => format!(
+                "the values were taken for rates{}, because they rise and fall; each is the mean \
+                 of the time before its stamp, here taken to begin at the stamp before it",
+                match unit {
+                    1.0 => ", shares of the time as rate() and irate() give them",
+                    100.0 => " in percent of the time",
+                    _ => "",
+                }
+            ),
+        })
+    }
+}
+
+/// What the whole time of a CPU is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whole {
+    /// The sum of its modes.
+    Modes,
+    /// The wall time; idle is known, and busy is the rest.
+    WallLessIdle,
+    /// The wall time; what is busy is known, and idle is the rest.
+    WallLessBusy,
+}
+
+/// Which it is, by the modes that are there; and what is to be told.
+pub(super) fn whole<'a>(
+    states: &[bool; STATES],
+    mut cpus: impl Iterator<Item = &'a Modes>,
+    kind: Kind,
+) -> Result<(Whole, Option<String>), Fault> {
+    let has = |state: State| states[state as usize];
+    let names = |wanted: &dyn Fn(usize) -> bool| -> String {
+        let names = (0..STATES).filter(|mode| states[*mode] && wanted(*mode));
+        names.map(|mode| MODES[mode]).collect::<Vec<_>>().join(", ")
+    };
+    let unused = |mode: usize| {
+        [State::Idle, State::Iowait, State::Steal]
+            .map(|state| state as usize)
+            .contains(&mode)
+    };
+    let busy = names(&|mode| !unused(mode));
+    let waits = match has(State::Iowait) {
+        true => "",
+        false => ", waiting for I/O included",
+    };
+    let found = if !has(State::Idle) && busy.is_empty() {
+        return Err(Fault::NoSingleCpu(
+            "export mode idle at least, better all modes of node_cpu_seconds_total",
+        ));
+    } else if !has(State::Idle) {
+        let told = format!("mode idle is not there: busy is the sum of {busy} over the wall time");
+        (Whole::WallLessBusy, Some(told))
+    } else if busy.is_empty() {
+        let told = format!(
+            "of the modes only {} is there: busy is the rest of the wall time{waits}",
+            names(&|_| true)
+        );
+        (Whole::WallLessIdle, Some(told))
+    } else if has(State::User) && has(State::System) || cpus.any(|modes| adds_up(modes, kind)) {
+        (Whole::Modes, None)
+    } else {
+        let told = format!(
+            "the modes that are there, {}, do not add up to the wall time: busy is what idle \
+             leaves of it{waits}",
+            names(&|_| true)
+        );
+        (Whole::WallLessIdle, Some(told))
+    };
+    match (found, kind) {
+        ((Whole::WallLessBusy | Whole::WallLessIdle, _), Kind::Rates { unit })
+            if unit != 1.0 && unit != 100.0 =>
+        {
+            Err(Fault::OutOfRange {
+                what: "the greatest value, taken for a rate,".into(),
+                value: unit.to_string(),
+            })
+        }
+        (found, _) => Ok(found),
+    }
+}
+
+/// Whether a CPU's modes are all of its time, in nine of ten intervals.
+fn adds_up(modes: &Modes, kind: Kind) -> bool {
+    let points: Vec<&[Point]> = modes.iter().flatten().map(Vec::as_slice).collect();
+    let count = points.iter().map(|points| points.len()).min().unwrap_or(0);
+    let sum = |i: usize| points.iter().map(|points| points[i].value).sum::<f64>();
+    let mut shares: Vec<f64> = match kind {
+        Kind::Rates { unit } => (0..count.min(ENOUGH)).map(|i| sum(i) / unit).collect(),
+        Kind::Counters => (1..count.min(ENOUGH))
+            .map(|i| (sum(i) - sum(i - 1), points[0][i].ns - points[0][i - 1].ns))
+            .map(|(spent_s, wall_ns)| spent_s / (wall_ns as f64 / 1e9))
+            // Less was held for a while, or began anew.
+            .filter(|share| *share > 0.0)
+            .collect(),
+    };
+    if shares.is_empty() {
+        return false;
+    }
+    // On a machine that mostly idles, idle alone is nearly all in most of them.
+    let low = shares.len() / 10;
+    *shares.select_nth_unstable_by(low, f64::total_cmp).1 > ALL
+}

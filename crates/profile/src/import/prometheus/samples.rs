@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From series to samples: moment by moment, all CPUs.
+
+use std::sync::Arc;
+
+use crate::import::counters::{self, Counters, Differences, STATES, State};
+use crate::import::timeline::Timeline;
+use crate::import::{About, Sample, Samples, begin};
+use crate::number::{NS_PER_S, Seconds};
+use crate::{BoxSteps, Cell, Error, Fault, Format, Header, Result};
+
+use super::kind::{Kind, Whole, kind, whole};
+use super::store::{Kept, Modes, Point};
+
+/// Counters are seconds with some decimals; they are compared in microseconds.
+const PER_SECOND: f64 = 1e6;
+/// A counter that falls by so much began anew; less is the kernel's doing.
+const RESET: u64 = 3_000_000;
+/// Longer than so many usual intervals is a pause, which is told.
+const PAUSE: i64 = 5;
+/// So much more time than there was is no rounding, and is counted.
+const TOO_MUCH: f64 = 1.1;
+/// A stamp below this does not count from 1970.
+const DATED_NS: i64 = 500_000_000 * NS_PER_S as i64;
+
+/// All values of a CPU at one time, by the number of the mode.
+type Values = [f64; STATES];
+
+/// The recording as steps.
+pub(super) fn steps(kept: Kept, format: Format, file: &Arc<str>) -> Result<BoxSteps> {
+    let fault = |fault: Fault| fault.at(file, None);
+    let states: [bool; STATES] = std::array::from_fn(|mode| {
+        kept.cpus
+            .values()
+            .any(|modes: &Modes| modes[mode].is_some())
+    });
+    let interval_ns = interval_ns(&kept).ok_or_else(|| fault(Fault::OneSnapshot))?;
+    let all = || kept.cpus.values().flatten().flatten();
+    let kind = kind(all().map(Vec::as_slice), kept.named);
+    let cpus = kept.cpus.keys().copied().collect();
+    let host = kept.machine.name().map(str::to_owned);
+    let first_ns = all().map(|points| points[0].ns).min().unwrap_or(0);
+    let begin_ns = match kind {
+        Kind::Counters => first_ns,
+        Kind::Rates { .. } => first_ns.saturating_sub(interval_ns),
+    };
+    let mut warnings = kept.warnings;
+    if let Some(text) = kind.told(kept.named) {
+        warnings.push(text);
+    }
+    let (whole, told) = whole(&states, kept.cpus.values(), kind).map_err(fault)?;
+    warnings.extend(told);
+    warnings.extend(incomplete(&kept.cpus, &states));
+    let about = About {
+        host,
+        local: false,
+        undated: begin_ns < DATED_NS,
+        warnings,
+    };
+    let header = Header {
+        cpus,
+        format,
+        host: about.host.clone(),
+        begins_at: begin(&about, begin_ns),
+        has_steal: states[State::Steal as usize],
+    };
+    let samples = Merged {
+        file: Arc::clone(file),
+        columns: kept
+            .cpus
+            .into_iter()
+            .map(|(cpu, modes)| Column::new(cpu, modes, &states))
+            .collect(),
+        about,
+        kind,
+        whole,
+        interval_ns,
+        differences: Differences::new(PER_SECOND as u64),
+        last_ns: None,
+        rows: 0,
+        odd: Odd::default(),
+    };
+    Ok(Box::new(Timeline::new(Box::new(samples), header, begin_ns)))
+}
+
+/// The usual time between two points: the median.
+fn interval_ns(kept: &Kept) -> Option<i64> {
+    let all = kept.cpus.values().flatten().flatten();
+    let longest = all.max_by_key(|points| points.len())?;
+    let mut between: Vec<i64> = longest
+        .windows(2)
+        .map(|two| two[1].ns.saturating_sub(two[0].ns))
+        .collect();
+    let middle = between.len() / 2;
+    (!between.is_empty()).then(|| *between.select_nth_unstable(middle).1)
+}
+
+/// CPUs that lack modes that others have: the file may be cut short.
+fn incomplete(
+    cpus: &std::collections::BTreeMap<u32, Modes>,
+    states: &[bool; STATES],
+) -> Option<String> {
+    let lacks = |modes: &Modes| (0..STATES).any(|mode| states[mode] && modes[mode].is_none());
+    let names: Vec<String> = cpus
+        .iter()
+        .filter(|(_, modes)| lacks(modes))
+        .map(|(cpu, _)| format!("cpu{cpu}"))
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} has not all of the modes that others have; its load is unknown \
+             (the file may be cut short)",
+            names.join(", ")
+        )
+    })
+}
+
+/// What is told at the end.
+#[derive(Debug, Default)]
+struct Odd {
+    /// Samples that repeat the one before.
+    held: u64,
+    restarts: u64,
+    pauses: u64,
+    pause_ns: u64,
+    /// CPUs without any time in any mode.
+    nowhere: u64,
+    too_much: u64,
+}
+
+/// The series of one CPU, and how far they are read.
+struct Column {
+    cpu: u32,
+    modes: Modes,
+    /// Whether some of the modes are missing altogether.
+    incomplete: bool,
+    next: [usize; STATES],
+    /// At the time of the row that was read last.
+    now: Option<Values>,
+    before: Option<Values>,
+}
+
+impl Column {
+    fn new(cpu: u32, modes: Modes, states: &[bool; STATES]) -> Self {
+        Self {
+            cpu,
+            incomplete: (0..STATES).any(|mode| states[mode] && modes[mode].is_none()),
+            modes,
+            next: [0; STATES],
+            now: None,
+            before: None,
+        }
+    }
+
+    fn heads(&self) -> impl Iterator<Item = &Point> {
+        let modes = self.modes.iter().zip(&self.next);
+        modes.filter_map(|(points, next)| points.as_ref()?.get(*next))
+    }
+
+    /// Reads the points of this time; without one in every mode nothing is
+    /// known.
+    fn read(&mut self, ns: i64) {
+        let mut values = [0.0; STATES];
+        let mut whole = !self.incomplete;
+        for (mode, points) in self.modes.iter().enumerate() {
+            let Some(points) = points else { continue };
+            match points.get(self.next[mode]) {
+                Some(point) if point.ns == ns => {
+                    values[mode] = point.value;
+                    self.next[mode] += 1;
+                }
+                _ => whole = false,
+            }
+        }
+        self.now = whole.then_some(values);
+    }
+}
+
+struct Merged {
+    file: Arc<str>,
+    columns: Vec<Column>,
+    about: About,
+    kind: Kind,
+    whole: Whole,
+    interval_ns: i64,
+    differences: Differences,
+    last_ns: Option<i64>,
+    rows: u64,
+    odd: Odd,
+}
+
+impl Merged {
+    /// Reads all CPUs at the next time there is.
+    fn row(&mut self) -> Option<i64> {
+        let ns = self.columns.iter().flat_map(Column::heads).map(|p| p.ns);
+        let ns = ns.min()?;
+        for column in &mut self.columns {
+            column.read(ns);
+        }
+        self.rows += 1;
+        Some(ns)
+    }
+
+    /// Whether nothing moved anywhere since the sample before: Prometheus
+    /// repeats a scrape until there is another.
+    fn is_held(&self) -> bool {
+        let mut known = self.columns.iter().filter(|c| c.now.is_some()).peekable();
+        self.whole == Whole::Modes
+            && known.peek().is_some()
+            && self.columns.iter().all(|c| c.now == c.before)
+    }
+
+    fn counters(&mut self, sample: &mut Sample) -> bool {
+        loop {
+            let Some(ns) = self.row() else { return false };
+            let Some(last_ns) = self.last_ns else {
+                self.keep(ns);
+                continue;
+            };
+            if self.is_held() {
+                self.odd.held += 1;
+                continue;
+            }
+            let wall_ns = ns - last_ns;
+            if wall_ns > self.interval_ns.saturating_mul(PAUSE) {
+                self.odd.pauses += 1;
+                self.odd.pause_ns = self.odd.pause_ns.saturating_add(wall_ns as u64);
+            }
+            sample.start_ns = Some(last_ns);
+            sample.end_ns = ns;
+            sample.slack_ns = 0;
+            for column in &self.columns {
+                let (Some(before), Some(now)) = (&column.before, &column.now) else {
+                    sample.cells.push((column.cpu, None));
+                    continue;
+                };
+                let (before, now) = (ticks(before), ticks(now));
+                let cell = if fell(&before, &now, self.whole) {
+                    self.odd.restarts += 1;
+                    None
+                } else if self.whole == Whole::Modes {
+                    self.differences.cell(&before, &now)
+                } else {
+                    let spent = std::array::from_fn(|mode| {
+                        now[mode].saturating_sub(before[mode]) as f64 / PER_SECOND
+                    });
+                    let wall_s = wall_ns as f64 / NS_PER_S as f64;
+                    Some(of_wall(&spent, wall_s, self.whole, &mut self.odd))
+                };
+                sample.cells.push((column.cpu, cell));
+            }
+            self.keep(ns);
+            return true;
+        }
+    }
+
+    /// This row is what the next is compared with.
+    fn keep(&mut self, ns: i64) {
+        self.last_ns = Some(ns);
+        for column in &mut self.columns {
+            column.before = column.now.take();
+        }
+    }
+
+    fn rates(&mut self, unit: f64, sample: &mut Sample) -> bool {
+        let Some(ns) = self.row() else { return false };
+        sample.start_ns = Some(ns.saturating_sub(self.interval_ns));
+        sample.end_ns = ns;
+        sample.slack_ns = self.interval_ns / 2;
+        for column in &self.columns {
+            let cell = column.now.as_ref().and_then(|rates| {
+                // What is extrapolated can pass below 0 by a rounding.
+                let rates: Values = rates.map(|rate| rate.max(0.0));
+                let total: f64 = rates.iter().sum();
+                if total == 0.0 && self.whole == Whole::Modes {
+                    self.odd.nowhere += 1;
+                    return None;
+                }
+                let of = |state: State| rates[state as usize];
+                Some(match self.whole {
+                    Whole::Modes => {
+                        let unused = of(State::Idle) + of(State::Iowait);
+                        counters::cell(unused, of(State::Steal), total)
+                    }
+                    wall => of_wall(&rates, unit, wall, &mut self.odd),
+                })
+            });
+            sample.cells.push((column.cpu, cell));
+        }
+        true
+    }
+}
+
+/// As whole microseconds. What is negative is none that ever counted.
+fn ticks(values: &Values) -> Counters {
+    values.map(|value| (value * PER_SECOND).round() as u64)
+}
+
+/// Whether the counters began anew. Their sum never falls otherwise, whatever
+/// the kernel corrects; where it is not known only a deep fall tells.
+fn fell(before: &Counters, now: &Counters, whole: Whole) -> bool {
+    let sum = |all: &Counters| all.iter().fold(0u64, |sum, one| sum.saturating_add(*one));
+    let deep = before
+        .iter()
+        .zip(now)
+        .any(|(before, now)| before.saturating_sub(*now) >= RESET);
+    deep || whole == Whole::Modes && sum(now) < sum(before)
+}
+
+/// The load where the modes do not add up to all of the time, so that the
+/// wall's must do.
+fn of_wall(spent: &Values, wall: f64, whole: Whole, odd: &mut Odd) -> Cell {
+    let of = |state: State| spent[state as usize];
+    let steal = of(State::Steal).min(wall);
+    let unused = match whole {
+        Whole::WallLessBusy => {
+            let used: f64 = spent.iter().sum::<f64>() - of(State::Iowait) - of(State::Steal);
+            odd.too_much += u64::from(used + steal > wall * TOO_MUCH);
+            (wall - steal - used).max(0.0)
+        }
+        _ => {
+            let unused = of(State::Idle) + of(State::Iowait);
+            odd.too_much += u64::from(unused + steal > wall * TOO_MUCH);
+            unused
+        }
+    };
+    counters::cell(unused, steal, wall)
+}
+
+impl Samples for Merged {
+    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
+        sample.cells.clear();
+        Ok(match self.kind {
+            Kind::Counters => self.counters(sample),
+            Kind::Rates { unit, .. } => self.rates(unit, sample),
+        })
+    }
+
+    fn about(&self) -> About {
+        let odd = &self.odd;
+        let mut warnings = self.about.warnings.clone();
+        warnings.extend(self.differences.warnings());
+        if odd.restarts > 0 {
+            warnings.push(format!(
+                "in {} samples a CPU's counters began anew (a restart, or a pause in what was \
+                 recorded); its load is unknown there",
+                odd.restarts
+            ));
+        }
+        if odd.held > 0 {
+            warnings.push(format!(
+                "{} of {} samples repeat the one before and were joined with the one after: the \
+                 step asked for, {}, is not longer than the time between two scrapes; ask \
+                 without a step, by a range selector, for the scrapes themselves",
+                odd.held,
+                self.rows,
+                Seconds(self.interval_ns as u64)
+            ));
+        }
+        if odd.pauses > 0 {
+            warnings.push(format!(
+                "{} times nothing was scraped for more than {PAUSE} times as long as usual, {} \
+                 in all; there the load is the mean over the pause",
+                odd.pauses,
+                Seconds(odd.pause_ns)
+            ));
+        }
+        if odd.nowhere > 0 {
+            warnings.push(format!(
+                "in {} samples all modes of a CPU are 0; its load is unknown there",
+                odd.nowhere
+            ));
+        }
+        if odd.too_much > 0 {
+            warnings.push(format!(
+                "in {} samples a CPU spent more time than there was (a step that is shorter than \
+                 the time between two scrapes?); its load was clipped",
+                odd.too_much
+            ));
+        }
+        About {
+            host: self.about.host.clone(),
+            warnings,
+            ..self.about
+        }
+    }
+
+    fn here(&self, fault: Fault) -> Error {
+        fault.at(&self.file, None)
+    }
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The series of one machine, held in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::import::counters::STATES;
+use crate::number::cpu_number;
+use crate::{Fault, Format};
+
+use super::labels::{Answers, Labels, MODES, Machine, Mode, is_counter, mode};
+
+/// 1 GiB. A day of 64 CPUs in steps of 15 s has 3 million.
+const MAX_VALUES: usize = 64 << 20;
+/// How many machines and metrics are remembered for a message.
+const REMEMBERED: usize = 1000;
+const LISTED: usize = 5;
+
+const NEED_LABELS: &str =
+    "keep the labels cpu and mode, as in `sum by (instance, cpu, mode) (...)`";
+
+/// A value and when it was so, ns since 1970.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Point {
+    pub(super) ns: i64,
+    pub(super) value: f64,
+}
+
+/// The points of one CPU by the number of the mode; `None` where the mode is
+/// not there.
+pub(super) type Modes = [Option<Vec<Point>>; STATES];
+
+/// Where a point belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct At {
+    cpu: u32,
+    mode: usize,
+}
+
+/// Takes in series, in any order, and keeps those of one machine.
+pub(super) struct Store {
+    wanted: Option<String>,
+    /// How well the machine that is kept answers to the wanted name.
+    best: Answers,
+    /// Machines that answer as well; a profile is of one.
+    machines: BTreeSet<Machine>,
+    /// All there are.
+    known: BTreeSet<Machine>,
+    cpus: BTreeMap<u32, Modes>,
+    /// By CPU and mode, its other labels.
+    others: BTreeMap<(u32, usize), String>,
+    values: usize,
+    /// Whether a series is called as a counter is.
+    pub(super) named: bool,
+    /// Values that are none.
+    pub(super) unknown: u64,
+    /// Other values for a time that had one.
+    pub(super) duplicates: u64,
+    guests: u64,
+    /// A mode that means nothing here.
+    odd_mode: Option<String>,
+    without_cpu: u64,
+    /// Names of series that are no CPU time.
+    passed: BTreeSet<String>,
+}
+
+/// What was kept.
+pub(super) struct Kept {
+    pub(super) machine: Machine,
+    pub(super) cpus: BTreeMap<u32, Modes>,
+    pub(super) warnings: Vec<String>,
+    pub(super) named: bool,
+}
+
+impl Store {
+    pub(super) fn new(wanted: Option<&str>) -> Self {
+        Self {
+            wanted: wanted.map(str::to_owned),
+            best: Answers::AsJob,
+            machines: BTreeSet::new(),
+            known: BTreeSet::new(),
+            cpus: BTreeMap::new(),
+            others: BTreeMap::new(),
+            values: 0,
+            named: false,
+            unknown: 0,
+            duplicates: 0,
+            guests: 0,
+            odd_mode: None,
+            without_cpu: 0,
+            passed: BTreeSet::new(),
+        }
+    }
+
+    /// A series of some other metric.
+    pub(super) fn pass(&mut self, name: &str) {
+        if self.passed.len() < REMEMBERED && !self.passed.contains(name) {
+            self.passed.insert(name.to_owned());
+        }
+    }
+
+    /// Where the points of a series go; `None` if they are not wanted.
+    pub(super) fn series(&mut self, labels: Labels) -> Result<Option<At>, Fault> {
+        let name = labels.name.as_deref().unwrap_or("a series without a name");
+        let Some(mode_name) = labels.mode.as_deref() else {
+            self.pass(name);
+            return Ok(None);
+        };
+        if name.starts_with("node_cpu_guest") {
+            self.guests += 1;
+            return Ok(None);
+        }
+        let state = match mode(mode_name) {
+            Mode::Known(state) => state as usize,
+            Mode::Guest => {
+                self.guests += 1;
+                return Ok(None);
+            }
+            Mode::Unknown => {
+                self.odd_mode.get_or_insert_with(|| mode_name.to_owned());
+                return Ok(None);
+            }
+        };
+        let Some(cpu) = labels.cpu.as_deref() else {
+            self.without_cpu += 1;
+            return Ok(None);
+        };
+        // `cpu0` before version 0.16.
+        let digits = cpu.strip_prefix("cpu").unwrap_or(cpu);
+        let cpu = cpu_number(digits.as_bytes()).ok_or_else(|| Fault::Syntax {
+            expected: "the number of a CPU as label `cpu`".into(),
+            found: crate::error::shown(cpu.as_bytes()),
+        })?;
+        if !self.takes(&labels.machine) {
+            return Ok(None);
+        }
+        self.named |= is_counter(name);
+        // Another name is another series, too.
+        let others = format!("{name}{{{}}}", labels.others);
+        match self.others.get(&(cpu, state)) {
+            Some(before) if *before != others => {
+                return Err(Fault::SeveralSeries {
+                    of: format!("cpu{cpu} {}", MODES[state]),
+                    first: before.clone(),
+                    second: others,
+                });
+            }
+            Some(_) => {}
+            None => {
+                self.others.insert((cpu, state), others);
+            }
+        }
+        self.cpus.entry(cpu).or_default()[state].get_or_insert_default();
+        Ok(Some(At { cpu, mode: state }))
+    }
+
+    /// Whether it is the machine that is kept, as far as is known by now.
+    fn takes(&mut self, machine: &Machine) -> bool {
+        if self.known.len() < REMEMBERED && !self.known.contains(machine) {
+            self.known.insert(machine.clone());
+        }
+        let Some(answers) = machine.answers(self.wanted.as_deref()) else {
+            return false;
+        };
+        if answers > self.best && !self.machines.is_empty() {
+            return false;
+        }
+        if answers < self.best {
+            self.machines.clear();
+            self.cpus.clear();
+            self.others.clear();
+            self.values = 0;
+            self.named = false;
+        }
+        self.best = answers;
+        if !self.machines.contains(machine) && self.machines.len() < REMEMBERED {
+            self.machines.insert(machine.clone());
+        }
+        if self.machines.len() > 1 {
+            // It will be asked which; nothing more is kept.
+            self.cpus.clear();
+            self.others.clear();
+            self.values = 0;
+            return false;
+        }
+        true
+    }
+
+    /// A point of a series. Points come in the order of their times, also
+    /// where a series goes on in a later document.
+    pub(super) fn point(&mut self, at: At, point: Point) -> Result<(), Fault> {
+        let Some(points) = self.cpus.get_mut(&at.cpu) else {
+            return Ok(());
+        };
+        if !point.value.is_finite() {
+            self.unknown += 1;
+            return Ok(());
+        }
+        let points = points[at.mode].get_or_insert_default();
+        match points.last() {
+            Some(last) if point.ns < last.ns => {
+                return Err(Fault::TimesGoBack {
+                    now: seconds(point.ns),
+                    last: seconds(last.ns),
+                    remedy: "; put what was asked for in parts in the order of its times",
+                });
+            }
+            // Two parts may share the moment between them.
+            Some(last) if point.ns == last.ns => {
+                self.duplicates += u64::from(point.value != last.value);
+                return Ok(());
+            }
+            _ => {}
+        }
+        if self.values == MAX_VALUES {
+            return Err(Fault::TooManyValues(MAX_VALUES));
+        }
+        self.values += 1;
+        points.push(point);
+        Ok(())
+    }
+
+    /// The one machine.
+    pub(super) fn finish(self, format: Format) -> Result<Kept, Fault> {
+        if self.machines.len() > 1 {
+            return Err(which(&self.machines, None));
+        }
+        let warnings = self.warnings();
+        let Some(machine) = self.machines.into_iter().next() else {
+            return Err(match self.wanted {
+                Some(wanted) if !self.known.is_empty() => which(&self.known, Some(wanted)),
+                _ if self.without_cpu > 0 => Fault::NoSingleCpu(NEED_LABELS),
+                _ => Fault::WrongFormat {
+                    named: format,
+                    why: nothing(&self.passed, self.odd_mode.as_deref()),
+                },
+            });
+        };
+        let mut cpus = self.cpus;
+        cpus.retain(|_, modes| {
+            for mode in modes.iter_mut() {
+                mode.take_if(|points| points.is_empty());
+            }
+            modes.iter().any(Option::is_some)
+        });
+        Ok(Kept {
+            machine,
+            cpus,
+            warnings,
+            named: self.named,
+        })
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if self.unknown > 0 {
+            all.push(format!(
+                "{} values are NaN or infinite; the load is unknown there",
+                self.unknown
+            ));
+        }
+        if self.duplicates > 0 {
+            all.push(format!(
+                "{} values have the time of the one before them and were left out",
+                self.duplicates
+            ));
+        }
+        if self.guests > 0 {
+            all.push(format!(
+                "{} series of guest time were left out; user and nice contain it",
+                self.guests
+            ));
+        }
+        if let Some(mode) = &self.odd_mode {
+            all.push(format!(
+                "series with modes that are not known here, such as {mode}, were left out"
+            ));
+        }
+        all
+    }
+}
+
+fn seconds(ns: i64) -> String {
+    format!("{:.3}", ns as f64 / 1e9)
+}
+
+fn which(machines: &BTreeSet<Machine>, asked: Option<String>) -> Fault {
+    let names: Vec<String> = machines.iter().map(Machine::to_string).collect();
+    let first = names[..names.len().min(LISTED)].join(", ");
+    let known = match names.len() {
+        1 => format!("there is one machine, {first}"),
+        n if n <= LISTED => format!("there are {n} machines, {first}"),
+        REMEMBERED.. => format!("there are {REMEMBERED} machines or more, {first} ..."),
+        n => format!("there are {n} machines, {first} ..."),
+    };
+    Fault::WhichMachine { known, asked }
+}
+
+/// Why nothing was kept.
+fn nothing(passed: &BTreeSet<String>, odd_mode: Option<&str>) -> String {
+    if let Some(mode) = odd_mode {
+        return format!("mode {mode} and others that it has are not known here");
+    }
+    if passed.is_empty() {
+        return "it holds no series; check the labels and the time that were asked for".into();
+    }
+    let names: Vec<&str> = passed.iter().map(String::as_str).take(LISTED).collect();
+    let more = if passed.len() > LISTED { " ..." } else { "" };
+    format!(
+        "it holds no series of node_cpu_seconds_total with labels cpu and mode, but {}{more}",
+        names.join(", ")
+    )
+}
