@@ -7,6 +7,7 @@ mod exit;
 mod hidden;
 mod messages;
 mod program;
+mod prometheus;
 mod reshape;
 mod run;
 mod units;

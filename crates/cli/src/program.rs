@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether CMD can be run at all, asked before anything is changed for it.
+//! Whether CMD can be run at all, asked before anything is changed for it; and
+//! how we ourselves were called.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -8,6 +9,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use sandbag_burner::Error;
+
+/// The words of our own command line, for a record that others may read.
+#[must_use]
+pub fn arguments() -> Vec<String> {
+    // Not `args`, which panics where one is not text.
+    std::env::args_os()
+        .skip(1)
+        .map(|word| crate::prometheus::public(&word.to_string_lossy()))
+        .collect()
+}
 
 /// Looks for the program of `command` as execvp(3) will. No command is fine.
 ///

@@ -15,6 +15,7 @@ use sandbag_profile::{
     Spread, Step, Steps, Summary, algebra,
 };
 
+use crate::prometheus;
 use crate::units::{self, Cpus, nanos};
 
 /// The options.
@@ -140,8 +141,11 @@ fn range(text: &str) -> std::result::Result<(u64, u64), String> {
 
 /// The profile behind a name. What is not a file of the disk (a pipe of the
 /// shell's `<(...)`) can be read only once and is kept first, as standard
-/// input is.
+/// input is; so is what a Prometheus answers to a URL.
 pub fn source(path: &Path) -> Result<Source> {
+    if let Some(url) = prometheus::url(path) {
+        return prometheus::source(url);
+    }
     let is_stream = path
         .metadata()
         .is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
@@ -250,9 +254,12 @@ impl Reshape {
 
 /// A second profile. It is opened anew for each pass, which standard input
 /// does not allow.
-fn another(path: &Path) -> Result<Source> {
+fn another(path: &Path) -> Result<Arc<Source>> {
+    if let Some(url) = prometheus::url(path) {
+        return prometheus::source_once(url);
+    }
     match path.as_os_str() == "-" {
-        false => source(path),
+        false => source(path).map(Arc::new),
         true => Err(Fault::Argument {
             what: "profile to append or add",
             value: "-".to_owned(),

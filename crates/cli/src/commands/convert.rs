@@ -22,7 +22,9 @@ use crate::reshape::{self, Reshape, describe};
 /// Turn a load profile of any known format into any other
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// The profile: a file of any known format, or - for standard input
+    /// The profile: a file of any known format, - for standard input, or what
+    /// a Prometheus has of a machine:
+    /// 'prometheus+http://HOST:9090/?instance=X&from=RFC3339&to=RFC3339&step=15s'
     #[arg(value_name = "IN")]
     input: PathBuf,
 

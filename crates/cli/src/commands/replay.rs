@@ -19,7 +19,9 @@ use crate::run::{self, Load};
 /// Replay a load profile, beside a program or alone
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// The profile: a file of any known format, or - for standard input
+    /// The profile: a file of any known format, - for standard input, or what
+    /// a Prometheus has of a machine:
+    /// 'prometheus+http://HOST:9090/?instance=X&from=RFC3339&to=RFC3339&step=15s'
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
 

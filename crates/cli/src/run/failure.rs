@@ -53,10 +53,7 @@ fn leave(error: &anyhow::Error, options: &RunOptions, messages: &Messages) {
         format: FORMAT,
         sandbag: env!("CARGO_PKG_VERSION").to_owned(),
         failed_at: jiff::Timestamp::now().to_string(),
-        arguments: std::env::args_os()
-            .skip(1)
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        arguments: crate::program::arguments(),
         error: reason(error),
     };
     match write::write_failure(dir.path(), &failure) {

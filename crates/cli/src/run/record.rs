@@ -120,11 +120,7 @@ pub fn record(
         format: FORMAT,
         sandbag: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: facts.started_at,
-        // Not `args`, which panics where one is not text.
-        arguments: std::env::args_os()
-            .skip(1)
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        arguments: crate::program::arguments(),
         machine: facts.machine,
         method: facts.method,
         profile: facts.profile,

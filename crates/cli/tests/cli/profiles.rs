@@ -5,7 +5,7 @@ use crate::dir::{Dir, fixture};
 use predicates::prelude::*;
 use predicates::str::{contains, starts_with};
 
-const FIXTURES: [(&str, &str); 8] = [
+const FIXTURES: [(&str, &str); 11] = [
     ("two_cpus.u.json", "sadf-json"),
     ("two_cpus.uall.json", "sadf-json"),
     ("two_cpus.uall.csv", "sadf-csv"),
@@ -14,6 +14,9 @@ const FIXTURES: [(&str, &str); 8] = [
     ("two_cpus.sar.txt", "sar"),
     ("two_cpus.iso.sar.txt", "sar"),
     ("two_cpus.procstat.txt", "procstat"),
+    ("prometheus.range.json", "prometheus"),
+    ("prometheus.rate.json", "prometheus"),
+    ("prometheus.tsdb-dump.txt", "openmetrics"),
 ];
 
 const DAY: &str = "# sandbag profile 1\ntime,cpu0,cpu1\n0,50,12\n2,80,\n5,end\n";
@@ -152,4 +155,24 @@ fn what_was_recorded_can_be_shown() {
         names.iter().any(|n| n.starts_with("sandbag-load-")),
         "{names:?}"
     );
+}
+
+#[test]
+fn a_url_of_a_prometheus_is_checked_before_anybody_is_asked() {
+    let dir = Dir::new();
+    for command in [
+        &["show"][..],
+        &["replay", "--dry-run"],
+        &["convert", "-o", "x"],
+    ] {
+        let url = "prometheus+http://me:secret@127.0.0.1:1/?from=today";
+        dir.run(&[command, &[url]].concat()).code(2).stderr(
+            contains("prometheus+http://127.0.0.1:1/?from=today: `today` is no time")
+                .and(contains("secret").not()),
+        );
+    }
+    let url = "prometheus+http://127.0.0.1:1/?from=0&to=60";
+    dir.run(&["show", url])
+        .code(2)
+        .stderr(contains("nothing listens at http://127.0.0.1:1"));
 }

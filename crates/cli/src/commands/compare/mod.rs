@@ -359,10 +359,7 @@ impl Session<'_> {
             format: result::FORMAT,
             sandbag: env!("CARGO_PKG_VERSION"),
             started_at: self.started_at.clone(),
-            arguments: std::env::args_os()
-                .skip(1)
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect(),
+            arguments: crate::program::arguments(),
             profile: self.profile.clone(),
             method: self.args.options.method.clone(),
             tolerance,
