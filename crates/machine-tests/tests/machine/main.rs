@@ -19,6 +19,7 @@ mod on_v2;
 mod others;
 mod place;
 mod processes;
+mod prometheus;
 mod record_command;
 mod refusals;
 mod run_record;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         faults::CASES,
         faults::SPOILING,
         faults::OFFLINE,
+        prometheus::CASES,
         record_command::CASES,
         record_command::OPPOSING,
         record_command::FAMILY,

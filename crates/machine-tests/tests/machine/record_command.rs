@@ -53,14 +53,14 @@ fn family() -> Result<(), String> {
 }
 
 /// A recording, as any reader of CSV would see it.
-struct Recording {
+pub struct Recording {
     heads: Vec<String>,
     rows: Vec<Vec<f64>>,
-    end_s: Option<f64>,
+    pub end_s: Option<f64>,
 }
 
 impl Recording {
-    fn read(path: &Path) -> anyhow::Result<Self> {
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = text_of(path)?;
         let mut lines = text.lines().filter(|line| !line.starts_with('#'));
         let heads = lines.next().context("an empty recording")?;
@@ -98,7 +98,7 @@ impl Recording {
     }
 
     /// Mean of a column over time.
-    fn mean(&self, name: &str) -> anyhow::Result<f64> {
+    pub fn mean(&self, name: &str) -> anyhow::Result<f64> {
         let column = self.column(name)?;
         let end = self.end_s.context("no end")?;
         let ends = self.rows.iter().skip(1).map(|row| row[0]).chain([end]);
