@@ -52,7 +52,7 @@ unit: ## Tests that need no privilege
 	if [ -e /proc/self/autogroup ]; then \
 	    cargo test $(CARGO_FLAGS) -p sandbag-kernel --lib -- --ignored a_session; fi
 	if [ -n "$$SANDBAG_SAMPLES" ]; then \
-	    cargo test $(CARGO_FLAGS) -p sandbag-profile --test samples -- --ignored; fi
+	    cargo test $(CARGO_FLAGS) -p sandbag-profile --test 'samples*' -- --ignored; fi
 
 machine: build ## Tests on this machine's own cgroup tree (root)
 	cargo build $(CARGO_FLAGS) -p sandbag-bench

@@ -30,10 +30,8 @@ use crate::units;
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// A profile of any known format (- for standard input), a trace of OS
-    /// jitter, or a run: its directory or its run.json
-    /// A profile of any known format (- for standard input), or a run: its
-    /// directory or its run.json; or what a Prometheus has of a machine:
-    /// 'prometheus+http://HOST:9090/?instance=X&from=RFC3339&to=RFC3339&step=15s'
+    /// jitter, or a run: its directory or its run.json; or what a Prometheus
+    /// has of a machine: 'prometheus+http://HOST:9090/?instance=X&from=RFC3339&to=RFC3339&step=15s'
     #[arg(value_name = "FILE", required_unless_present = "formats")]
     file: Option<PathBuf>,
 
