@@ -12,7 +12,9 @@ mod room;
 mod worker;
 
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ use sandbag_kernel::{CpuList, Root};
 use crate::format::Writer;
 use crate::{CpuNotes, Fault, Header, Notes, Result};
 use counter::{Moment, Scale};
-use worker::Worker;
+use worker::{Answer, Found, Worker};
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -73,16 +75,18 @@ pub struct Outcome {
     pub warnings: Vec<String>,
 }
 
-/// Records a trace into `out`. Ends early, and in order, when `stop` is set.
+/// Records a trace. Ends early, and in order, when `stop` is set; `open` is
+/// asked where to write once everything is in its place. While the loops look
+/// nobody else of us does anything.
 ///
 /// # Errors
 /// The counter is no clock, a CPU cannot be used, memory or the priority is
-/// not to be had, or those of `out`.
-pub fn record(
+/// not to be had, or those of writing.
+pub fn record<W: Write>(
     options: &Options,
     header: &Header,
-    out: impl Write,
-    stop: &AtomicBool,
+    open: impl FnOnce() -> Result<W>,
+    stop: &Arc<AtomicBool>,
 ) -> Result<Outcome> {
     counter::check(&Root::default())?;
     let first = Moment::now();
@@ -92,19 +96,20 @@ pub fn record(
         begin: begin.counts,
         rate: first.rate(begin),
     };
-    let mut workers = options
-        .cpus
-        .iter()
-        .map(|cpu| Worker::start(cpu, options, scale))
-        .collect::<Result<Vec<_>>>()?;
-    for worker in &mut workers {
-        worker.ready()?;
+    let (send, answers) = channel();
+    let mut workers = Vec::new();
+    for (place, cpu) in options.cpus.iter().enumerate() {
+        let (send, stop) = (send.clone(), Arc::clone(stop));
+        workers.push(Worker::start(place, cpu, options, scale, send, stop)?);
     }
-    let mut writer = Writer::new(out, header)?;
-    let mut outcome = rounds(options, scale, &mut workers, &mut writer, stop)?;
+    drop(send);
+    let mut team = Team { workers, answers };
+    team.await_all(|_| true)?;
+    let mut writer = Writer::new(open()?, header)?;
+    let mut outcome = rounds(options, scale, &mut team, &mut writer, stop)?;
     let end = Moment::now();
     let drift_ppm = (begin.rate(end) / scale.rate - 1.0) * 1e6;
-    for worker in workers {
+    for worker in &mut team.workers {
         outcome.notes.cpus.push(CpuNotes {
             drift_ppm,
             counts_per_s: scale.rate,
@@ -123,10 +128,42 @@ pub fn record(
     Ok(outcome)
 }
 
+/// The workers, and what they say.
+struct Team {
+    workers: Vec<Worker>,
+    answers: Receiver<(usize, Answer)>,
+}
+
+impl Team {
+    /// Sleeps until each of those that are awaited has answered; what they
+    /// found, by their places.
+    fn await_all(&mut self, awaited: impl Fn(usize) -> bool) -> Result<Vec<Option<Found>>> {
+        let count = self.workers.len();
+        let mut found: Vec<Option<Found>> = (0..count).map(|_| None).collect();
+        let mut missing = (0..count).filter(|place| awaited(*place)).count();
+        while missing > 0 {
+            match self.answers.recv() {
+                Ok((_, Answer::Ready)) => missing -= 1,
+                Ok((place, Answer::Found(what))) => {
+                    found[place] = Some(what);
+                    missing -= 1;
+                }
+                Ok((place, Answer::Ended)) => {
+                    // Before it is told to, only for a reason.
+                    self.workers[place].finish()?;
+                    return Err(Fault::Io(std::io::Error::other("a loop ended early")).into());
+                }
+                Err(_) => return Err(Fault::Io(std::io::Error::other("no loop runs")).into()),
+            }
+        }
+        Ok(found)
+    }
+}
+
 fn rounds(
     options: &Options,
     scale: Scale,
-    workers: &mut [Worker],
+    team: &mut Team,
     writer: &mut Writer<impl Write>,
     stop: &AtomicBool,
 ) -> Result<Outcome> {
@@ -135,33 +172,43 @@ fn rounds(
         None => (options.round.unwrap_or(ROUND), Duration::ZERO),
     };
     let counts = |time: Duration| scale.counts(time.as_nanos() as f64);
+    let count = team.workers.len();
     let mut outcome = Outcome {
         notes: Notes::default(),
-        events: vec![0; workers.len()],
-        known_ns: vec![0; workers.len()],
+        events: vec![0; count],
+        known_ns: vec![0; count],
         warnings: Vec::new(),
     };
+    let wanted = options.events.unwrap_or(u64::MAX);
     let end = counter::now().saturating_add(counts(options.duration));
     let mut full = 0;
     while counter::now() < end && !stop.load(Ordering::Relaxed) {
-        let until = counter::now().saturating_add(counts(round)).min(end);
-        for worker in workers.iter() {
-            worker.look(until)?;
-        }
-        // A round that is interrupted ends early for all of them.
-        worker::await_round(workers, stop);
-        for (i, worker) in workers.iter_mut().enumerate() {
-            let found = worker.found()?;
-            full += u64::from(found.full);
-            outcome.events[i] += found.events.len() as u64;
-            outcome.known_ns[i] += found.span.length_ns();
-            writer.events(worker.cpu, found.span, &found.events)?;
-        }
-        writer.flush()?;
-        let enough = |n: &u64| options.events.is_some_and(|wanted| *n >= wanted);
-        if options.events.is_some() && outcome.events.iter().all(enough) {
+        let left: Vec<u64> = outcome
+            .events
+            .iter()
+            .map(|n| wanted.saturating_sub(*n))
+            .collect();
+        if left.iter().all(|left| *left == 0) {
             break;
         }
+        let until = counter::now().saturating_add(counts(round)).min(end);
+        for (worker, left) in team
+            .workers
+            .iter()
+            .zip(&left)
+            .filter(|(_, left)| **left > 0)
+        {
+            worker.look(until, usize::try_from(*left).unwrap_or(usize::MAX));
+        }
+        let found = team.await_all(|place| left[place] > 0)?;
+        for (place, found) in found.into_iter().enumerate() {
+            let Some(found) = found else { continue };
+            full += u64::from(found.full && found.events.len() as u64 != left[place]);
+            outcome.events[place] += found.events.len() as u64;
+            outcome.known_ns[place] += found.span.length_ns();
+            writer.events(team.workers[place].cpu, found.span, &found.events)?;
+        }
+        writer.flush()?;
         thread::sleep(pause);
     }
     if full > 0 {
@@ -207,8 +254,9 @@ mod tests {
             real_time: None,
         };
         let mut bytes = Vec::new();
-        let stop = AtomicBool::new(false);
-        let outcome = record(&options, &header(&options.cpus), &mut bytes, &stop).unwrap();
+        let stop = Arc::default();
+        let into = &mut bytes;
+        let outcome = record(&options, &header(&options.cpus), || Ok(into), &stop).unwrap();
         let trace = format::read(&bytes[..]).unwrap();
         assert_eq!(trace.cpus.len(), outcome.events.len());
         for ((cpu, events), known_ns) in trace
@@ -248,8 +296,46 @@ mod tests {
             room: 1000,
             real_time: None,
         };
-        let stop = AtomicBool::new(true);
-        let outcome = record(&options, &header(&options.cpus), Vec::new(), &stop);
+        let stop = Arc::new(AtomicBool::new(true));
+        let outcome = record(&options, &header(&options.cpus), || Ok(Vec::new()), &stop);
         assert!(matches!(*outcome.unwrap_err().fault, Fault::NothingKnown));
+    }
+
+    #[test]
+    fn it_ends_when_so_many_events_were_found() {
+        let cpus = sandbag_kernel::sched::affinity(0).unwrap();
+        let options = Options {
+            cpus: cpus.iter().take(1).collect(),
+            duration: Duration::from_secs(600),
+            events: Some(100),
+            round: None,
+            // Every reading is one.
+            threshold_ns: Some(0.0),
+            preheat: Duration::ZERO,
+            room: 10_000,
+            real_time: None,
+        };
+        let open = || Ok(Vec::new());
+        let outcome = record(&options, &header(&options.cpus), open, &Arc::default()).unwrap();
+        assert_eq!(outcome.events, [100]);
+        assert!(outcome.warnings.iter().all(|w| !w.contains("room")));
+    }
+
+    #[test]
+    fn why_a_loop_cannot_be_is_told() {
+        let options = Options {
+            // A CPU that no machine has.
+            cpus: CpuList::from_iter([8_000]),
+            duration: Duration::from_secs(1),
+            events: None,
+            round: None,
+            threshold_ns: None,
+            preheat: Duration::ZERO,
+            room: 10,
+            real_time: None,
+        };
+        let open = || -> Result<Vec<u8>> { panic!("nothing is to be written") };
+        let error = record(&options, &header(&options.cpus), open, &Arc::default()).unwrap_err();
+        assert!(matches!(*error.fault, Fault::Kernel(_)), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 //! The thread that looks on one CPU.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -16,21 +16,20 @@ use super::room::Room;
 use super::{Options, TIMES_LEAST};
 use crate::{CpuNotes, Event, Fault, Result, Span};
 
-/// How often a round is asked whether it is over; nobody sleeps on the CPUs
-/// that look.
-const POLL: Duration = Duration::from_millis(20);
-
 /// A thread that waits for orders.
 pub struct Worker {
     /// Its CPU.
     pub cpu: u32,
-    orders: Sender<u64>,
-    answers: Receiver<Answer>,
-    thread: JoinHandle<Result<CpuNotes>>,
-    stop: Arc<AtomicBool>,
-    /// The answer of this round, once it is there.
-    found: Option<Found>,
-    failed: bool,
+    orders: Option<Sender<Order>>,
+    thread: Option<JoinHandle<Result<CpuNotes>>>,
+}
+
+/// What it is told to do.
+struct Order {
+    /// Until the counter is there.
+    until: u64,
+    /// Until so many events were found.
+    events: usize,
 }
 
 /// What a round came to.
@@ -43,17 +42,29 @@ pub struct Found {
     pub full: bool,
 }
 
-enum Answer {
+/// What a worker says, with its place among them. They all say it on one
+/// channel, so that whoever waits for them sleeps until they do: it may sleep
+/// on a CPU that is looked at.
+pub enum Answer {
+    /// It is in its place.
     Ready,
+    /// A round is over for it.
     Found(Found),
+    /// It ended, for a reason that [`Worker::finish`] tells.
+    Ended,
 }
 
 impl Worker {
-    /// Starts it; it takes its place and measures what it costs.
-    pub fn start(cpu: u32, options: &Options, scale: Scale) -> Result<Self> {
+    /// Starts it; it takes its place and measures what it costs, then answers.
+    pub fn start(
+        place: usize,
+        cpu: u32,
+        options: &Options,
+        scale: Scale,
+        answers: Sender<(usize, Answer)>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self> {
         let (orders, receive_orders) = channel();
-        let (send_answers, answers) = channel();
-        let stop = Arc::new(AtomicBool::new(false));
         let work = Work {
             cpu,
             scale,
@@ -61,87 +72,43 @@ impl Worker {
             preheat: options.preheat,
             room: options.room,
             real_time: options.real_time,
-            stop: Arc::clone(&stop),
+            stop,
         };
         let thread = thread::Builder::new()
             .name(format!("jitter-{cpu}"))
-            .spawn(move || work.run(&receive_orders, &send_answers))
+            .spawn(move || {
+                let notes = work.run(&receive_orders, &|answer| {
+                    let _ = answers.send((place, answer));
+                });
+                let _ = answers.send((place, Answer::Ended));
+                notes
+            })
             .map_err(Fault::Io)?;
         Ok(Self {
             cpu,
-            orders,
-            answers,
-            thread,
-            stop,
-            found: None,
-            failed: false,
+            orders: Some(orders),
+            thread: Some(thread),
         })
     }
 
-    /// Waits until it is in its place.
-    pub fn ready(&mut self) -> Result<()> {
-        match self.answers.recv() {
-            Ok(_) => Ok(()),
-            Err(_) => Err(self.failure()),
+    /// Lets it look until the counter is at `until` or it has found so many
+    /// events.
+    pub fn look(&self, until: u64, events: usize) {
+        if let Some(orders) = &self.orders {
+            // One that has ended says so itself.
+            let _ = orders.send(Order { until, events });
         }
-    }
-
-    /// Lets it look until the counter says so.
-    pub fn look(&self, until: u64) -> Result<()> {
-        // One that has ended is found out when it is asked.
-        let _ = self.orders.send(until);
-        Ok(())
-    }
-
-    fn poll(&mut self) -> bool {
-        if self.found.is_none() && !self.failed {
-            match self.answers.recv_timeout(POLL) {
-                Ok(Answer::Found(found)) => self.found = Some(found),
-                Ok(Answer::Ready) | Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => self.failed = true,
-            }
-        }
-        self.found.is_some() || self.failed
-    }
-
-    /// What it found in the round that is over.
-    pub fn found(&mut self) -> Result<Found> {
-        match self.found.take() {
-            Some(found) => Ok(found),
-            None => Err(self.failure()),
-        }
-    }
-
-    fn failure(&mut self) -> crate::Error {
-        Fault::Io(std::io::Error::other(format!(
-            "the loop on CPU {} ended early",
-            self.cpu
-        )))
-        .into()
     }
 
     /// Ends it.
-    pub fn finish(self) -> Result<CpuNotes> {
-        drop(self.orders);
-        match self.thread.join() {
-            Ok(notes) => notes,
-            Err(_) => Err(Fault::Io(std::io::Error::other("a loop panicked")).into()),
-        }
-    }
-}
-
-/// Waits until all have answered; once `stop` is set, ends their round.
-pub fn await_round(workers: &mut [Worker], stop: &AtomicBool) {
-    loop {
-        let mut over = true;
-        for worker in workers.iter_mut() {
-            over &= worker.poll();
-            if stop.load(Ordering::Relaxed) {
-                worker.stop.store(true, Ordering::Relaxed);
-            }
-        }
-        if over {
-            return;
+    ///
+    /// # Errors
+    /// What it failed at.
+    pub fn finish(&mut self) -> Result<CpuNotes> {
+        drop(self.orders.take());
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(notes)) => notes,
+            _ => Err(Fault::Io(std::io::Error::other("a loop ended early")).into()),
         }
     }
 }
@@ -158,7 +125,7 @@ struct Work {
 }
 
 impl Work {
-    fn run(self, orders: &Receiver<u64>, answers: &Sender<Answer>) -> Result<CpuNotes> {
+    fn run(self, orders: &Receiver<Order>, answer: &dyn Fn(Answer)) -> Result<CpuNotes> {
         sched::set_affinity(0, &CpuList::from_iter([self.cpu])).map_err(Fault::Kernel)?;
         let mut room = Room::new(self.room).map_err(Fault::Io)?;
         // Warm: the loop, its branch and the room's first pages.
@@ -174,10 +141,11 @@ impl Work {
             sched::set_attributes(0, Attributes::Fifo { priority }).map_err(Fault::Kernel)?;
         }
         let mut faults = 0;
-        let _ = answers.send(Answer::Ready);
-        while let Ok(until) = orders.recv() {
+        answer(Answer::Ready);
+        while let Ok(Order { until, events }) = orders.recv() {
+            let room_for = events.min(self.room);
             let before = page_faults();
-            let looked = hot::look(room.as_mut(), threshold, until, &self.stop);
+            let looked = hot::look(&mut room.as_mut()[..room_for], threshold, until, &self.stop);
             faults += page_faults().saturating_sub(before);
             let raws = room.stored(looked.events);
             let events = raws.iter().map(|raw| self.event(raw.start, raw.length));
@@ -185,14 +153,11 @@ impl Work {
                 from_ns: self.scale.since_begin(looked.from),
                 until_ns: self.scale.since_begin(looked.until),
             };
-            let found = Found {
+            answer(Answer::Found(Found {
                 span,
                 events: events.collect(),
                 full: looked.events == self.room,
-            };
-            if answers.send(Answer::Found(found)).is_err() {
-                break;
-            }
+            }));
         }
         Ok(self.notes(costs, threshold, faults))
     }

@@ -200,7 +200,10 @@ fn events(packed: &[u8]) -> Result<Block, Fault> {
         .checked_add(number()?)
         .ok_or(Fault::Impossible("a time beyond 64 bits"))?;
     let count = number()?;
-    let mut events = Vec::with_capacity(count.min(EVENTS_PER_BLOCK as u64) as usize);
+    if count > EVENTS_PER_BLOCK as u64 {
+        return Err(Fault::Impossible("more events than a block holds"));
+    }
+    let mut events = Vec::with_capacity(count as usize);
     let mut last_ns = from_ns;
     for _ in 0..count {
         let (gap, length_ns) = (number()?, number()?);

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter record`.
 
+use std::cell::Cell;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sandbag_jitter::collect::{self, Options};
-use sandbag_jitter::{Error, Fault, Header};
+use sandbag_jitter::{Fault, Header};
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use sandbag_record::StopSignals;
@@ -24,6 +28,11 @@ use crate::units::{self, Cpus};
 /// once as it is written.
 const BYTES_PER_EVENT: u64 = 32;
 
+/// How long unless something else is said.
+const LENGTH: Duration = Duration::from_secs(10);
+/// As long as it takes.
+const ENDLESS: Duration = Duration::from_secs(365 * 86_400);
+
 /// Record on each CPU every stretch of time in which a program did not run
 ///
 /// On every CPU at once a loop reads the clock; where two readings lie further
@@ -32,11 +41,11 @@ const BYTES_PER_EVENT: u64 = 32;
 /// their CPUs wholly.
 #[derive(Debug, Args)]
 pub struct RecordArgs {
-    /// How long
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = units::positive_duration)]
-    duration: Duration,
+    /// How long [default: 10s; with --events as long as that takes]
+    #[arg(short, long, value_name = "TIME", value_parser = units::positive_duration)]
+    duration: Option<Duration>,
 
-    /// End when every CPU has found so many events
+    /// Of each CPU so many events; it ends when all have them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     events: Option<u64>,
 
@@ -59,7 +68,7 @@ pub struct RecordArgs {
 
     /// Write what was found every so often; nothing is known of the time that
     /// this takes [default: 1m]
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    #[arg(long, value_name = "TIME", conflicts_with = "real_time", value_parser = units::positive_duration)]
     round: Option<Duration>,
 
     /// Memory for the events of a round, of all CPUs, in MiB
@@ -88,7 +97,10 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     let room = args.max_memory.saturating_mul(1 << 20) / BYTES_PER_EVENT;
     let room = (room / cpus.iter().count().max(1) as u64).max(1);
     let options = Options {
-        duration: args.duration,
+        duration: args.duration.unwrap_or(match args.events {
+            None => LENGTH,
+            Some(_) => ENDLESS,
+        }),
         events: args.events,
         round: args.round,
         threshold_ns: args.threshold.map(|time| time.as_nanos() as f64),
@@ -97,41 +109,30 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
         real_time: args.real_time,
         cpus,
     };
-    // Before the file is made: a machine whose counter is none costs nobody one.
-    collect::counter::check(&root).map_err(Error::from)?;
-    let signals = StopSignals::block().context("wait for signals")?;
-    let stop = AtomicBool::new(false);
-    let over = AtomicBool::new(false);
     let name = args.output.display().to_string();
-    let file =
-        File::create(&args.output).map_err(|cause| Error::from(Fault::Io(cause)).in_file(&name))?;
-    let outcome = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                if matches!(signals.take(), Ok(Some(_))) {
-                    stop.store(true, Ordering::Relaxed);
-                }
-                std::thread::sleep(Duration::from_millis(50));
-            }
-        });
-        let outcome = collect::record(
-            &options,
-            &header(&root, &options),
-            BufWriter::new(file),
-            &stop,
-        );
-        over.store(true, Ordering::Relaxed);
-        outcome
-    });
+    let made = Cell::new(false);
+    // Only once everything is in its place: what is refused costs nobody a file.
+    let open = || {
+        let file = File::create(&args.output).map_err(Fault::Io)?;
+        made.set(true);
+        Ok(BufWriter::new(file))
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let outcome = until_signal(&stop, || {
+        collect::record(&options, &header(&root, &options), open, &stop)
+    })?;
     let outcome = match outcome {
-        Err(error)
-            if stop.load(Ordering::Relaxed) && matches!(*error.fault, Fault::NothingKnown) =>
-        {
+        Ok(outcome) => outcome,
+        Err(error) => {
             // An empty trace is of no use to anybody.
-            let _ = std::fs::remove_file(&args.output);
-            return Ok(exit::INTERRUPTED);
+            if made.get() && matches!(*error.fault, Fault::NothingKnown) {
+                let _ = std::fs::remove_file(&args.output);
+            }
+            return match stop.load(Ordering::Relaxed) {
+                true if matches!(*error.fault, Fault::NothingKnown) => Ok(exit::INTERRUPTED),
+                _ => Err(error.in_file(&name).into()),
+            };
         }
-        outcome => outcome.map_err(|error| error.in_file(&name))?,
     };
     for warning in &outcome.warnings {
         messages.warning(warning);
@@ -157,6 +158,39 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     }
     messages.detail(&format!("wrote {name}"));
     Ok(exit::KEPT)
+}
+
+/// Does something, and sets `stop` when a signal asks for the end. Whoever
+/// waits for it sleeps: it may be on a CPU that is looked at.
+fn until_signal<T>(stop: &AtomicBool, act: impl FnOnce() -> T) -> Result<T> {
+    let signals = StopSignals::block().context("wait for signals")?;
+    let (over, end) = io::pipe().context("a pipe")?;
+    std::thread::scope(|scope| {
+        // Moved into the closure, so that a panic closes it, too.
+        let end = end;
+        scope.spawn(|| {
+            let over = over;
+            let Ok(descriptor) = signals.descriptor() else {
+                return;
+            };
+            loop {
+                let mut both = [
+                    PollFd::new(descriptor.as_fd(), PollFlags::POLLIN),
+                    PollFd::new(over.as_fd(), PollFlags::POLLIN),
+                ];
+                let woken = poll(&mut both, PollTimeout::NONE);
+                if both[1].any().unwrap_or(true) {
+                    return;
+                }
+                if woken.is_ok() && matches!(signals.take(), Ok(Some(_))) {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        let outcome = act();
+        drop(end);
+        Ok(outcome)
+    })
 }
 
 fn header(root: &Root, options: &Options) -> Header {
