@@ -93,7 +93,7 @@ pub struct Reshape {
     pub add: Vec<PathBuf>,
 
     /// All of that so many times in a row
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub times: Option<u64>,
 }
 
@@ -233,14 +233,41 @@ impl Reshape {
         }
         steps = algebra::delay(steps, self.delay.map_or(0, nanos));
         for path in &self.append {
-            let other = another(path)?.open(None, &options)?;
+            let other = self.another(path, &options)?;
             steps = algebra::append(steps, other)?;
         }
         for path in &self.add {
-            let other = another(path)?.open(None, &options)?;
+            let other = self.another(path, &options)?;
             steps = algebra::add(steps, other);
         }
         Ok(steps)
+    }
+
+    /// A second profile. It is opened anew for each pass, which a stream does
+    /// not allow.
+    fn another(&self, path: &Path, options: &ReadOptions) -> Result<BoxSteps> {
+        let is_stream = path
+            .metadata()
+            .is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
+        if path.as_os_str() == "-" || is_stream {
+            return Err(Fault::Argument {
+                what: "profile to append or add",
+                value: path.display().to_string(),
+                must: "a file",
+            }
+            .into());
+        }
+        let other = match prometheus::url(path) {
+            Some(url) => prometheus::source_once(url)?,
+            None => Arc::new(Source::new(path)?),
+        };
+        match (other.open(None, options), self.from) {
+            // A format that looks like anything is only read where it is named.
+            (Err(error), Some(from)) if matches!(*error.fault, Fault::UnknownFormat(_)) => {
+                other.open(Some(from), options)
+            }
+            (opened, _) => opened,
+        }
     }
 
     fn target(&self, topology: &Topology) -> Option<Vec<u32>> {
@@ -249,23 +276,6 @@ impl Reshape {
             (None, Some(_)) => Some(topology.online.iter().collect()),
             (None, None) => None,
         }
-    }
-}
-
-/// A second profile. It is opened anew for each pass, which standard input
-/// does not allow.
-fn another(path: &Path) -> Result<Arc<Source>> {
-    if let Some(url) = prometheus::url(path) {
-        return prometheus::source_once(url);
-    }
-    match path.as_os_str() == "-" {
-        false => source(path).map(Arc::new),
-        true => Err(Fault::Argument {
-            what: "profile to append or add",
-            value: "-".to_owned(),
-            must: "a file",
-        }
-        .into()),
     }
 }
 

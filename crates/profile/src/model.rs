@@ -57,6 +57,16 @@ pub enum Begin {
 }
 
 impl Begin {
+    /// So much earlier; `None` beyond the calendar.
+    #[must_use]
+    pub fn earlier(self, ns: u64) -> Option<Self> {
+        let by = jiff::SignedDuration::from_nanos(i64::try_from(ns).ok()?);
+        Some(match self {
+            Self::Utc(t) => Self::Utc(t.checked_sub(by).ok()?),
+            Self::Local(t) => Self::Local(t.checked_sub(by).ok()?),
+        })
+    }
+
     /// So much later; `None` beyond the calendar.
     #[must_use]
     pub fn later(self, ns: u64) -> Option<Self> {

@@ -52,19 +52,26 @@ pub fn ramp(ramp: Ramp, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<Bo
     sampled(Shape(source), cpus, step_ns, length_ns)
 }
 
-/// A [`Sine`].
+/// A [`Sine`]; a step has its mean over the step.
 ///
 /// # Errors
 /// A step or length of 0.
 pub fn sine(sine: Sine, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<BoxSteps> {
+    // Over a step a sine is flatter than in its middle.
+    let half = std::f64::consts::PI * (step_ns as f64 / 1e9) / sine.period_s;
+    let flat = match half > 0.0 {
+        true => libm::sin(half) / half,
+        false => 1.0,
+    };
     let source = move |at: f64, cpu: usize| {
         let cycles = at / sine.period_s - sine.shift * cpu as f64;
-        sine.mean_pct + sine.amplitude_pct * libm::sin(std::f64::consts::TAU * cycles)
+        sine.mean_pct + sine.amplitude_pct * flat * libm::sin(std::f64::consts::TAU * cycles)
     };
     sampled(Shape(source), cpus, step_ns, length_ns)
 }
 
-/// A [`Square`]; a step belongs to the part in which its middle is.
+/// A [`Square`]; a step has its mean over the step, so one in which an edge lies
+/// is between the two loads.
 ///
 /// # Errors
 /// A step or length of 0.
@@ -77,12 +84,18 @@ pub fn square(square: Square, cpus: &[u32], step_ns: u64, length_ns: u64) -> Res
         }
         .into());
     }
+    let half = step_ns as f64 / 2e9 / square.period_s;
+    // Cycles spent in the first part until then.
+    let first = move |cycles: f64| {
+        let whole = libm::floor(cycles);
+        whole * square.duty + (cycles - whole).min(square.duty)
+    };
     let source = move |at: f64, cpu: usize| {
-        let cycles = at / square.period_s - square.shift * cpu as f64;
-        match cycles - libm::floor(cycles) < square.duty {
-            true => square.high_pct,
-            false => square.low_pct,
-        }
+        let middle = at / square.period_s - square.shift * cpu as f64;
+        let share = (first(middle + half) - first(middle - half)) / (2.0 * half);
+        // What is rounded away is far below what a profile holds.
+        let share = (share * 1e9).round() / 1e9;
+        square.low_pct + (square.high_pct - square.low_pct) * share
     };
     sampled(Shape(source), cpus, step_ns, length_ns)
 }
@@ -156,5 +169,21 @@ mod tests {
         let of = |cpu| loads(square(shape, &[0, 1], NS_PER_S, 4 * NS_PER_S).unwrap(), cpu);
         assert_eq!(of(0), [80.0, 10.0, 10.0, 10.0]);
         assert_eq!(of(1), [10.0, 80.0, 10.0, 10.0]);
+        // Edges within steps: the mean stays.
+        let shape = Square {
+            period_s: 10.0,
+            low_pct: 0.0,
+            shift: 0.0,
+            ..shape
+        };
+        let all = loads(square(shape, &[0], NS_PER_S, 10 * NS_PER_S).unwrap(), 0);
+        assert_eq!(all[..4], [80.0, 80.0, 40.0, 0.0]);
+        // Cycles shorter than a step.
+        let shape = Square {
+            period_s: 0.5,
+            ..shape
+        };
+        let all = loads(square(shape, &[0], NS_PER_S, 3 * NS_PER_S).unwrap(), 0);
+        assert_eq!(all, [20.0; 3]);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag convert`: a profile from one format to another.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use clap::Args;
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use sandbag_profile::{
-    BoxSteps, ExportReport, Fault, Format, Steps, export, export_simgrid, summarise,
+    BoxSteps, ExportReport, Fault, Format, NewFile, Steps, export, export_simgrid, summarise,
 };
 
 use crate::exit::{self, BadInput};
@@ -117,7 +117,7 @@ fn by_ending(path: &Path) -> Result<Format> {
 }
 
 /// The input is read while the output is written.
-pub(super) fn refuse_same_file(input: &Path, output: &Path) -> Result<()> {
+pub(crate) fn refuse_same_file(input: &Path, output: &Path) -> Result<()> {
     let identity = |path: &Path| {
         let meta = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         Some((meta.dev(), meta.ino()))
@@ -149,11 +149,13 @@ fn write(path: &Path, to: Format, steps: &mut dyn Steps) -> Result<ExportReport>
         return Ok(export_simgrid(steps, path)?);
     }
     let failed = |cause| Fault::Io(cause).at(&path.to_string_lossy().into(), None);
-    let mut file = File::create(path).map_err(failed)?;
-    export(steps, to, &mut file).map_err(|error| match *error.fault {
-        Fault::Io(cause) if error.place.is_none() => failed(cause).into(),
-        _ => error.into(),
-    })
+    let mut file = NewFile::create(path).map_err(failed)?;
+    let report = export(steps, to, &mut file).map_err(|error| match *error.fault {
+        Fault::Io(cause) if error.place.is_none() => failed(cause),
+        _ => error,
+    })?;
+    file.finish().map_err(failed)?;
+    Ok(report)
 }
 
 fn to_stdout(to: Format, steps: &mut dyn Steps) -> Result<ExportReport> {

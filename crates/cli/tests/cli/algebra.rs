@@ -40,6 +40,24 @@ fn profiles_follow_each_other_or_meet() {
 }
 
 #[test]
+fn an_output_may_be_an_input_and_the_old_one_stays_until_the_end() {
+    let dir = Dir::new()
+        .with("day.csv", DAY)
+        .with("bad.csv", "time,cpu0,cpu1\n0,1,2\n3,x,1\n4,end\n");
+    let arguments = ["-q", "convert", "day.csv", "-o"];
+    let all = [&arguments[..], &["bad.csv", "--append", "bad.csv"]].concat();
+    dir.run(&all)
+        .code(2)
+        .stderr(contains("bad.csv:3:3: expected a number"));
+    assert!(dir.read("bad.csv").contains("3,x,1"));
+    let dir = dir.with("more.csv", DAY);
+    let all = [&arguments[..], &["more.csv", "--append", "more.csv"]].concat();
+    dir.run(&all).success();
+    assert!(dir.read("more.csv").ends_with("5,50,12\n7,80,60\n10,end\n"));
+    assert_eq!(dir.names(), ["bad.csv", "day.csv", "more.csv"]);
+}
+
+#[test]
 fn what_cannot_be_joined_is_named() {
     let dir = Dir::new()
         .with("day.csv", DAY)
@@ -53,7 +71,7 @@ fn what_cannot_be_joined_is_named() {
         (["--add", "-"], "must be a file"),
         (["--select", "5"], "the profile has no cpu5"),
         (["--select", "x"], "CPUs of the profile, such as"),
-        (["--times", "0"], "0 is not in 1.."),
+        (["--times", "0"], "0 is not in 1..=1000000"),
         (["--spread", "0"], "a number of CPUs, 4, even:4 or pack:4"),
     ] {
         let arguments = [&["convert", "day.csv", "-o", "out.csv"][..], &options].concat();

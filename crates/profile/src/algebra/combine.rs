@@ -31,6 +31,7 @@ pub fn append(first: BoxSteps, second: BoxSteps) -> Result<BoxSteps> {
         places,
         begin_ns: 0,
         in_second: false,
+        failed: false,
     }))
 }
 
@@ -43,6 +44,7 @@ struct Appended {
     /// Of the second.
     begin_ns: u64,
     in_second: bool,
+    failed: bool,
 }
 
 impl Steps for Appended {
@@ -51,12 +53,21 @@ impl Steps for Appended {
     }
 
     fn next_step(&mut self) -> Result<Option<Step>> {
+        if self.failed {
+            return Ok(None);
+        }
         if !self.in_second {
-            if let Some(step) = self.first.next_step()? {
-                self.begin_ns = step.end_ns;
-                return Ok(Some(step));
+            match self.first.next_step() {
+                Ok(Some(step)) => {
+                    self.begin_ns = step.end_ns;
+                    return Ok(Some(step));
+                }
+                Ok(None) => self.in_second = true,
+                Err(error) => {
+                    self.failed = true;
+                    return Err(error);
+                }
             }
-            self.in_second = true;
         }
         let Some(step) = self.second.next_step()? else {
             return Ok(None);
@@ -104,6 +115,7 @@ pub fn add(first: BoxSteps, second: BoxSteps) -> BoxSteps {
         sides,
         at_ns: 0,
         clips: 0,
+        failed: false,
     })
 }
 
@@ -112,6 +124,7 @@ struct Added {
     sides: [Side; 2],
     at_ns: u64,
     clips: u64,
+    failed: bool,
 }
 
 struct Side {
@@ -151,8 +164,13 @@ impl Steps for Added {
 
     fn next_step(&mut self) -> Result<Option<Step>> {
         let mut ends = [None; 2];
+        if self.failed {
+            return Ok(None);
+        }
         for (end, side) in ends.iter_mut().zip(&mut self.sides) {
-            *end = side.advance(self.at_ns)?;
+            let advanced = side.advance(self.at_ns);
+            self.failed = advanced.is_err();
+            *end = advanced?;
         }
         let Some(end_ns) = ends.into_iter().flatten().min() else {
             return Ok(None);
@@ -184,13 +202,17 @@ impl Steps for Added {
     }
 }
 
-/// The profile begins so much later; until then no CPU has a load.
+/// The profile begins so much earlier, with time in which no CPU has a load;
+/// what was recorded stays at its time of day.
 #[must_use]
 pub fn delay(steps: BoxSteps, ns: u64) -> BoxSteps {
     if ns == 0 {
         return steps;
     }
+    let mut header = steps.header().clone();
+    header.begins_at = header.begins_at.and_then(|begin| begin.earlier(ns));
     Box::new(Delayed {
+        header,
         inner: steps,
         ns,
         begun: false,
@@ -198,6 +220,7 @@ pub fn delay(steps: BoxSteps, ns: u64) -> BoxSteps {
 }
 
 struct Delayed {
+    header: Header,
     inner: BoxSteps,
     ns: u64,
     begun: bool,
@@ -205,7 +228,7 @@ struct Delayed {
 
 impl Steps for Delayed {
     fn header(&self) -> &Header {
-        self.inner.header()
+        &self.header
     }
 
     fn next_step(&mut self) -> Result<Option<Step>> {
@@ -276,8 +299,12 @@ mod tests {
 
     #[test]
     fn a_delay_is_idle() {
-        let a = profile(&[0], &[(10, &[Some(60.0)])]);
+        let mut a = profile(&[0], &[(10, &[Some(60.0)])]);
+        a.header.begins_at = Some("2026-11-21T01:10:52.000000005Z".parse().unwrap());
         let later = collect(delay(a.into_steps(), 5));
+        // What was recorded stays at its time of day.
+        let begins = later.header.begins_at.unwrap().to_string();
+        assert_eq!(begins, "2026-11-21T01:10:52Z");
         assert_eq!(later.steps[0].cells, [Some(Cell::default())]);
         assert_eq!((later.steps[1].start_ns, later.steps[1].end_ns), (5, 15));
     }

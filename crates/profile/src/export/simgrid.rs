@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! SimGrid's availability traces, one per CPU.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::number::plain_seconds;
-use crate::{Fault, Result, Steps};
+use crate::{Fault, NewFile, Result, Steps};
 
 use super::{ExportReport, io};
 
@@ -103,13 +102,19 @@ pub fn export_simgrid(steps: &mut dyn Steps, path: &Path) -> Result<ExportReport
             name.push(extension);
         }
         let file = path.with_file_name(name);
-        let created = File::create(&file).map_err(|e| {
-            let shown: Arc<str> = file.to_string_lossy().into();
-            Fault::Io(e).at(&shown, None)
-        })?;
+        let created = NewFile::create(&file).map_err(|e| in_file(e, &file))?;
         traces.push(Trace::new(BufWriter::new(created)));
         files.push(file);
     }
     let report = self::traces(steps, &mut traces)?;
+    for (trace, file) in traces.into_iter().zip(&files) {
+        let whole = trace.out.into_inner().map_err(|e| io(e.into_error()))?;
+        whole.finish().map_err(|e| in_file(e, file))?;
+    }
     Ok(ExportReport { files, ..report })
+}
+
+fn in_file(cause: std::io::Error, file: &Path) -> crate::Error {
+    let shown: Arc<str> = file.to_string_lossy().into();
+    Fault::Io(cause).at(&shown, None)
 }

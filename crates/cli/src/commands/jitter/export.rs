@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter convert`.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use sandbag_jitter::Trace;
+use sandbag_profile::NewFile;
 use serde_json::json;
 
+use crate::commands::convert::refuse_same_file;
 use crate::exit;
 use crate::messages::Messages;
 
@@ -39,6 +40,7 @@ enum To {
 
 /// Runs the command.
 pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
+    refuse_same_file(&args.input, &args.output)?;
     let trace = super::read(&args.input, messages)?;
     let json = args
         .output
@@ -49,9 +51,10 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
         true => write(&trace, to, &mut BufWriter::new(io::stdout().lock())),
         false => {
             let name = args.output.display().to_string();
-            let file = File::create(&args.output).with_context(|| name.clone())?;
-            let written = write(&trace, to, &mut BufWriter::new(file));
-            return written.with_context(|| name).map(|()| exit::KEPT);
+            let mut file = NewFile::create(&args.output).with_context(|| name.clone())?;
+            let written = write(&trace, to, &mut BufWriter::new(&mut file));
+            let whole = written.and_then(|()| file.finish());
+            return whole.with_context(|| name).map(|()| exit::KEPT);
         }
     };
     match written {
