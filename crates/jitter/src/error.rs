@@ -10,6 +10,8 @@ pub struct Error {
     pub file: Option<String>,
     /// Byte in the file at which the part begins that is wrong.
     pub offset: Option<u64>,
+    /// Line, counted from 1, in files that are text.
+    pub line: Option<u64>,
     /// What.
     pub fault: Box<Fault>,
 }
@@ -28,8 +30,11 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(file) = &self.file {
-            write!(f, "{file}: ")?;
+        match (&self.file, self.line) {
+            (Some(file), Some(line)) => write!(f, "{file}:{line}: ")?,
+            (Some(file), None) => write!(f, "{file}: ")?,
+            (None, Some(line)) => write!(f, "line {line}: ")?,
+            (None, None) => {}
         }
         if let Some(offset) = self.offset {
             write!(f, "at byte {offset}: ")?;
@@ -49,6 +54,7 @@ impl From<Fault> for Error {
         Self {
             file: None,
             offset: None,
+            line: None,
             fault: Box::new(fault),
         }
     }
@@ -90,7 +96,63 @@ pub enum Fault {
     /// Nothing was recorded.
     #[error("the trace holds no time in which events were looked for")]
     NothingKnown,
+    /// Nothing that is known here.
+    #[error("this is no jitter trace, nor anything else that is read here: {0}")]
+    UnknownFormat(String),
+    /// A packed file.
+    #[error("this is packed ({0}); unpack it, as in `{1} FILE | sandbag jitter show -`")]
+    Packed(&'static str, &'static str),
+    /// Something else stands where a value was expected.
+    #[error("expected {expected}, found {found}")]
+    Syntax {
+        /// What should stand there.
+        expected: String,
+        /// What does, shortened.
+        found: String,
+    },
+    /// No line of a text is that long.
+    #[error("a line of more than {0} bytes")]
+    LongLine(usize),
+    /// Numbers without a unit.
+    #[error("the file does not say the unit of its times: name it with --unit ns, us or ps")]
+    NoUnit,
+    /// Single events were asked for.
+    #[error(
+        "this holds a distribution, not events ({0}): it can be shown and compared, but nothing \
+         can be made of it that needs each event's time"
+    )]
+    NotEvents(String),
+    /// A table of which neither events nor their distribution can be made.
+    #[error(
+        "{0} holds quantiles only: neither events nor how they are distributed follow from them"
+    )]
+    OnlyQuantiles(&'static str),
+    /// What two files hold cannot be held against each other.
+    #[error("they cannot be compared: {0}")]
+    NotComparable(String),
     /// The clock of the loop cannot be used.
     #[error("the time stamp counter of this machine cannot be used: {0}")]
     NoCounter(String),
 }
+
+impl Fault {
+    /// Something else was found; what stood there is shortened and escaped.
+    pub(crate) fn expected(expected: impl Into<String>, found: &str) -> Self {
+        let text = found.trim();
+        let mut shown: String = text.chars().take(SHOWN).collect();
+        if text.chars().nth(SHOWN).is_some() {
+            shown.push_str("...");
+        }
+        let found = match shown.is_empty() {
+            true => "nothing".to_owned(),
+            false => format!("`{}`", shown.escape_debug()),
+        };
+        Self::Syntax {
+            expected: expected.into(),
+            found,
+        }
+    }
+}
+
+/// Characters of what was found that a message shows.
+const SHOWN: usize = 40;

@@ -13,10 +13,13 @@
 //! Units: nanoseconds (`_ns`) since the beginning of the trace.
 
 pub mod collect;
+mod distribution;
 mod error;
 pub mod format;
+pub mod import;
 pub mod stats;
 mod trace;
 
+pub use distribution::{Beyond, Bin, Causes, Distribution, Quantile, Quantity, Series};
 pub use error::{Error, Fault, Result};
 pub use trace::{Clock, CpuNotes, CpuTrace, Event, Header, Notes, Span, Trace};

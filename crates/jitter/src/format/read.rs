@@ -136,6 +136,7 @@ fn at(offset: u64, fault: Fault) -> Error {
     Error {
         file: None,
         offset: Some(offset),
+        line: None,
         fault: Box::new(fault),
     }
 }

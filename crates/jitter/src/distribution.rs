@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is left of events where a tool wrote down only how many had which
+//! length: no event's time is known, and its length only to a bin.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// What is counted. Only counts of the same can be held against each other.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// The length of each event, as in a trace.
+    Length,
+    /// How late the interrupt of a timer came.
+    InterruptLatency,
+    /// How late a kernel thread ran that a timer woke.
+    ThreadLatency,
+    /// How late a program ran that a timer woke.
+    ProgramLatency,
+    /// How much of each stretch of this length was taken away, by however
+    /// many events.
+    Noise {
+        /// How long a stretch is, ns.
+        quantum_ns: u64,
+    },
+}
+
+impl Quantity {
+    /// Whether figures of the two mean the same. Quanta are measured, so they
+    /// may differ by a little.
+    #[must_use]
+    pub fn is_as(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Noise { quantum_ns: a }, Self::Noise { quantum_ns: b }) => {
+                a.abs_diff(b) as f64 <= a.max(b) as f64 * SAME_QUANTUM
+            }
+            _ => self == other,
+        }
+    }
+}
+
+/// Quanta that differ by this part of the longer are the same.
+const SAME_QUANTUM: f64 = 0.02;
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length => f.write_str("lengths of events"),
+            Self::InterruptLatency => f.write_str("latencies of a timer's interrupt"),
+            Self::ThreadLatency => f.write_str("latencies of a thread woken by a timer"),
+            Self::ProgramLatency => f.write_str("latencies of a program woken by a timer"),
+            Self::Noise { quantum_ns } => {
+                write!(f, "noise in each {} us", *quantum_ns as f64 / 1e3)
+            }
+        }
+    }
+}
+
+/// So many were at least `from_ns` and less than `until_ns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Bin {
+    /// Its begin.
+    pub from_ns: u64,
+    /// Its end, excluded; after `from_ns`.
+    pub until_ns: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// So many were at least that long; nothing more is known of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Beyond {
+    /// The end of the last bin.
+    pub from_ns: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// How often a tracer saw each kind of cause.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Causes {
+    /// Nothing the kernel knows of: hardware or hypervisor.
+    pub hardware: u64,
+    /// Interrupts that cannot be masked.
+    pub nmi: u64,
+    /// Interrupts.
+    pub irq: u64,
+    /// Soft interrupts.
+    pub softirq: u64,
+    /// Other tasks.
+    pub thread: u64,
+}
+
+/// What was counted on one CPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Series {
+    /// Kernel number.
+    pub cpu: u32,
+    /// Of what.
+    pub quantity: Quantity,
+    /// Ascending, without overlap, none of them empty of count; there are none
+    /// where the tool gave totals only.
+    pub bins: Vec<Bin>,
+    /// What no bin holds.
+    pub beyond: Option<Beyond>,
+    /// For how long was looked.
+    pub known_ns: Option<u64>,
+    /// How long all events were together, where the tool says so.
+    pub noise_ns: Option<u64>,
+    /// The longest single one that the tool names.
+    pub longest_ns: Option<u64>,
+    /// How often which cause was seen.
+    pub causes: Option<Causes>,
+}
+
+/// Where a quantile lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantile {
+    /// Somewhere in this bin.
+    Within(Bin),
+    /// Not below this, ns.
+    NotBelow(u64),
+}
+
+impl Series {
+    /// Nothing counted yet.
+    #[must_use]
+    pub fn new(cpu: u32, quantity: Quantity) -> Self {
+        Self {
+            cpu,
+            quantity,
+            bins: Vec::new(),
+            beyond: None,
+            known_ns: None,
+            noise_ns: None,
+            longest_ns: None,
+            causes: None,
+        }
+    }
+
+    /// How many were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        let beyond = self.beyond.map_or(0, |beyond| beyond.count);
+        let counts = self.bins.iter().map(|bin| bin.count);
+        counts.fold(beyond, u64::saturating_add)
+    }
+
+    /// How many were below a value; `None` where a bin holds the value in its
+    /// middle, or it lies beyond the last one.
+    #[must_use]
+    pub fn below(&self, ns: u64) -> Option<u64> {
+        if self.beyond.is_some_and(|beyond| beyond.from_ns < ns) {
+            return None;
+        }
+        let whole = self.bins.partition_point(|bin| bin.until_ns <= ns);
+        if self.bins.get(whole).is_some_and(|bin| bin.from_ns < ns) {
+            return None;
+        }
+        let counts = self.bins[..whole].iter().map(|bin| bin.count);
+        Some(counts.fold(0, u64::saturating_add))
+    }
+
+    /// Where the value lies that so many percent of all do not exceed; `None`
+    /// if nothing was counted.
+    #[must_use]
+    pub fn quantile(&self, part_pct: f64) -> Option<Quantile> {
+        let count = self.count();
+        if count == 0 {
+            return None;
+        }
+        let rank = ((count as f64 * part_pct / 100.0).ceil() as u64).clamp(1, count);
+        let mut passed = 0u64;
+        for bin in &self.bins {
+            passed = passed.saturating_add(bin.count);
+            if passed >= rank {
+                return Some(Quantile::Within(*bin));
+            }
+        }
+        self.beyond.map(|beyond| Quantile::NotBelow(beyond.from_ns))
+    }
+
+    /// The narrowest and the widest bin.
+    #[must_use]
+    pub fn resolution_ns(&self) -> Option<(u64, u64)> {
+        let widths = self.bins.iter().map(|bin| bin.until_ns - bin.from_ns);
+        widths.clone().min().zip(widths.max())
+    }
+
+    /// What all events took together, at least and at most: what the tool says,
+    /// or what follows from the bins. `None` for latencies, which take nothing,
+    /// and where events lie beyond the last bin.
+    #[must_use]
+    pub fn noise_bounds_ns(&self) -> Option<(u64, u64)> {
+        if let Some(noise_ns) = self.noise_ns {
+            return Some((noise_ns, noise_ns));
+        }
+        let takes = matches!(self.quantity, Quantity::Length | Quantity::Noise { .. });
+        let all_in_bins = self.beyond.is_none_or(|beyond| beyond.count == 0);
+        (takes && all_in_bins && !self.bins.is_empty()).then(|| {
+            let sum = |of: fn(&Bin) -> u64| {
+                let terms = self
+                    .bins
+                    .iter()
+                    .map(|bin| bin.count.saturating_mul(of(bin)));
+                terms.fold(0, u64::saturating_add)
+            };
+            (sum(|bin| bin.from_ns), sum(|bin| bin.until_ns))
+        })
+    }
+
+    /// The share of the known time that was taken, at least and at most,
+    /// percent.
+    #[must_use]
+    pub fn noise_pct(&self) -> Option<(f64, f64)> {
+        let known_ns = self.known_ns.filter(|ns| *ns > 0)? as f64;
+        let (least, most) = self.noise_bounds_ns()?;
+        let part = |ns: u64| ns as f64 / known_ns * 100.0;
+        Some((part(least), part(most)))
+    }
+}
+
+/// What a tool counted, CPU by CPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Distribution {
+    /// The tool.
+    pub recorder: String,
+    /// In the order of the file.
+    pub series: Vec<Series>,
+    /// What the user should hear.
+    pub warnings: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series() -> Series {
+        let bin = |from_us: u64, count| Bin {
+            from_ns: from_us * 1000,
+            until_ns: (from_us + 10) * 1000,
+            count,
+        };
+        Series {
+            bins: vec![bin(0, 90), bin(10, 8), bin(40, 1)],
+            beyond: Some(Beyond {
+                from_ns: 50_000,
+                count: 1,
+            }),
+            known_ns: Some(1_000_000_000),
+            ..Series::new(0, Quantity::Length)
+        }
+    }
+
+    #[test]
+    fn counts_are_known_at_the_ends_of_bins_and_between_them() {
+        let s = series();
+        assert_eq!(s.count(), 100);
+        for (ns, below) in [
+            (0, Some(0)),
+            (5_000, None),
+            (10_000, Some(90)),
+            (20_000, Some(98)),
+            (33_333, Some(98)),
+            (50_000, Some(99)),
+            (50_001, None),
+        ] {
+            assert_eq!(s.below(ns), below, "{ns}");
+        }
+    }
+
+    #[test]
+    fn quantiles_are_bins_or_bounds() {
+        let s = series();
+        assert_eq!(s.quantile(50.0), Some(Quantile::Within(s.bins[0])));
+        assert_eq!(s.quantile(99.0), Some(Quantile::Within(s.bins[2])));
+        assert_eq!(s.quantile(100.0), Some(Quantile::NotBelow(50_000)));
+        assert_eq!(Series::new(0, Quantity::Length).quantile(50.0), None);
+        assert_eq!(s.resolution_ns(), Some((10_000, 10_000)));
+    }
+
+    #[test]
+    fn the_share_is_bounded_where_nothing_lies_beyond() {
+        let mut s = series();
+        assert_eq!(s.noise_pct(), None);
+        s.beyond = None;
+        let (least, most) = s.noise_pct().unwrap();
+        assert!((least - 0.012).abs() < 1e-9, "{least}");
+        assert!((most - 0.111).abs() < 1e-9, "{most}");
+        s.quantity = Quantity::ProgramLatency;
+        assert_eq!(s.noise_pct(), None);
+    }
+}
