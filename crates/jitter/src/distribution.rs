@@ -50,6 +50,9 @@ impl fmt::Display for Quantity {
             Self::InterruptLatency => f.write_str("latencies of a timer's interrupt"),
             Self::ThreadLatency => f.write_str("latencies of a thread woken by a timer"),
             Self::ProgramLatency => f.write_str("latencies of a program woken by a timer"),
+            Self::Noise { quantum_ns } if *quantum_ns >= 1_000_000 => {
+                write!(f, "noise in each {} ms", *quantum_ns as f64 / 1e6)
+            }
             Self::Noise { quantum_ns } => {
                 write!(f, "noise in each {} us", *quantum_ns as f64 / 1e3)
             }

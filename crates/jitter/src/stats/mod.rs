@@ -5,10 +5,12 @@
 //! they reach over five orders of magnitude. Stretches of time in which nobody
 //! looked count for nothing.
 
+mod counted;
 mod density;
 mod distance;
 mod summary;
 
+pub use counted::{BinnedDistances, Bound, Counted, binned_distances};
 pub use density::{Density, Grid};
 pub use distance::{Distances, distances};
 pub use summary::{QUANTILES_PCT, Summary, summarise};
