@@ -87,3 +87,140 @@ fn what_is_no_trace_is_refused() {
         .code(2)
         .stderr(contains("no/such/b.sbj"));
 }
+
+const OSNOISE: &str = "\
+# tracer: osnoise
+       osnoise/8-961     [008] d.h.  10.000040: irq_noise: local_timer:236 start 10.000001000 duration 1845 ns
+       osnoise/8-961     [008] ....  10.000042: sample_threshold: start 10.000000555 duration 8812 ns interference 1
+       osnoise/8-961     [008] ....  10.100042: sample_threshold: start 10.100000555 duration 30000 ns interference 0
+";
+const HISTOGRAM: &str = "\
+# RTLA osnoise histogram
+# Time unit is microseconds (us)
+# Duration:   0 00:01:00
+Index   CPU-000   CPU-002
+0           100        50
+10            7         0
+30            1         0
+over:         2         0
+count:      110        50
+";
+const CYCLICTEST: &str = "\
+# Histogram
+000001 000010
+000002 000005
+# Min Latencies: 00001
+# Max Latencies: 00002
+# Histogram Overflows: 00000
+";
+
+#[test]
+fn events_of_another_tool_become_a_trace() {
+    let dir = Dir::new().with("osnoise.txt", OSNOISE);
+    dir.run(&["jitter", "show", "osnoise.txt"])
+        .success()
+        .stdout(contains("recorded by osnoise (sample_threshold)").and(contains("30.0 us")))
+        .stderr(contains("1 entries say what caused").and(contains("when events were looked for")));
+    dir.run(&["jitter", "convert", "osnoise.txt", "-o", "x.sbj"])
+        .success()
+        .stdout("");
+    dir.run(&["jitter", "compare", "x.sbj", "osnoise.txt", "-q"])
+        .success()
+        .stdout(contains("Wasserstein distance         0.0000 decades"));
+    dir.run(&["jitter", "show", "x.sbj"])
+        .success()
+        .stderr("")
+        .stdout(contains("How they were found").not());
+    dir.run(&["jitter", "convert", "x.sbj", "-o", "x.csv"])
+        .success();
+    assert_eq!(
+        dir.read("x.csv"),
+        "cpu,start_ns,length_ns\n8,0,8812\n8,100000000,30000\n"
+    );
+    dir.run(&["jitter", "compare", "x.csv", "x.sbj"])
+        .success()
+        .stdout(contains("Kolmogorov-Smirnov distance  0.0000"));
+}
+
+#[test]
+fn counts_are_shown_and_compared_and_nothing_else() {
+    let dir = Dir::new()
+        .with("hist.txt", HISTOGRAM)
+        .with("cyclic.txt", CYCLICTEST)
+        .with("osnoise.txt", OSNOISE);
+    dir.run(&["jitter", "show", "hist.txt"])
+        .success()
+        .stderr("")
+        .stdout(contains("no single events").and(contains(
+            "Bins are 10.0 us wide: a quantile is given as the end of its bin (<).\n\
+             Beyond the last bin are 2",
+        )));
+    let shown = dir.run(&["jitter", "show", "--json", "hist.txt"]).success();
+    let all: serde_json::Value = serde_json::from_slice(&shown.get_output().stdout).unwrap();
+    assert_eq!(all["series"][0]["bins"][1]["from_ns"], 10_000);
+    for to in ["x.sbj", "x.csv", "x.json"] {
+        dir.run(&["jitter", "convert", "hist.txt", "-o", to])
+            .code(2)
+            .stderr(contains("hist.txt: this holds a distribution, not events"));
+    }
+    assert!(!dir.names().iter().any(|name| name.starts_with("x.")));
+    dir.run(&["jitter", "compare", "hist.txt", "hist.txt"])
+        .success()
+        .stdout(contains("Kolmogorov-Smirnov distance  0.0000"));
+    dir.run(&[
+        "jitter",
+        "compare",
+        "--above",
+        "10us",
+        "hist.txt",
+        "osnoise.txt",
+    ])
+    .success()
+    .stdout(contains("at least so far apart"));
+    dir.run(&[
+        "jitter",
+        "compare",
+        "--above",
+        "11us",
+        "hist.txt",
+        "osnoise.txt",
+    ])
+    .code(2)
+    .stderr(contains("11000 ns, above which they should be"));
+    dir.run(&["jitter", "compare", "hist.txt", "cyclic.txt"])
+        .code(2)
+        .stderr(contains(
+            "A holds lengths of events; B holds latencies of a program",
+        ));
+}
+
+#[test]
+fn what_a_file_leaves_open_is_asked_for() {
+    let dir = Dir::new()
+        .with("noise.3", "0 1000000\n5000000 1000000\n")
+        .with("table.txt", " CPU  TSC_khz  #intr\n 0 2200000 5\n")
+        .with("packed.gz", b"\x1f\x8b\x08 and so on".as_slice());
+    for (arguments, said) in [
+        (&["noise.3"][..], "noise.3: the file does not say the unit"),
+        (
+            &["table.txt"],
+            "table.txt:1: a table of osjitter holds quantiles only",
+        ),
+        (
+            &["packed.gz"],
+            "packed.gz: this is packed (gzip); unpack it, as in `zcat FILE |",
+        ),
+    ] {
+        dir.run(&[&["jitter", "show"], arguments].concat())
+            .code(2)
+            .stdout("")
+            .stderr(contains(said));
+    }
+    let convert = ["jitter", "convert", "noise.3", "-o", "-", "--unit", "ps"];
+    dir.run(&convert)
+        .success()
+        .stdout("cpu,start_ns,length_ns\n3,0,1000\n3,5000,1000\n");
+    dir.run(&[&convert[..], &["--cpu", "7"]].concat())
+        .success()
+        .stdout(contains("\n7,0,1000\n"));
+}

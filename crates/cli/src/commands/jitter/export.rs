@@ -6,18 +6,21 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
-use sandbag_jitter::Trace;
+use sandbag_jitter::{Fault, Trace, format};
 use sandbag_profile::NewFile;
 use serde_json::json;
 
+use super::ImportArgs;
 use crate::commands::convert::refuse_same_file;
 use crate::exit;
 use crate::messages::Messages;
 
-/// Write a trace as CSV or JSON
+/// Write a trace, or what another tool recorded, as a trace, CSV or JSON
+///
+/// Only what holds events can be written; a histogram cannot.
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// The trace
+    /// A trace or a file of another tool; - for standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
 
@@ -25,13 +28,18 @@ pub struct ConvertArgs {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 
-    /// What to write [default: by the ending of OUT, .json; else csv]
+    /// What to write [default: by the ending of OUT, .sbj or .json; else csv]
     #[arg(long, value_enum)]
     to: Option<To>,
+
+    #[command(flatten)]
+    import: ImportArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum To {
+    /// A trace of this program
+    Sbj,
     /// A row per event: CPU, start and length in ns
     Csv,
     /// An object with header, notes, known stretches and events
@@ -41,12 +49,16 @@ enum To {
 /// Runs the command.
 pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     refuse_same_file(&args.input, &args.output)?;
-    let trace = super::read(&args.input, messages)?;
-    let json = args
-        .output
-        .extension()
-        .is_some_and(|ending| ending == "json");
-    let to = args.to.unwrap_or(if json { To::Json } else { To::Csv });
+    let recording = super::read(&args.input, &args.import.options(), messages)?;
+    let trace = recording
+        .into_trace()
+        .map_err(|error| error.in_file(&args.input.display().to_string()))?;
+    let ending = args.output.extension().and_then(|ending| ending.to_str());
+    let to = args.to.unwrap_or(match ending {
+        Some("sbj") => To::Sbj,
+        Some("json") => To::Json,
+        _ => To::Csv,
+    });
     let written = match args.output.as_os_str() == "-" {
         true => write(&trace, to, &mut BufWriter::new(io::stdout().lock())),
         false => {
@@ -65,6 +77,11 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
 
 fn write(trace: &Trace, to: To, out: &mut impl Write) -> io::Result<()> {
     match to {
+        To::Sbj => match format::write(trace, &mut *out).map_err(|error| *error.fault) {
+            Err(Fault::Io(cause)) => return Err(cause),
+            Err(fault) => return Err(io::Error::other(fault)),
+            Ok(()) => {}
+        },
         To::Csv => {
             writeln!(out, "cpu,start_ns,length_ns")?;
             for cpu in &trace.cpus {

@@ -2,17 +2,20 @@
 //! `sandbag jitter`: OS jitter, recorded, shown, compared.
 
 mod compare;
+mod counted;
+mod distribution;
 mod export;
 mod record;
 mod show;
 
 use std::fs::File;
-use std::io::{BufReader, Read as _};
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Result;
-use clap::{Args, Subcommand};
-use sandbag_jitter::{Fault, Trace, format};
+use clap::{Args, Subcommand, ValueEnum};
+use sandbag_jitter::format;
+use sandbag_jitter::import::{self, Options, Recording, Unit};
 
 use crate::messages::Messages;
 
@@ -27,12 +30,49 @@ pub struct JitterArgs {
 enum Action {
     /// Record on each CPU every stretch of time in which a program did not run
     Record(record::RecordArgs),
-    /// Show a trace: how often, how long, the worst
+    /// Show a trace, or what another tool recorded: how often, how long, the worst
     Show(show::ShowArgs),
-    /// Compare the lengths of events of two traces
+    /// Compare the lengths of events of two traces, or what other tools recorded
     Compare(compare::CompareArgs),
-    /// Write a trace as CSV or JSON
+    /// Write a trace, or what another tool recorded, as a trace, CSV or JSON
     Convert(export::ConvertArgs),
+}
+
+/// What a file of another tool may leave open
+#[derive(Debug, Args)]
+struct ImportArgs {
+    /// Unit of the times of a file that does not name it (LogGOPSim)
+    #[arg(long, value_enum)]
+    unit: Option<UnitArg>,
+
+    /// CPU of a file that holds one and does not name it [default: the number
+    /// at the end of the file's name, else 0]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=65_535))]
+    cpu: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum UnitArg {
+    /// Nanoseconds
+    Ns,
+    /// Microseconds
+    Us,
+    /// Picoseconds
+    Ps,
+}
+
+impl ImportArgs {
+    fn options(&self) -> Options {
+        let unit = self.unit.map(|unit| match unit {
+            UnitArg::Ns => Unit::Ns,
+            UnitArg::Us => Unit::Us,
+            UnitArg::Ps => Unit::Ps,
+        });
+        Options {
+            unit,
+            cpu: self.cpu,
+        }
+    }
 }
 
 /// Runs the command.
@@ -63,17 +103,14 @@ pub fn shown(path: &Path, messages: &Messages) -> Result<String> {
     show::shown(path, messages)
 }
 
-/// The whole trace of a file; what it has to say is said.
-fn read(path: &Path, messages: &Messages) -> Result<Trace> {
-    let name = path.display().to_string();
-    let opened = File::open(path).map_err(|cause| sandbag_jitter::Error::from(Fault::Io(cause)));
-    let trace = opened
-        .and_then(|file| format::read(BufReader::with_capacity(1 << 20, file)))
-        .map_err(|error| error.in_file(&name))?;
-    for warning in &trace.warnings {
+/// All that a file holds; what it has to say is said.
+fn read(path: &Path, options: &Options, messages: &Messages) -> Result<Recording> {
+    let recording = import::open(path, options)?;
+    let name = path.display();
+    for warning in recording.warnings() {
         messages.warning(&format!("{name}: {warning}"));
     }
-    Ok(trace)
+    Ok(recording)
 }
 
 /// Nanoseconds as people read them: three digits and a unit.

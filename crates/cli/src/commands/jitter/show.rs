@@ -8,20 +8,25 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
+use sandbag_jitter::import::{Options, Recording};
 use sandbag_jitter::stats::{QUANTILES_PCT, summarise};
 use sandbag_jitter::{Event, Notes, Trace};
 
-use super::time;
+use super::{ImportArgs, distribution, time};
 use crate::exit;
 use crate::messages::Messages;
 
 /// Of the longest events, listed unless another number is asked for.
 const WORST: usize = 5;
 
-/// Show a trace: how often, how long, the worst
+/// Show a trace, or what another tool recorded: how often, how long, the worst
+///
+/// Of a tool that wrote down only how many events had which length, counts and
+/// quantiles are shown, as exact as its bins are.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// The trace
+    /// A trace, or a file of osnoise, rtla, netgauge, LogGOPSim, FTQ, FWQ,
+    /// oslat, cyclictest, sysjitter or a noise injector; - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -32,17 +37,22 @@ pub struct ShowArgs {
     /// The figures as JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    import: ImportArgs,
 }
 
 /// Runs the command.
 pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
-    let trace = super::read(&args.file, messages)?;
-    let text = match args.json {
-        true => {
+    let recording = super::read(&args.file, &args.import.options(), messages)?;
+    let text = match (&recording, args.json) {
+        (Recording::Trace(trace), true) => {
             let all: Vec<_> = trace.cpus.iter().map(summarise).collect();
             serde_json::to_string_pretty(&all)? + "\n"
         }
-        false => text(&trace, &args.file, args.worst),
+        (Recording::Distribution(all), true) => serde_json::to_string_pretty(all)? + "\n",
+        (Recording::Trace(trace), false) => text(trace, &args.file, args.worst),
+        (Recording::Distribution(all), false) => distribution::text(all, &args.file),
     };
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -52,7 +62,11 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
 
 /// With as many of the longest as usual.
 pub(super) fn shown(path: &Path, messages: &Messages) -> Result<String> {
-    Ok(text(&super::read(path, messages)?, path, WORST))
+    let recording = super::read(path, &Options::default(), messages)?;
+    Ok(match &recording {
+        Recording::Trace(trace) => text(trace, path, WORST),
+        Recording::Distribution(all) => distribution::text(all, path),
+    })
 }
 
 fn text(trace: &Trace, path: &Path, worst: usize) -> String {
@@ -68,40 +82,46 @@ fn text(trace: &Trace, path: &Path, worst: usize) -> String {
         let _ = write!(text, ", as a real-time task of priority {priority}");
     }
     let _ = writeln!(text, "\n\n{}", table(trace));
-    if let Some(notes) = &trace.notes {
+    // Of what another tool recorded there are none.
+    if let Some(notes) = trace.notes.as_ref().filter(|notes| !notes.cpus.is_empty()) {
         let _ = writeln!(text, "\nHow they were found\n{}", how(notes));
     }
-    let _ = writeln!(text, "\nLengths\n{}", decades(trace));
+    let _ = writeln!(text, "\nLengths\n{}", decades(lengths(trace)));
     if worst > 0 {
         let _ = writeln!(text, "\nThe longest\n{}", longest(trace, worst));
     }
     text
 }
 
-fn new_table(header: Vec<String>) -> Table {
+pub(super) fn new_table(header: Vec<String>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table.set_header(header);
     table
 }
 
-fn right(mut table: Table) -> Table {
+pub(super) fn right(mut table: Table) -> Table {
     for column in table.column_iter_mut() {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
 }
 
-fn words(all: &[&str]) -> Vec<String> {
+pub(super) fn words(all: &[&str]) -> Vec<String> {
     all.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// What a quantile is called.
+pub(super) fn quantile_name(part_pct: f64) -> String {
+    match part_pct {
+        100.0 => "longest".to_owned(),
+        part => format!("p{part}"),
+    }
 }
 
 fn table(trace: &Trace) -> Table {
     let mut header = words(&["CPU", "known", "events", "per s", "noise %"]);
-    header.extend(QUANTILES_PCT.map(|part| match part {
-        100.0 => "longest".to_owned(),
-        part => format!("p{part}"),
-    }));
+    header.extend(QUANTILES_PCT.map(quantile_name));
     let mut table = new_table(header);
     for cpu in &trace.cpus {
         let s = summarise(cpu);
@@ -154,16 +174,23 @@ const BAR: usize = 50;
 /// Shown together: events of a decade in three parts (1, 2, 5).
 const PARTS: [u64; 3] = [1, 2, 5];
 
-/// How many events have which length, all CPUs together; counts on a
-/// logarithmic scale, for they too reach over decades.
-fn decades(trace: &Trace) -> String {
+/// Of each event its length, and that it is one.
+fn lengths(trace: &Trace) -> impl Iterator<Item = (u64, u64)> {
+    let events = trace.cpus.iter().flat_map(|cpu| &cpu.events);
+    events.map(|event| (event.length_ns, 1))
+}
+
+/// How many have which length in ns; counts on a logarithmic scale, for they
+/// too reach over decades.
+pub(super) fn decades(lengths: impl Iterator<Item = (u64, u64)>) -> String {
     let bounds: Vec<u64> = (1..11)
         .flat_map(|decade| PARTS.map(|part| part * 10u64.pow(decade)))
         .collect();
     let mut counts = vec![0u64; bounds.len()];
-    for event in trace.cpus.iter().flat_map(|cpu| &cpu.events) {
-        let bin = bounds.partition_point(|bound| *bound <= event.length_ns);
-        counts[bin.saturating_sub(1)] += 1;
+    for (length_ns, count) in lengths {
+        let bin = bounds.partition_point(|bound| *bound <= length_ns);
+        let sum = &mut counts[bin.saturating_sub(1)];
+        *sum = sum.saturating_add(count);
     }
     let first = counts.iter().position(|n| *n > 0).unwrap_or(0);
     let last = counts.iter().rposition(|n| *n > 0).unwrap_or(0);

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag jitter compare` where a file holds counts, not events.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use comfy_table::Table;
+use sandbag_jitter::import::Recording;
+use sandbag_jitter::stats::{Bound, Counted, QUANTILES_PCT, binned_distances};
+use sandbag_jitter::{CpuTrace, Error, Fault, Quantity, Series};
+
+use super::distribution::{quantities, share};
+use super::show::{new_table, quantile_name, right, words};
+use super::time;
+
+/// What is counted in both, quantity after quantity; the share of noise, where
+/// both have one, in any case.
+pub(super) fn compare(a: &Recording, b: &Recording, above_ns: u64) -> Result<String> {
+    let noise = noise_pct(a).zip(noise_pct(b));
+    let (all_a, all_b) = (counted_in(a), counted_in(b));
+    let common: Vec<Quantity> = all_a
+        .iter()
+        .copied()
+        .filter(|one| all_b.iter().any(|other| other.is_as(*one)))
+        .collect();
+    let mut text = String::new();
+    if let Some((a, b)) = noise {
+        let _ = writeln!(text, "noise %  A {}, B {}", share(Some(a)), share(Some(b)));
+    }
+    if common.is_empty() {
+        let why = format!("A holds {}; B holds {}", named(a, &all_a), named(b, &all_b));
+        if noise.is_none() {
+            return Err(Error::from(Fault::NotComparable(why)).into());
+        }
+        let _ = writeln!(
+            text,
+            "\nNothing else can be held against each other: {why}."
+        );
+    }
+    for quantity in common {
+        let one = |side: &Recording| side_of(side, quantity, above_ns).map_err(Error::from);
+        let (a, b) = (one(a)?, one(b)?);
+        let d = binned_distances(&a, &b).map_err(Error::from)?;
+        let _ = writeln!(
+            text,
+            "\n{quantity}\n{}\n\n\
+             of their distributions, at {} values that both know; of all events they lie at \
+             least so far apart\n\
+             Jensen-Shannon divergence    {:.4} bits\n\
+             Kolmogorov-Smirnov distance  {:.4}",
+            figures(&a, &b),
+            d.cells,
+            d.js_bits,
+            d.ks
+        );
+    }
+    Ok(text)
+}
+
+/// What has counts; a trace has the lengths of its events.
+fn counted_in(recording: &Recording) -> Vec<Quantity> {
+    match recording {
+        Recording::Trace(_) => vec![Quantity::Length],
+        Recording::Distribution(all) => {
+            let series: Vec<Series> = all
+                .series
+                .iter()
+                .filter(|one| one.count() > 0)
+                .cloned()
+                .collect();
+            quantities(&series)
+        }
+    }
+}
+
+fn named(recording: &Recording, all: &[Quantity]) -> String {
+    if all.is_empty() {
+        let totals = matches!(recording, Recording::Distribution(_));
+        return if totals { "totals only" } else { "nothing" }.to_owned();
+    }
+    let names: Vec<String> = all.iter().map(Quantity::to_string).collect();
+    names.join(", ")
+}
+
+fn side_of(recording: &Recording, quantity: Quantity, above_ns: u64) -> Result<Counted, Fault> {
+    let counted = match recording {
+        Recording::Trace(trace) => {
+            let events = trace.cpus.iter().flat_map(|cpu| &cpu.events);
+            Counted::of_lengths(events.map(|event| event.length_ns).collect())
+        }
+        Recording::Distribution(all) => Counted::of_series(&all.series, quantity),
+    };
+    match above_ns {
+        0 => Ok(counted),
+        ns => counted.above(ns),
+    }
+}
+
+/// The share of the known time that was taken, of all CPUs together, at least
+/// and at most, percent.
+fn noise_pct(recording: &Recording) -> Option<(f64, f64)> {
+    let parts: Vec<(u64, (u64, u64))> = match recording {
+        Recording::Trace(trace) => {
+            let noise = |cpu: &CpuTrace| (cpu.known_ns(), (cpu.noise_ns(), cpu.noise_ns()));
+            trace.cpus.iter().map(noise).collect()
+        }
+        Recording::Distribution(all) => {
+            let noise = |one: &Series| one.known_ns.zip(one.noise_bounds_ns());
+            all.series.iter().map(noise).collect::<Option<_>>()?
+        }
+    };
+    let sum = |of: fn(&(u64, (u64, u64))) -> u64| parts.iter().map(|part| of(part) as f64).sum();
+    let known_ns: f64 = sum(|part| part.0);
+    let pct = |ns: f64| ns / known_ns * 100.0;
+    let (least, most) = (sum(|part| part.1.0), sum(|part| part.1.1));
+    (known_ns > 0.0).then(|| (pct(least), pct(most)))
+}
+
+fn figures(a: &Counted, b: &Counted) -> Table {
+    let mut table = new_table(words(&["", "A", "B"]));
+    table.add_row([
+        "count".to_owned(),
+        a.count().to_string(),
+        b.count().to_string(),
+    ]);
+    let (a, b) = (a.quantiles(&QUANTILES_PCT), b.quantiles(&QUANTILES_PCT));
+    for (i, part) in QUANTILES_PCT.iter().enumerate() {
+        let of = |all: &Option<Vec<Bound>>| match all.as_ref().map(|all| all[i]) {
+            None => "-".to_owned(),
+            Some(Bound::Is(ns)) => time(ns as f64),
+            Some(Bound::Below(ns)) => format!("< {}", time(ns as f64)),
+            Some(Bound::NotBelow(ns)) => format!(">= {}", time(ns as f64)),
+        };
+        table.add_row([quantile_name(*part), of(&a), of(&b)]);
+    }
+    right(table)
+}
