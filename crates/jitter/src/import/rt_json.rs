@@ -5,7 +5,8 @@
 //! oslat counts every pass of its loop, so the shortest bucket of a thread
 //! holds the passes without an event, and is left out. Its last bucket also
 //! holds all that is longer, which shows by the maximum. A bucket is named by
-//! its end; newer versions put an event one bucket higher than older ones.
+//! its end: older versions write it with three digits and round times down, newer
+//! ones write it without zeros and round up, so that theirs ends a unit earlier.
 
 use std::collections::BTreeMap;
 
@@ -130,28 +131,36 @@ fn cyclictest(cpu: u32, thread: &Thread, unit_ns: u64) -> Result<Series, String>
 /// and then the maximum is in ns. The error is a name that is no number.
 fn oslat(cpu: u32, thread: &Thread, passes: &mut u64) -> Result<Series, String> {
     let mut counts = BTreeMap::new();
-    let mut narrow = false;
+    let (mut narrow, mut padded) = (false, false);
     for (key, count) in &thread.histogram {
         narrow |= key.contains('.');
-        let at = number::decimal(key).and_then(|us| number::ns(us, 1e3));
+        padded |= key.len() > 1 && key.starts_with('0') && !key.starts_with("0.");
+        let plain = key.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        let us = number::decimal(key).filter(|_| plain);
+        let at = us.and_then(|us| number::ns(us, 1e3));
         let at = at.filter(|ns| *ns > 0).ok_or_else(|| key.clone())?;
         counts.insert(at, *count);
     }
     let ends: Vec<u64> = counts.keys().copied().collect();
     let apart = ends.windows(2).map(|pair| pair[1] - pair[0]);
-    let width_ns = apart.min().unwrap_or(if narrow { 1 } else { 1000 });
+    let unit_ns = if narrow { 1 } else { 1000 };
+    let width_ns = apart.min().unwrap_or(unit_ns);
+    // The shortest bucket, which is left out, is a unit at least; so no other
+    // ends at 0.
+    let up_ns = if padded { 0 } else { unit_ns };
     let mut series = Series::new(cpu, Quantity::Length);
     series.known_ns = thread.duration.and_then(|s| number::ns(s, 1e9));
-    series.longest_ns = thread
-        .max
-        .and_then(|max| number::ns(max, if narrow { 1.0 } else { 1e3 }));
+    series.longest_ns = thread.max.and_then(|max| number::ns(max, unit_ns as f64));
     let mut counted = counts.into_iter().filter(|(_, count)| *count > 0);
     *passes = passes.saturating_add(counted.next().map_or(0, |(_, count)| count));
     series.bins = counted
-        .map(|(until_ns, count)| Bin {
-            from_ns: until_ns.saturating_sub(width_ns),
-            until_ns,
-            count,
+        .map(|(end_ns, count)| {
+            let until_ns = end_ns.saturating_sub(up_ns);
+            Bin {
+                from_ns: until_ns.saturating_sub(width_ns),
+                until_ns,
+                count,
+            }
         })
         .collect();
     let holds_longer = |bin: &mut Bin| {
@@ -182,7 +191,7 @@ mod tests {
     "0": {"cpu": 3, "freq": 2600, "min": 1, "avg": 1.0, "max": 90, "duration": 10.0,
       "histogram": {"001": 1000000, "002": 50, "005": 4, "032": 2}},
     "1": {"cpu": 1, "freq": 2600, "min": 1, "avg": 1.0, "max": 2, "duration": 10.0,
-      "histogram": {"1": 1000000, "2": 50}}
+      "histogram": {"001": 1000000, "002": 50}}
   }
 }"#;
 
@@ -207,6 +216,22 @@ mod tests {
         assert_eq!((b.beyond, b.count()), (None, 50));
         assert_eq!(a.known_ns, Some(10_000_000_000));
         assert!(d.warnings[0].starts_with("2000000 passes"));
+    }
+
+    #[test]
+    fn newer_versions_round_up() {
+        let newer = OSLAT.replace("\"00", "\"").replace("\"032", "\"32");
+        let d = distribution(&newer);
+        let s = &d.series[1];
+        let bins: Vec<_> = s.bins.iter().map(|b| (b.from_ns, b.until_ns)).collect();
+        assert_eq!(bins, [(0, 1_000), (3_000, 4_000)]);
+        // Buckets of 0.1 us.
+        let narrow = newer
+            .replace("\"1\": 10", "\"0.100\": 10")
+            .replace("\"2\": 5", "\"0.200\": 5");
+        let s = &distribution(&narrow).series[0];
+        assert_eq!((s.bins[0].from_ns, s.bins[0].until_ns), (99, 199));
+        assert_eq!(s.longest_ns, Some(2));
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn assert_sound_trace(trace: &Trace) {
 }
 
 /// One small file of each format, and the name of its reader.
-const FILES: [(&str, &str); 18] = [
+const FILES: [(&str, &str); 20] = [
     (
         "cpu,start_ns,length_ns\n0,100,50\n1,90,7\n",
         "CSV of sandbag",
@@ -100,6 +100,14 @@ const FILES: [(&str, &str); 18] = [
     ),
     (
         "{\"num_threads\": 1, \"thread\": {\"0\": {\"cpu\": 0, \"max\": 9, \"duration\": 1.0, \"histogram\": {\"001\": 9, \"002\": 4, \"003\": 1}}}}",
+        "JSON of oslat and cyclictest",
+    ),
+    (
+        "{\"num_threads\": 1, \"thread\": {\"0\": {\"cpu\": 0, \"max\": 9, \"histogram\": {\"2\": 9, \"3\": 4, \"7\": 1}}}}",
+        "JSON of oslat and cyclictest",
+    ),
+    (
+        "{\"num_threads\": 1, \"thread\": {\"0\": {\"cpu\": 0, \"max\": 9, \"histogram\": {\"0.001\": 9, \"0.002\": 4, \"0.003\": 1}}}}",
         "JSON of oslat and cyclictest",
     ),
     (
