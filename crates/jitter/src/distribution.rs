@@ -151,21 +151,6 @@ impl Series {
         counts.fold(beyond, u64::saturating_add)
     }
 
-    /// How many were below a value; `None` where a bin holds the value in its
-    /// middle, or it lies beyond the last one.
-    #[must_use]
-    pub fn below(&self, ns: u64) -> Option<u64> {
-        if self.beyond.is_some_and(|beyond| beyond.from_ns < ns) {
-            return None;
-        }
-        let whole = self.bins.partition_point(|bin| bin.until_ns <= ns);
-        if self.bins.get(whole).is_some_and(|bin| bin.from_ns < ns) {
-            return None;
-        }
-        let counts = self.bins[..whole].iter().map(|bin| bin.count);
-        Some(counts.fold(0, u64::saturating_add))
-    }
-
     /// Where the value lies that so many percent of all do not exceed; `None`
     /// if nothing was counted.
     #[must_use]
@@ -258,25 +243,9 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_known_at_the_ends_of_bins_and_between_them() {
-        let s = series();
-        assert_eq!(s.count(), 100);
-        for (ns, below) in [
-            (0, Some(0)),
-            (5_000, None),
-            (10_000, Some(90)),
-            (20_000, Some(98)),
-            (33_333, Some(98)),
-            (50_000, Some(99)),
-            (50_001, None),
-        ] {
-            assert_eq!(s.below(ns), below, "{ns}");
-        }
-    }
-
-    #[test]
     fn quantiles_are_bins_or_bounds() {
         let s = series();
+        assert_eq!(s.count(), 100);
         assert_eq!(s.quantile(50.0), Some(Quantile::Within(s.bins[0])));
         assert_eq!(s.quantile(99.0), Some(Quantile::Within(s.bins[2])));
         assert_eq!(s.quantile(100.0), Some(Quantile::NotBelow(50_000)));

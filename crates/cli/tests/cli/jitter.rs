@@ -176,7 +176,7 @@ fn counts_are_shown_and_compared_and_nothing_else() {
         "osnoise.txt",
     ])
     .success()
-    .stdout(contains("at least so far apart"));
+    .stdout(contains("as far as the bins tell: at least"));
     dir.run(&[
         "jitter",
         "compare",

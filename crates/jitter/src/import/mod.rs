@@ -236,10 +236,9 @@ pub fn read(mut from: impl Read, name: &str, options: &Options) -> Result<Record
 
 fn reader_of(head: &[u8]) -> Option<&'static Reader> {
     // A line that is cut off may look like another.
-    let end = head
-        .iter()
-        .rposition(|b| *b == b'\n')
-        .map_or(head.len(), |at| at + 1);
+    let newline = head.iter().rposition(|b| *b == b'\n');
+    let end = newline.filter(|_| head.len() + MARK.len() >= HEAD as usize);
+    let end = end.map_or(head.len(), |at| at + 1);
     let text = String::from_utf8_lossy(&head[..end]);
     let head = Head { text: &text };
     READERS.iter().find(|reader| (reader.looks_like)(&head))

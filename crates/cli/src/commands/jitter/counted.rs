@@ -41,16 +41,16 @@ pub(super) fn compare(a: &Recording, b: &Recording, above_ns: u64) -> Result<Str
         let one = |side: &Recording| side_of(side, quantity, above_ns).map_err(Error::from);
         let (a, b) = (one(a)?, one(b)?);
         let d = binned_distances(&a, &b).map_err(Error::from)?;
+        let js = d
+            .js_bits
+            .map_or_else(|| "-".to_owned(), |js| format!("{js:.4} bits"));
         let _ = writeln!(
             text,
             "\n{quantity}\n{}\n\n\
-             of their distributions, at {} values that both know; of all events they lie at \
-             least so far apart\n\
-             Jensen-Shannon divergence    {:.4} bits\n\
+             of their distributions, as far as the bins tell: at least\n\
+             Jensen-Shannon divergence    {js}\n\
              Kolmogorov-Smirnov distance  {:.4}",
             figures(&a, &b),
-            d.cells,
-            d.js_bits,
             d.ks
         );
     }
