@@ -134,6 +134,18 @@ fn what_cannot_be_is_not_written() {
         assert!(writer.events(0, span, &events).is_err(), "{events:?}");
     }
     writer.events(0, span, &[event(10, 10)]).unwrap();
+    // Of no length, at the end: there and back.
+    let trace = Trace {
+        header: header(vec![0]),
+        cpus: vec![CpuTrace {
+            cpu: 0,
+            known: vec![span],
+            events: vec![event(12, 3), event(20, 0)],
+        }],
+        notes: Some(Notes::default()),
+        warnings: Vec::new(),
+    };
+    assert_eq!(read(&bytes(&trace)[..]).unwrap(), trace);
 }
 
 proptest! {

@@ -130,7 +130,10 @@ pub fn write(trace: &Trace, out: impl Write) -> Result<()> {
     for cpu in &trace.cpus {
         let mut rest = &cpu.events[..];
         for span in &cpu.known {
-            let inside = rest.partition_point(|event| event.start_ns < span.until_ns);
+            // One of no length may stand at the very end.
+            let inside = rest.partition_point(|event| {
+                event.start_ns < span.until_ns || event.end_ns() <= span.until_ns
+            });
             let (here, later) = rest.split_at(inside);
             writer.events(cpu.cpu, *span, here)?;
             rest = later;
