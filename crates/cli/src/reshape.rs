@@ -146,6 +146,15 @@ pub fn source(path: &Path) -> Result<Source> {
     if let Some(url) = prometheus::url(path) {
         return prometheus::source(url);
     }
+    let word = path.to_string_lossy();
+    if word.contains("://") && !path.exists() {
+        return Err(Fault::Argument {
+            what: "profile",
+            value: word.into_owned(),
+            must: "a file, or prometheus+http://HOST:9090/?instance=... (prometheus+https://)",
+        }
+        .into());
+    }
     let is_stream = path
         .metadata()
         .is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
@@ -336,9 +345,12 @@ pub fn describe(name: &str, format: Format, summary: &Summary) -> String {
         .iter()
         .filter_map(|cpu| cpu.mean_load_pct)
         .collect();
-    let mean = mean.iter().sum::<f64>() / mean.len().max(1) as f64;
+    let mean = match mean.len() {
+        0 => "no load known".to_owned(),
+        count => format!("mean load {:.1} %", mean.iter().sum::<f64>() / count as f64),
+    };
     format!(
-        "{name} ({format}): CPUs {cpus}, {:.1} s in {} pieces of {} to {} ms, mean load {mean:.1} %",
+        "{name} ({format}): CPUs {cpus}, {:.1} s in {} pieces of {} to {} ms, {mean}",
         summary.end_ns as f64 / 1e9,
         summary.steps,
         summary.shortest_step_ns as f64 / 1e6,

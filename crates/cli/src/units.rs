@@ -36,6 +36,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|_| "expected a duration such as 500ms, 10s, 1m or 2h".to_owned())
 }
 
+/// The length of a step: a profile of an hour in steps of a nanosecond would be
+/// made for days.
+pub fn step(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        time if time < Duration::from_millis(1) => Err("must be 1ms or longer".to_owned()),
+        time => Ok(time),
+    }
+}
+
 /// A duration that is not zero.
 pub fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {

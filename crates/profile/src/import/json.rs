@@ -134,8 +134,30 @@ impl Elements {
                 (_, None) => return Err(self.syntax("an object")),
             }
         }
+        if !self.done && !self.several {
+            self.nothing_follows()?;
+        }
         self.done = true;
         Ok(Next::End)
+    }
+
+    /// A second document would be left out without a word.
+    fn nothing_follows(&mut self) -> Result<()> {
+        loop {
+            match self.buffer[self.at..self.filled].first() {
+                Some(b) if b.is_ascii_whitespace() => self.at += 1,
+                Some(_) => {
+                    return Err(self.here(Fault::Json(
+                        "something follows the document; give one document per file".into(),
+                    )));
+                }
+                None => {
+                    if !self.read()? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
     }
 
     /// Enters the document that follows the last, if there may be one and is.

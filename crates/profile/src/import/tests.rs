@@ -557,3 +557,16 @@ fn rows_read_the_quick_way_count_as_lines() {
     );
     assert!(got.contains("in:6:8: expected a counter"), "{got}");
 }
+
+#[test]
+fn a_second_document_is_not_left_out_without_a_word() {
+    let one = json(
+        r#"{"timestamp": {"date": "2026-11-21", "time": "01:00:10", "utc": 1, "interval": 10},
+            "cpu-load": [{"cpu": "0", "user": 50.00, "iowait": 0.00, "steal": 0.00, "idle": 50.00}]}"#,
+    );
+    read(&format!("{one}\n\n"));
+    for more in [&one[..], "]", "x"] {
+        let got = message(&format!("{one}\n{more}"), Format::SadfJson);
+        assert!(got.contains("something follows the document"), "{got}");
+    }
+}

@@ -45,7 +45,7 @@ pub struct ShowArgs {
     stats: bool,
 
     /// The length of those pieces [default: the mean length of a step]
-    #[arg(long, value_name = "TIME", requires = "stats", value_parser = units::positive_duration)]
+    #[arg(long, value_name = "TIME", requires = "stats", value_parser = units::step)]
     stats_step: Option<Duration>,
 
     #[command(flatten)]

@@ -264,7 +264,7 @@ pub(super) struct Sampled {
     #[command(flatten)]
     pub(super) out: Out,
     /// Length of a step
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::step)]
     pub(super) step: Duration,
 }
 

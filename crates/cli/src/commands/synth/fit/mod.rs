@@ -56,7 +56,7 @@ pub(super) struct FitArgs {
 
     /// Length of the steps that are compared, and of those of AR [default: the
     /// length that most steps of FILE have, else their mean length]
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    #[arg(long, value_name = "TIME", value_parser = units::step)]
     step: Option<Duration>,
 
     #[command(flatten)]
