@@ -16,7 +16,6 @@ use crate::{Fault, Format};
 
 use super::sampled;
 use super::snapshots::{Dialect, Snapshots, Stamp};
-use super::stamp::Days;
 
 pub(super) const READER: Reader = Reader {
     format: Format::ProcStat,
@@ -74,20 +73,19 @@ fn time_line(line: &[u8]) -> Option<Stamp> {
         return (second.is_none_or(|s| s.is_some()) && numbers.next().is_none()).then_some(Stamp {
             ns: i64::try_from(ns).ok()?,
             dated,
+            local: false,
         });
     }
     let text = std::str::from_utf8(text).ok()?;
-    let ns = match text.parse::<crate::Begin>().ok()? {
-        crate::Begin::Utc(t) => i64::try_from(t.as_nanosecond()).ok()?,
-        crate::Begin::Local(t) => {
-            let (date, time) = (t.date().to_string(), t.time().to_string());
-            Days::default()
-                .civil(date.as_bytes(), time.get(..8)?.as_bytes(), b"")?
-                .ns
-                .checked_add(i64::from(t.subsec_nanosecond()))?
-        }
+    let (time, local) = match text.parse::<crate::Begin>().ok()? {
+        crate::Begin::Utc(t) => (t, false),
+        crate::Begin::Local(t) => (t.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp(), true),
     };
-    Some(Stamp { ns, dated: true })
+    Some(Stamp {
+        ns: i64::try_from(time.as_nanosecond()).ok()?,
+        dated: true,
+        local,
+    })
 }
 
 #[cfg(test)]
@@ -110,5 +108,17 @@ mod tests {
     fn time_lines(#[case] text: &str, #[case] expected: Option<(i64, bool)>) {
         let got = time_line(text.as_bytes()).map(|s| (s.ns, s.dated));
         assert_eq!(got, expected);
+    }
+
+    #[rstest]
+    #[case("# 2026-11-21 01:10:52.5", "2026-11-21T01:10:52.5")]
+    #[case("# 2026-11-21T01:10:52.5Z", "2026-11-21T01:10:52.5Z")]
+    #[case("# 2026-11-21T02:10:52.5+01:00", "2026-11-21T01:10:52.5Z")]
+    fn a_time_without_a_zone_is_local(#[case] line: &str, #[case] begins_at: &str) {
+        let rest = "# 2026-11-21 03:00:00";
+        let zone = if begins_at.ends_with('Z') { "Z" } else { "" };
+        let text = format!("{line}\ncpu0 1 0 0 1 0 0 0 0\n{rest}{zone}\ncpu0 2 0 0 2 0 0 0 0\n");
+        let p = crate::testing::read(&text);
+        assert_eq!(p.header.begins_at.unwrap().to_string(), begins_at);
     }
 }

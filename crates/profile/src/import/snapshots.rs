@@ -48,6 +48,8 @@ pub(super) struct Stamp {
     pub(super) ns: i64,
     /// Whether it counts from 1970, not from an unknown moment.
     pub(super) dated: bool,
+    /// Whether it is local time; it is UTC otherwise.
+    pub(super) local: bool,
 }
 
 /// Reads the snapshots of one dialect.
@@ -62,6 +64,7 @@ pub(super) struct Snapshots<D> {
     now: Snapshot,
     last_ns: Option<i64>,
     dated: bool,
+    local: bool,
     snapshots: u64,
     differences: Differences,
 }
@@ -88,6 +91,7 @@ impl<D: Dialect> Snapshots<D> {
             now: Vec::new(),
             last_ns: None,
             dated: true,
+            local: false,
             snapshots: 0,
             differences: Differences::new(USER_HZ),
         }
@@ -221,6 +225,7 @@ impl<D: Dialect> Samples for Snapshots<D> {
             };
             self.snapshots += 1;
             self.dated &= stamp.dated;
+            self.local |= stamp.local;
             let begin_ns = self.last_ns.replace(stamp.ns);
             std::mem::swap(&mut self.last, &mut self.now);
             let Some(begin_ns) = begin_ns else {
@@ -246,7 +251,7 @@ impl<D: Dialect> Samples for Snapshots<D> {
     fn about(&self) -> About {
         About {
             host: self.dialect.host(),
-            local: false,
+            local: self.local,
             undated: !self.dated,
             warnings: self.differences.warnings(),
         }

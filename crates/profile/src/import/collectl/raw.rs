@@ -48,6 +48,7 @@ impl Dialect for CollectlRaw {
             return Ok(Some(Stamp {
                 ns: marker(line)?,
                 dated: true,
+                local: false,
             }));
         }
         if line.starts_with(b"#") {
