@@ -65,6 +65,7 @@ struct Dstat {
     start_ns: Option<i64>,
     left_out: u64,
     taken: u64,
+    has_steal: bool,
 }
 
 /// For times that name no year.
@@ -147,6 +148,11 @@ impl Table {
         }
         table.values = vec![[0.0; STATES]; table.cpus.len()];
         Ok(table)
+    }
+
+    fn has_steal(&self) -> bool {
+        let is_steal = |column: &Column| matches!(column, Column::Part(_, State::Steal));
+        self.columns.iter().any(is_steal)
     }
 
     /// Reads a row; its time and, into `cells`, its loads.
@@ -328,6 +334,7 @@ impl Dstat {
             start_ns: None,
             left_out: 0,
             taken: 0,
+            has_steal: false,
         }
     }
 
@@ -343,6 +350,7 @@ impl Dstat {
             }
             let result = match (line.starts_with(b"\""), &self.groups, &mut self.table) {
                 (_, Some(groups), None) => Table::find(groups, line).map(|table| {
+                    self.has_steal |= table.has_steal();
                     self.table = Some(table);
                     None
                 }),
@@ -440,6 +448,7 @@ impl Samples for Dstat {
             host: self.host.clone(),
             local: self.clock.local,
             undated: false,
+            has_steal: self.has_steal,
             warnings,
         }
     }

@@ -22,6 +22,8 @@ pub(super) struct Counts {
 
 #[derive(Default)]
 pub(super) struct Quick {
+    /// Whether any row had a value of steal.
+    pub(super) has_steal: bool,
     row: Shape,
 }
 
@@ -75,7 +77,10 @@ impl Quick {
                 // A brace in a text would end the row too early; then the
                 // next does not begin as one.
                 Pass::Cpus => {
-                    at.skip(memchr::memchr(b'}', at.rest())? + 1)?;
+                    let end = memchr::memchr(b'}', at.rest())?;
+                    self.has_steal = self.has_steal
+                        || memchr::memmem::find(&at.rest()[..end], b"\"steal\"").is_some();
+                    at.skip(end + 1)?;
                     None
                 }
                 Pass::Loads => Some(self.row.values_or_learn(at)?),

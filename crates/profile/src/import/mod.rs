@@ -15,6 +15,8 @@ mod cpu_load_generator;
 mod cursor;
 mod distem;
 mod dstat;
+#[cfg(test)]
+mod header_tests;
 mod json;
 mod json_quick;
 mod krash;
@@ -109,6 +111,9 @@ pub(crate) struct About {
     local: bool,
     /// Whether stamps count from an unknown moment.
     undated: bool,
+    /// Whether steal was recorded, for any CPU at any time. Without it the
+    /// steal of the cells is 0.
+    has_steal: bool,
     warnings: Vec<String>,
 }
 
@@ -175,7 +180,7 @@ fn sampled(
         format,
         host: about.host.clone(),
         begins_at: begin(&about, begin_ns.saturating_sub(scan.ahead_of_utc_ns())),
-        has_steal: true,
+        has_steal: about.has_steal,
     };
     let again = samples(lines()?, Pass::Loads);
     Ok(Box::new(timeline::Timeline::new(again, header, begin_ns)))

@@ -52,6 +52,7 @@ struct Nmon {
     start_ns: Option<i64>,
     left_out: u64,
     taken: u64,
+    has_steal: bool,
     sums: u64,
     duplicates: u64,
 }
@@ -153,6 +154,7 @@ impl Nmon {
             start_ns: None,
             left_out: 0,
             taken: 0,
+            has_steal: false,
             sums: 0,
             duplicates: 0,
         }
@@ -196,6 +198,7 @@ impl Nmon {
                     None => Ok(None),
                     Some(number) => match snapshot(second) {
                         None => Columns::find(line.split(|b| *b == b',')).map(|columns| {
+                            self.has_steal |= columns.steal.is_some();
                             self.columns = Some(columns);
                             None
                         }),
@@ -331,6 +334,7 @@ impl Samples for Nmon {
             host: self.host.clone(),
             local: true,
             undated: false,
+            has_steal: self.has_steal,
             warnings,
         }
     }

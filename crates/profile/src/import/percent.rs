@@ -67,7 +67,7 @@ pub(super) struct Columns {
     pub(super) cpu: usize,
     idle: usize,
     iowait: Option<usize>,
-    steal: Option<usize>,
+    pub(super) steal: Option<usize>,
     /// The first state; before it there may be the core and the node.
     states: usize,
     /// Number of fields in a row.

@@ -48,6 +48,7 @@ pub(super) struct SadfCsv {
     cpu_rows: u64,
     duplicates: u64,
     restarts: u64,
+    has_steal: bool,
     done: bool,
 }
 
@@ -86,6 +87,7 @@ impl SadfCsv {
             cpu_rows: 0,
             duplicates: 0,
             restarts: 0,
+            has_steal: false,
             done: false,
         }
     }
@@ -111,6 +113,7 @@ impl SadfCsv {
                     }));
                 }
                 self.columns = Columns::find(names.split(|b| *b == b';'));
+                self.has_steal |= self.columns.is_some_and(|c| c.steal.is_some());
                 continue;
             }
             if line.is_empty() || (self.columns.is_none() && self.headers > 0) {
@@ -307,6 +310,7 @@ impl Samples for SadfCsv {
                 .then(|| String::from_utf8_lossy(&self.beginning.host).into_owned()),
             local: self.beginning.local,
             undated: false,
+            has_steal: self.has_steal,
             warnings: duplicate_and_restart_warnings(self.duplicates, self.restarts),
         }
     }

@@ -86,6 +86,7 @@ pub(super) struct Sar {
     restarts: u64,
     /// Whether any sample took time.
     lasted: bool,
+    has_steal: bool,
     done: bool,
 }
 
@@ -107,6 +108,7 @@ impl Sar {
             duplicates: 0,
             restarts: 0,
             lasted: false,
+            has_steal: false,
             done: false,
         }
     }
@@ -133,7 +135,8 @@ impl Sar {
                 }
                 Line::Header(columns, time_s) => {
                     self.columns = columns;
-                    if columns.is_some() {
+                    if let Some(columns) = columns {
+                        self.has_steal |= columns.steal.is_some();
                         let ns = self.stamp(time_s)?;
                         self.begin_ns = Some(self.begin_ns.map_or(ns, |b| b.max(ns)));
                     }
@@ -357,6 +360,7 @@ impl Samples for Sar {
             host: self.host.clone(),
             local: true,
             undated: self.midnight_ns.is_none(),
+            has_steal: self.has_steal,
             warnings: duplicate_and_restart_warnings(self.duplicates, self.restarts),
         }
     }

@@ -65,6 +65,7 @@ pub(super) struct Snapshots<D> {
     last_ns: Option<i64>,
     dated: bool,
     local: bool,
+    has_steal: bool,
     snapshots: u64,
     differences: Differences,
 }
@@ -92,6 +93,7 @@ impl<D: Dialect> Snapshots<D> {
             last_ns: None,
             dated: true,
             local: false,
+            has_steal: false,
             snapshots: 0,
             differences: Differences::new(USER_HZ),
         }
@@ -120,7 +122,8 @@ impl<D: Dialect> Snapshots<D> {
                     continue;
                 }
                 let parsed = counters(rest);
-                let (cpu, counters) = parsed.map_err(|fault| self.lines.here(fault))?;
+                let (cpu, counters, found) = parsed.map_err(|fault| self.lines.here(fault))?;
+                self.has_steal |= found > State::Steal as usize;
                 if stamp.is_none() {
                     return Err(self.lines.here(Fault::WrongFormat {
                         named: D::FORMAT,
@@ -183,8 +186,8 @@ fn quick(text: &[u8], pass: Pass) -> Option<(u32, Counters, usize)> {
     Some((cpu, counters, at.passed()))
 }
 
-/// `0 30761 7988 ...`, after `cpu`.
-fn counters(rest: &[u8]) -> Result<(u32, Counters), Fault> {
+/// `0 30761 7988 ...`, after `cpu`; and how many of the states stand there.
+fn counters(rest: &[u8]) -> Result<(u32, Counters, usize), Fault> {
     let mut fields = rest
         .split(u8::is_ascii_whitespace)
         .filter(|f| !f.is_empty());
@@ -204,7 +207,7 @@ fn counters(rest: &[u8]) -> Result<(u32, Counters), Fault> {
     if found <= State::Idle as usize {
         return Err(bad("at least four counters (user nice system idle)", rest));
     }
-    Ok((cpu, counters))
+    Ok((cpu, counters, found))
 }
 
 impl<D: Dialect> Samples for Snapshots<D> {
@@ -253,6 +256,7 @@ impl<D: Dialect> Samples for Snapshots<D> {
             host: self.dialect.host(),
             local: self.local,
             undated: !self.dated,
+            has_steal: self.has_steal,
             warnings: self.differences.warnings(),
         }
     }

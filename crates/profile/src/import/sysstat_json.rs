@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::lines::Lines;
 use crate::number::cpu_number;
@@ -75,6 +76,7 @@ struct Statistics<Stamp, Row> {
 struct CpuName<'a> {
     #[serde(borrow)]
     cpu: Cow<'a, str>,
+    steal: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -84,8 +86,7 @@ struct CpuLoad<'a> {
     idle: f64,
     #[serde(default)]
     iowait: f64,
-    #[serde(default)]
-    steal: f64,
+    steal: Option<f64>,
     // The two sets of fields; only looked at to tell an offline CPU.
     #[serde(default)]
     user: f64,
@@ -110,12 +111,16 @@ struct CpuLoad<'a> {
 /// A row of either pass.
 trait Row {
     fn cpu(&self) -> &str;
+    fn has_steal(&self) -> bool;
     fn cell(&self) -> Result<Option<Cell>, Fault>;
 }
 
 impl Row for CpuName<'_> {
     fn cpu(&self) -> &str {
         &self.cpu
+    }
+    fn has_steal(&self) -> bool {
+        self.steal.is_some()
     }
     fn cell(&self) -> Result<Option<Cell>, Fault> {
         Ok(None)
@@ -126,8 +131,12 @@ impl Row for CpuLoad<'_> {
     fn cpu(&self) -> &str {
         &self.cpu
     }
+    fn has_steal(&self) -> bool {
+        self.steal.is_some()
+    }
     fn cell(&self) -> Result<Option<Cell>, Fault> {
-        percent::cell(self.idle, self.iowait, self.steal, || self.others())
+        let steal = self.steal.unwrap_or(0.0);
+        percent::cell(self.idle, self.iowait, steal, || self.others())
     }
 }
 
@@ -156,6 +165,7 @@ pub(super) struct SysstatJson<S> {
     all_rows: u64,
     cpu_rows: u64,
     duplicates: u64,
+    has_steal: bool,
     done: bool,
 }
 
@@ -171,6 +181,7 @@ impl<S: Stamps> SysstatJson<S> {
             all_rows: 0,
             cpu_rows: 0,
             duplicates: 0,
+            has_steal: false,
             done: false,
         }
     }
@@ -221,6 +232,7 @@ impl<S: Stamps> SysstatJson<S> {
                 continue;
             }
             self.cpu_rows += 1;
+            self.has_steal |= row.has_steal();
             let cpu = cpu_number(row.cpu().as_bytes()).ok_or_else(|| {
                 here(Fault::Syntax {
                     expected: "the number of a CPU".into(),
@@ -298,6 +310,7 @@ impl<S: Stamps> Samples for SysstatJson<S> {
             host: self.elements.host.clone(),
             local: self.clock != Clock::Utc,
             undated: self.clock == Clock::OfDay && self.midnight_ns().is_none(),
+            has_steal: self.has_steal || self.quick.has_steal,
             warnings: duplicate_and_restart_warnings(self.duplicates, self.elements.restarts),
         }
     }

@@ -62,6 +62,7 @@ struct Line<'a, Row> {
 #[derive(Deserialize)]
 struct CpuName {
     cpuid: u32,
+    steal: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -77,19 +78,22 @@ struct Cpu {
     irq: u64,
     #[serde(rename = "Stime", default)]
     softirq: u64,
-    #[serde(default)]
-    steal: u64,
+    steal: Option<u64>,
 }
 
 /// A CPU of either pass.
 trait Row {
     fn cpu(&self) -> u32;
+    fn has_steal(&self) -> bool;
     fn cell(&self, recording: &mut Recording) -> Option<crate::Cell>;
 }
 
 impl Row for CpuName {
     fn cpu(&self) -> u32 {
         self.cpuid
+    }
+    fn has_steal(&self) -> bool {
+        self.steal.is_some()
     }
     fn cell(&self, _: &mut Recording) -> Option<crate::Cell> {
         None
@@ -100,6 +104,9 @@ impl Row for Cpu {
     fn cpu(&self) -> u32 {
         self.cpuid
     }
+    fn has_steal(&self) -> bool {
+        self.steal.is_some()
+    }
     fn cell(&self, recording: &mut Recording) -> Option<crate::Cell> {
         let mut ticks = [0; STATES];
         ticks[State::System as usize] = self.stime;
@@ -109,7 +116,7 @@ impl Row for Cpu {
         ticks[State::Iowait as usize] = self.wtime;
         ticks[State::Irq as usize] = self.irq;
         ticks[State::Softirq as usize] = self.softirq;
-        ticks[State::Steal as usize] = self.steal;
+        ticks[State::Steal as usize] = self.steal.unwrap_or(0);
         recording.cell(&ticks)
     }
 }
@@ -182,6 +189,7 @@ impl Counts {
                     found: format!("`{cpu}`"),
                 });
             }
+            self.recording.has_steal |= row.has_steal();
             if sample.has(cpu) {
                 self.duplicates += 1;
                 continue;

@@ -33,6 +33,7 @@ struct Recording {
     last_ns: Option<i64>,
     /// Samples left out because they hold all the time since boot.
     since_boot: u64,
+    has_steal: bool,
 }
 
 impl Recording {
@@ -42,6 +43,7 @@ impl Recording {
             differences: Differences::new(USER_HZ),
             last_ns: None,
             since_boot: 0,
+            has_steal: false,
         }
     }
 
@@ -90,6 +92,7 @@ impl Recording {
             host: self.host.clone(),
             local: false,
             undated: false,
+            has_steal: self.has_steal,
             warnings: warnings
                 .into_iter()
                 .chain(self.differences.warnings())

@@ -222,6 +222,7 @@ fn row(rest: &[u8], recording: &mut Recording, pass: Pass) -> Result<Row, Fault>
     next("ticks per second")?;
     let name = next("the number of a CPU")?;
     let cpu = cpu_number(name).ok_or_else(|| wrong("the number of a CPU", name))?;
+    recording.has_steal = recording.has_steal || fields.clone().count() >= STATES;
     let mut ticks = [0; STATES];
     for state in ORDER {
         // Kernels and versions that know no steal.

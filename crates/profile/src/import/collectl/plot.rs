@@ -54,6 +54,7 @@ struct CollectlPlot {
     /// The second row, read ahead to learn the interval of the first.
     ahead: Option<Row>,
     utc: bool,
+    has_steal: bool,
 }
 
 /// What one row says.
@@ -170,6 +171,11 @@ impl Table {
         Ok(table)
     }
 
+    fn has_steal(&self) -> bool {
+        let is_steal = |column: &Column| matches!(column, Column::Part(_, Part::Steal));
+        self.columns.iter().any(is_steal)
+    }
+
     /// How many fields the stamp takes.
     fn stamp_fields(&self) -> usize {
         if self.utc { 1 } else { 2 }
@@ -263,6 +269,7 @@ impl CollectlPlot {
             last_ns: None,
             ahead: None,
             utc: false,
+            has_steal: false,
         }
     }
 
@@ -274,6 +281,7 @@ impl CollectlPlot {
             };
             if is_table_header(line) {
                 let table = Table::find(line).map_err(|fault| self.lines.here(fault))?;
+                self.has_steal |= table.has_steal();
                 self.table = Some(table);
                 continue;
             }
@@ -399,6 +407,7 @@ impl Samples for CollectlPlot {
             host: self.block.host.clone(),
             local: !self.utc && self.block.offset_ns.is_none(),
             undated: false,
+            has_steal: self.has_steal,
             warnings: Vec::new(),
         }
     }

@@ -178,6 +178,11 @@ impl Loads {
         self.in_file == [false; STATES]
     }
 
+    /// Whether the file had a value of this state so far.
+    pub(super) fn have(&self, state: State) -> bool {
+        self.in_file[state as usize]
+    }
+
     /// Which of these the file lacks, by their names.
     pub(super) fn lacks(&self, states: &[State]) -> Option<String> {
         let lacking = METRICS

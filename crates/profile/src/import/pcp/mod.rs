@@ -167,7 +167,7 @@ trait Records: Send {
     fn next_record(&mut self, record: &mut Reading) -> Result<Event>;
     /// What the values are, as soon as there was one.
     fn kind(&self) -> Option<Kind>;
-    /// Without warnings.
+    /// Without warnings and whether there is steal.
     fn about(&self) -> About;
     fn ahead_of_utc_ns(&self) -> i64 {
         0
@@ -317,6 +317,7 @@ impl<R: Records> Samples for Passes<R> {
 
     fn about(&self) -> About {
         let mut about = self.records.about();
+        about.has_steal = self.loads.have(State::Steal);
         about.warnings = self.loads.warnings();
         if self.duplicates > 0 {
             about.warnings.push(format!(

@@ -256,8 +256,7 @@ impl Records for Pcp2Json {
         About {
             host: self.elements.host.clone(),
             local: self.ahead_ns.is_none() && self.zone_ns().is_none(),
-            undated: false,
-            warnings: Vec::new(),
+            ..About::default()
         }
     }
 

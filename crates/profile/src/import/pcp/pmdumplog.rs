@@ -386,7 +386,7 @@ impl Records for Pmdumplog {
             host: self.context.host.clone(),
             local: !self.context.utc,
             undated: !self.context.dated,
-            warnings: Vec::new(),
+            ..About::default()
         }
     }
 

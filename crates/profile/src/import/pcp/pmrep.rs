@@ -274,8 +274,7 @@ impl Records for PmrepCsv {
         About {
             host: self.table.host.clone(),
             local: self.table.local,
-            undated: false,
-            warnings: Vec::new(),
+            ..About::default()
         }
     }
 

@@ -55,6 +55,7 @@ pub(super) fn steps(kept: Kept, format: Format, file: &Arc<str>) -> Result<BoxSt
         host,
         local: false,
         undated: begin_ns < DATED_NS,
+        has_steal: states[State::Steal as usize],
         warnings,
     };
     let header = Header {
@@ -62,7 +63,7 @@ pub(super) fn steps(kept: Kept, format: Format, file: &Arc<str>) -> Result<BoxSt
         format,
         host: about.host.clone(),
         begins_at: begin(&about, begin_ns),
-        has_steal: states[State::Steal as usize],
+        has_steal: about.has_steal,
     };
     let samples = Merged {
         file: Arc::clone(file),

@@ -131,6 +131,7 @@ fn open(trace: &'static Trace, input: &Input<'_>) -> Result<BoxSteps> {
             .then(|| String::from_utf8_lossy(&survey.machine).into_owned()),
         local: survey.clock == Clock::Local,
         undated: survey.clock == Clock::Unknown,
+        has_steal: false,
         warnings: Vec::new(),
     };
     let begin_ns = survey.begin_ns();
