@@ -67,7 +67,7 @@ pub struct ReadOptions {
     /// native file without end row). An end that the file names wins.
     pub end_ns: Option<u64>,
     /// Which machine of a file that holds several, by the name it has there;
-    /// a file of one needs none.
+    /// a file of one needs none, but is refused if it names another.
     pub machine: Option<String>,
     /// How a file that has one value per machine is laid on CPUs, and on how
     /// many the jobs of a job log are put. Default: what the file says, or

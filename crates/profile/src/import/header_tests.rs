@@ -3,8 +3,8 @@
 
 use rstest::rstest;
 
-use crate::Format;
 use crate::testing::read;
+use crate::{Format, ReadOptions, Source};
 
 const PROCSTAT: &str = "1795223452\ncpu0 1 0 0 1 0 0 0 0\n1795223453\ncpu0 2 0 0 2 0 0 0 0\n";
 const NMON: &str = "AAA,host,vm
@@ -79,4 +79,46 @@ fn steal_is_there_if_it_was_recorded(
         (format, false)
     );
     assert_eq!(older.steps.len(), p.steps.len());
+}
+
+#[rstest]
+#[case(NMON, "vm", None)]
+#[case(
+    NMON,
+    "vm2",
+    Some("it is of one machine, vm; choose one (there is no `vm2`)")
+)]
+#[case(SADF_JSON, "VM", Some("(there is no `VM`)"))]
+#[case(PROCSTAT, "any", None)]
+fn another_machine_than_the_one_asked_for(
+    #[case] text: &str,
+    #[case] machine: &str,
+    #[case] expected: Option<&str>,
+) {
+    let source = Source::spool(&mut text.as_bytes(), "in".into()).unwrap();
+    let options = ReadOptions {
+        machine: Some(machine.into()),
+        ..ReadOptions::default()
+    };
+    match (source.open(None, &options), expected) {
+        (Ok(_), None) => {}
+        (Ok(_), Some(expected)) => panic!("taken: {expected}"),
+        (Err(e), expected) => {
+            let got = e.to_string();
+            assert!(expected.is_some_and(|text| got.contains(text)), "{got}");
+        }
+    }
+}
+
+/// What pmrep exports is up to the user.
+#[rstest]
+#[case("steal", true)]
+#[case("nice", false)]
+fn steal_of_pmrep(#[case] fourth: &str, #[case] has_steal: bool) {
+    let names = ["user", "sys", "idle", fourth].map(|m| format!(",kernel.percpu.cpu.{m}-cpu0"));
+    let p = read(&format!(
+        "Time{}\n2016-11-20 00:00:00,1,1,1,0\n2016-11-20 00:00:01,1,1,1001,0\n",
+        names.concat()
+    ));
+    assert_eq!(p.header.has_steal, has_steal);
 }

@@ -175,6 +175,14 @@ fn sampled(
             why: "it holds no sample of CPU load".into(),
         }));
     };
+    if let (Some(asked), Some(host)) = (&input.options.machine, &about.host)
+        && asked != host
+    {
+        return Err(lines()?.nowhere(Fault::WhichMachine {
+            known: format!("it is of one machine, {host}"),
+            asked: Some(asked.clone()),
+        }));
+    }
     let header = Header {
         cpus: cpus.into_iter().collect(),
         format,
