@@ -64,8 +64,12 @@ impl Recording {
         Ok(())
     }
 
-    /// The load of a CPU that spent so many ticks in each state.
+    /// The load of a CPU that spent so many ticks in each state. None at all
+    /// is how atop shows one that is offline.
     fn cell(&mut self, ticks: &Counters) -> Option<Cell> {
+        if *ticks == [0; STATES] {
+            return None;
+        }
         let (mut before, mut after) = ([0; STATES], *ticks);
         for (before, after) in before.iter_mut().zip(&mut after) {
             if *after > FELL {
@@ -133,7 +137,7 @@ mod tests {
         assert_eq!(r.cell(&ticks), None);
         ticks[State::Iowait as usize] = u64::MAX;
         assert_eq!(r.cell(&ticks), Some(Cell::load(25.0)));
-        assert_eq!(r.cell(&[0; STATES]), Some(Cell::default()));
-        assert_eq!(r.about(Vec::new()).warnings.len(), 3);
+        assert_eq!(r.cell(&[0; STATES]), None);
+        assert_eq!(r.about(Vec::new()).warnings.len(), 2);
     }
 }

@@ -167,7 +167,7 @@ impl Loads {
         let total: f64 = rates.iter().flatten().sum();
         if total <= 0.0 {
             self.counts.still += 1;
-            return Some(Cell::default());
+            return None;
         }
         let unused = of(State::Idle) + of(State::Iowait);
         Some(counters::cell(unused, of(State::Steal), total))
@@ -222,8 +222,8 @@ impl Loads {
         }
         if c.still > 0 {
             all.push(format!(
-                "in {} samples all rates of a CPU are 0 (its tick was off, or the samples are \
-                 too close); its load is taken to be 0",
+                "in {} samples all rates of a CPU are 0 (it was offline, or the samples are too \
+                 close); its load is unknown there",
                 c.still
             ));
         }

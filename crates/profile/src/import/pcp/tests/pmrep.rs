@@ -61,6 +61,17 @@ fn rates_of_pmrep_with_a_hole_and_a_cpu_that_comes_late() {
 }
 
 #[test]
+fn rates_of_nothing_but_zeros_are_unknown() {
+    let p = read(&csv("\
+2016-11-20 00:00:00,,,,,,
+2016-11-20 00:00:01,300.0,0.0,100.0,0.0,600.0,0.0
+"));
+    assert_eq!(loads(&p), [(1, vec![Some(40.0), None])]);
+    let warnings = p.warnings.join("\n");
+    assert!(warnings.contains("in 1 samples all rates of a CPU are 0"));
+}
+
+#[test]
 fn rates_without_decimals_or_in_seconds_are_rates() {
     let whole = "\
 2016-11-20 00:00:00,,,,,,
