@@ -268,6 +268,12 @@ mod tests {
     #[case("# mine\ncpu {\n profile { 0 { 0 5 } } }", Some(Format::Krash))]
     #[case("kill 20", Some(Format::Krash))]
     #[case("all_name = x\n", Some(Format::Krash))]
+    #[case("cpu0 50\ncpu1 20\n", None)]
+    #[case("cpu 50\n", None)]
+    #[case("kill {\n", None)]
+    #[case("vm;10;2026-11-21 01:00:10 UTC;0;1;98\n", Some(Format::SadfCsv))]
+    #[case("vm;10;1795222810;0;1;98\n", Some(Format::SadfCsv))]
+    #[case("1376314846;4;11703.998016;10912.027459;93.233;1;1;1;1;1;1\n", None)]
     #[case("{\"sysstat\": {", Some(Format::SadfJson))]
     #[case("\n# hostname;interval;timestamp;CPU;%user", Some(Format::SadfCsv))]
     #[case(

@@ -5,7 +5,7 @@ mod csv;
 mod krash;
 mod openmetrics;
 mod rt_app;
-mod simgrid;
+pub(crate) mod simgrid;
 #[cfg(test)]
 mod tests;
 

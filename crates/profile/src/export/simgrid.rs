@@ -10,6 +10,9 @@ use crate::{Fault, NewFile, Result, Steps};
 
 use super::{ExportReport, io};
 
+/// What every trace begins with; the reader here knows it again.
+pub(crate) const FIRST_LINE: &str = "# availability of one CPU, written by sandbag";
+
 /// The trace of a profile of one CPU.
 pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<ExportReport> {
     match steps.header().cpus.len() {
@@ -50,7 +53,7 @@ fn traces<W: Write>(steps: &mut dyn Steps, traces: &mut [Trace<W>]) -> Result<Ex
     let mut report = ExportReport::default();
     let (mut unknown_ns, mut end_ns) = (0u64, 0);
     for trace in traces.iter_mut() {
-        writeln!(trace.out, "# availability of one CPU, written by sandbag").map_err(io)?;
+        writeln!(trace.out, "{FIRST_LINE}").map_err(io)?;
     }
     while let Some(step) = steps.next_step()? {
         for (trace, cell) in traces.iter_mut().zip(&step.cells) {

@@ -29,14 +29,16 @@ pub(super) const READER: Reader = Reader {
 
 /// The beginning of something that may stand at the top level.
 fn is_item(line: &[u8]) -> bool {
-    [&b"cpu"[..], b"kill", b"cgroup_root", b"all_name"]
-        .iter()
-        .any(|word| {
-            line.strip_prefix(*word).is_some_and(|rest| {
-                let rest = rest.trim_ascii_start();
-                rest.is_empty() || rest[0] == b'{' || rest[0] == b'=' || rest[0].is_ascii_digit()
-            })
+    let follows = |word: &[u8], is_next: fn(u8) -> bool| {
+        line.strip_prefix(word).is_some_and(|rest| {
+            let next = rest.trim_ascii_start().first();
+            next.is_none_or(|b| is_next(*b))
         })
+    };
+    follows(b"cpu", |b| b == b'{')
+        || follows(b"kill", |b| b.is_ascii_digit())
+        || follows(b"cgroup_root", |b| b == b'=')
+        || follows(b"all_name", |b| b == b'=')
 }
 
 /// Load of a CPU from a second on.

@@ -158,7 +158,11 @@ fn is_row(line: &[u8]) -> bool {
     interval.is_some_and(|i| i == b"-1" || whole(i).is_some())
         && cells
             .next()
-            .is_some_and(|t| t.len() >= 10 && t[0].is_ascii_digit())
+            // A date, or epoch seconds.
+            .is_some_and(|t| {
+                t.get(..10)
+                    .is_some_and(|date| stamp::iso_date(date).is_some() || whole(t).is_some())
+            })
         && cells.next().is_some()
 }
 

@@ -20,8 +20,8 @@
 //! Our own writer says in a comment, `# end 13`, where the profile ends.
 
 use crate::error::shown;
+use crate::export::simgrid::FIRST_LINE;
 use crate::head::{Head, words};
-use crate::number::decimal;
 use crate::reader::Reader;
 use crate::{Fault, Format};
 
@@ -55,32 +55,22 @@ const LAWS: [&[u8]; 10] = [
     b"UNIFORM",
 ];
 
-/// Lines of two numbers, of which times ascend and shares are at most 1, or
-/// any and a line that no other format has. The last line of the head may be
-/// cut off.
+/// What our own writer begins with, or events with a line that no other
+/// format has. Two columns of numbers alone may be anything. The last line of
+/// the head may be cut off.
 fn looks_like(head: &Head<'_>) -> bool {
+    if head.first() == FIRST_LINE.as_bytes() {
+        return true;
+    }
     let data = || head.lines().filter(|line| !is_comment(line));
+    let first = |line| words(line).next().unwrap_or_default();
     let whole = data().count().saturating_sub(1).max(1);
-    let marked = data().any(|line| {
-        let first = words(line).next().unwrap_or_default();
-        LOOPS.contains(&first) || first == b"STOCHASTIC"
-    });
-    let mut last_ns = 0;
-    let mut all = 0;
-    data().take(whole).all(|line| {
-        all += 1;
-        if marked {
-            let first = words(line).next().unwrap_or_default();
-            return LOOPS.contains(&first) || LAWS.contains(&first) || seconds(first).is_some();
-        }
-        let mut words = words(line);
-        let time_ns = words.next().and_then(seconds).filter(|ns| *ns >= last_ns);
-        last_ns = time_ns.unwrap_or(0);
-        let share = words.next().and_then(decimal);
-        time_ns.is_some()
-            && share.is_some_and(|share| (0.0..=1.0).contains(&share))
-            && words.next().is_none_or(is_comment)
-    }) && all > 0
+    let is_mark = |line| LOOPS.contains(&first(line)) || first(line) == b"STOCHASTIC";
+    let is_line = |line| {
+        let first = first(line);
+        LOOPS.contains(&first) || LAWS.contains(&first) || seconds(first).is_some()
+    };
+    data().any(is_mark) && data().take(whole).all(is_line)
 }
 
 fn is_comment(line: &[u8]) -> bool {
@@ -197,7 +187,7 @@ mod tests {
     #[test]
     fn an_end_from_outside() {
         let text = "0 0.5\n2 0.25\n4 1\n";
-        let got = read_as(text.as_bytes(), None).unwrap_err().to_string();
+        let got = message(text, Format::SimGrid);
         assert!(got.contains("in: the profile has no end"), "{got}");
         let p = read_with(text, &until(3_000_000_000)).unwrap();
         assert_eq!(loads(&p), [(2, vec![Some(50.0)]), (3, vec![Some(75.0)])]);
@@ -232,7 +222,7 @@ mod tests {
 
     #[rstest]
     #[case("0 0.5\nLOOPAFTER 5\n", true)]
-    #[case("0 0.5 # half\n10 1\n12", true)]
+    #[case("0 0.5 # half\n10 1\n12", false)]
     #[case("# availability of one CPU, written by sandbag\n0 1\n# end 5\n", true)]
     #[case("STOCHASTIC LOOP\nNORM 1 2 UNIF 0 1\n", true)]
     #[case("0 4\nPERIODICITY 7\n1 2\n", true)]
