@@ -387,5 +387,10 @@ mod tests {
         let error = anyhow::Error::from(Error::from(hole)).context("replay");
         assert_eq!(option_against(&error), Some("--map"));
         assert_eq!(option_against(&Error::from(Fault::Empty).into()), None);
+        let lacks = Fault::Lacks {
+            format: Format::Nmon,
+            why: String::new(),
+        };
+        assert_eq!(option_against(&Error::from(lacks).into()), None);
     }
 }

@@ -176,7 +176,15 @@ pub enum Fault {
     WrongFormat {
         /// What the user named, or what was detected.
         named: Format,
-        /// What is missing.
+        /// What is not there that all files of the format have.
+        why: String,
+    },
+    /// It is of the format, but cannot be used as it is.
+    #[error("{format}: {why}")]
+    Lacks {
+        /// That of the file.
+        format: Format,
+        /// What is missing or odd, and what to do.
         why: String,
     },
     /// No format recognised.
@@ -342,6 +350,22 @@ mod tests {
             column: Some(3),
         };
         assert_eq!(place.to_string(), "day.csv:7:3");
+    }
+
+    #[test]
+    fn what_is_of_the_format_is_not_said_to_be_of_another() {
+        let why = || "it holds counts".to_owned();
+        let format = Format::CollectlPlot;
+        let lacks = Fault::Lacks { format, why: why() };
+        assert_eq!(lacks.to_string(), "collectl-plot: it holds counts");
+        let wrong = Fault::WrongFormat {
+            named: format,
+            why: why(),
+        };
+        assert_eq!(
+            wrong.to_string(),
+            "this does not look like collectl-plot: it holds counts"
+        );
     }
 
     #[test]

@@ -54,7 +54,9 @@ fn samples_of_mpstat_json_hold_one_sample_each() {
         let path = sample("sysstat").join(name);
         let e = open(&path, None, &ReadOptions::default()).err().unwrap();
         let e = e.to_string();
-        assert!(e.contains("does not look like mpstat-json"), "{name}: {e}");
-        assert!(e.contains("it holds one sample"), "{name}: {e}");
+        assert!(
+            e.contains("mpstat-json: it holds one sample"),
+            "{name}: {e}"
+        );
     }
 }

@@ -49,8 +49,8 @@ fn parse(line: &[u8]) -> Result<Line, Fault> {
         });
     }
     if matches!(value, b"up" | b"down" | b"freeze" | b"unfreeze") || value.ends_with(b"s") {
-        return Err(Fault::WrongFormat {
-            named: Format::Distem,
+        return Err(Fault::Lacks {
+            format: Format::Distem,
             why: format!("{} is no event of a CPU (`power`)", shown(value)),
         });
     }
@@ -112,7 +112,7 @@ mod tests {
     #[rstest]
     #[case("0 1\n", "in: the profile has no end; a trace of Distem has none")]
     #[case("0 0.5\n5 2400\n", "in:2:3: expected a share of the core's frequency")]
-    #[case("0 down\n", "in:1: this does not look like distem: `down` is no event")]
+    #[case("0 down\n", "in:1: distem: `down` is no event")]
     #[case("0 100mbps\n", "`100mbps` is no event of a CPU")]
     #[case(
         "5 1\n4 1\n",

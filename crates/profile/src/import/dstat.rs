@@ -167,8 +167,8 @@ impl Table {
             return Err(if self.sum {
                 Fault::NoSingleCpu(NEED_CPUS)
             } else {
-                Fault::WrongFormat {
-                    named: Format::Dstat,
+                Fault::Lacks {
+                    format: Format::Dstat,
                     why: format!("it has no group such as `cpu0 usage`; {NEED_CPUS}"),
                 }
             });
@@ -264,8 +264,8 @@ impl Clock {
 
     fn end_ns(&mut self, epoch: Option<&[u8]>, local: Option<&[u8]>) -> Result<i64, Fault> {
         let Some(text) = epoch.or(local) else {
-            return Err(Fault::WrongFormat {
-                named: Format::Dstat,
+            return Err(Fault::Lacks {
+                format: Format::Dstat,
                 why: "no column holds the time; record with `-T`, \
                       as in `dool -T -c -C all --output FILE`"
                     .into(),

@@ -178,7 +178,7 @@ mod tests {
     )]
     #[case(
         "10:00:00 0 0 0 0 0 0 0 0 0 0 50.00",
-        "does not look like mpstat: all its rows have one stamp"
+        "mpstat: all its rows have one stamp"
     )]
     #[case("", "does not look like mpstat: it has no table")]
     fn refused(#[case] row: &str, #[case] expected: &str) {

@@ -116,8 +116,8 @@ impl MpstatJson {
         }
         let mut second = Sample::default();
         if !self.samples.next_sample(&mut second)? {
-            return Err(self.samples.nowhere(Fault::WrongFormat {
-                named: Format::MpstatJson,
+            return Err(self.samples.nowhere(Fault::Lacks {
+                format: Format::MpstatJson,
                 why: ONE_SAMPLE.into(),
             }));
         }
@@ -275,7 +275,11 @@ mod tests {
             ("10:00:02", "10:00:02 UTC", "in:3: expected a time of day"),
             ("60.00", "160.0", "in:3: %idle 160 is not between"),
             ("\"0\"", "\"all\"", "run `mpstat -P ALL -o JSON 1`"),
-            ("cpu-load", "node-load", "does not look like mpstat-json"),
+            (
+                "cpu-load",
+                "node-load",
+                "in: mpstat-json: there is no `cpu-load`",
+            ),
             ("\"vm\",", "\"vm\", \"date\": \"\",", "`date` stands twice"),
         ] {
             let got = message(&text.replace(from, to), Format::MpstatJson);

@@ -240,8 +240,8 @@ impl Nmon {
             return Ok(false);
         }
         sample.end_ns = end_ns.ok_or_else(|| {
-            self.lines.here(Fault::WrongFormat {
-                named: Format::Nmon,
+            self.lines.here(Fault::Lacks {
+                format: Format::Nmon,
                 why: format!(
                     "no line `ZZZZ,T{:04},...` tells the time of the rows before; a file in the \
                      order of its tags is put into that of time by `sort -s -t, -k2,2 FILE`",

@@ -105,8 +105,8 @@ impl SadfCsv {
             if let Some(names) = line.strip_prefix(b"# ") {
                 self.headers += 1;
                 if names.ends_with(b"[...]") {
-                    return Err(self.lines.here(Fault::WrongFormat {
-                        named: Format::SadfCsv,
+                    return Err(self.lines.here(Fault::Lacks {
+                        format: Format::SadfCsv,
                         why: "it was written with -h, all CPUs on one line; \
                               run `sadf -d` without -h"
                             .into(),

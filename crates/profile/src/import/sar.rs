@@ -296,22 +296,23 @@ fn machine<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Line {
 impl Sar {
     /// What the file as a whole lacks, at its end.
     fn missing(&self, last: &Sample) -> Option<Fault> {
-        let wrong = |why: String| Fault::WrongFormat {
-            named: self.dialect.format,
-            why,
-        };
+        let format = self.dialect.format;
         if self.cpu_rows == 0 && self.all_rows > 0 {
             Some(Fault::NoSingleCpu(self.dialect.need_p_all))
         } else if self.cpu_rows == 0 {
-            Some(wrong(
-                "it has no table with the columns CPU and %idle".into(),
-            ))
+            Some(Fault::WrongFormat {
+                named: format,
+                why: "it has no table with the columns CPU and %idle".into(),
+            })
         } else if !self.lasted && !last.cells.is_empty() {
             // A mean since the boot, for one.
-            Some(wrong(format!(
-                "all its rows have one stamp, which says not how long they took; {}",
-                self.dialect.need_interval
-            )))
+            Some(Fault::Lacks {
+                format,
+                why: format!(
+                    "all its rows have one stamp, which says not how long they took; {}",
+                    self.dialect.need_interval
+                ),
+            })
         } else {
             None
         }

@@ -93,8 +93,8 @@ fn parse(line: &[u8]) -> Result<Line, Fault> {
     }
     let second = words.next().unwrap_or_default();
     if LAWS.contains(&first) || LAWS.contains(&second) {
-        return Err(Fault::WrongFormat {
-            named: Format::SimGrid,
+        return Err(Fault::Lacks {
+            format: Format::SimGrid,
             why: "its times or values are drawn at random, so it is no profile; \
                   `sandbag synth` makes such ones"
                 .into(),
@@ -259,7 +259,7 @@ mod tests {
         "in: expected a period of at least 5 s, found 4 s"
     )]
     #[case("0 1\nLOOPAFTER 0\n", "nothing of the profile is left")]
-    #[case("STOCHASTIC\n", "in:1: this does not look like simgrid: its times")]
+    #[case("STOCHASTIC\n", "in:1: simgrid: its times")]
     #[case("0 NORM 1 2\n", "drawn at random")]
     #[case("# end 5\n", "it holds no line")]
     fn refused(#[case] text: &str, #[case] expected: &str) {

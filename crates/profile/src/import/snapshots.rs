@@ -125,8 +125,8 @@ impl<D: Dialect> Snapshots<D> {
                 let (cpu, counters, found) = parsed.map_err(|fault| self.lines.here(fault))?;
                 self.has_steal |= found > State::Steal as usize;
                 if stamp.is_none() {
-                    return Err(self.lines.here(Fault::WrongFormat {
-                        named: D::FORMAT,
+                    return Err(self.lines.here(Fault::Lacks {
+                        format: D::FORMAT,
                         why: format!(
                             "no line before the snapshot says when it was taken; {}",
                             D::NO_TIME

@@ -272,8 +272,8 @@ impl<S: Stamps> Samples for SysstatJson<S> {
                     let fault = if self.all_rows > 0 {
                         Fault::NoSingleCpu(S::NEED_P_ALL)
                     } else {
-                        Fault::WrongFormat {
-                            named: S::FORMAT,
+                        Fault::Lacks {
+                            format: S::FORMAT,
                             why: "there is no `cpu-load` in sysstat.hosts[].statistics[]".into(),
                         }
                     };

@@ -223,8 +223,8 @@ impl Samples for AtopJson {
         } else if self.counts.sums > 0 {
             Fault::NoSingleCpu(NEED_CPU)
         } else {
-            Fault::WrongFormat {
-                named: Format::AtopJson,
+            Fault::Lacks {
+                format: Format::AtopJson,
                 why: "no line has the key `cpu`; export with `atop -r FILE -J cpu`".into(),
             }
         }))

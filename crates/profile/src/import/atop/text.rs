@@ -267,8 +267,8 @@ impl Samples for Atop {
         } else if self.all_rows > 0 {
             Fault::NoSingleCpu(NEED_CPU)
         } else {
-            Fault::WrongFormat {
-                named: Format::Atop,
+            Fault::Lacks {
+                format: Format::Atop,
                 why: "it has no lines with the label `cpu`; export with `atop -r FILE -P cpu`"
                     .into(),
             }

@@ -85,8 +85,8 @@ impl Block {
                     && !options.ends_with(b":")
                     && options.contains(&b'n')
                 {
-                    return Err(Fault::WrongFormat {
-                        named: format,
+                    return Err(Fault::Lacks {
+                        format: format,
                         why: "it was written with `-on` and holds counts, not percentages; \
                               leave out the `n`, or read the raw file"
                             .into(),

@@ -326,8 +326,8 @@ impl CollectlPlot {
             0
         };
         if interval_ns <= 0 {
-            return Err(self.lines.nowhere(Fault::WrongFormat {
-                named: Format::CollectlPlot,
+            return Err(self.lines.nowhere(Fault::Lacks {
+                format: Format::CollectlPlot,
                 why: "it has neither comments with `Interval:` nor two rows, so that nothing \
                       says how long an interval is"
                     .into(),

@@ -140,10 +140,7 @@ cpu1 600 0 0 600 0 0 0 0 0 0
     #[rstest]
     #[case("", "it has no lines `cpu<N> ...`")]
     #[case(">>> 1795283934.001 <<<\ncpu0 1 2 3 4\n", "one snapshot holds no load")]
-    #[case(
-        "cpu0 1 2 3 4\n",
-        "in:8: this does not look like collectl-raw: no line before"
-    )]
+    #[case("cpu0 1 2 3 4\n", "in:8: collectl-raw: no line before")]
     #[case(">>> noon <<<\n", "in:8:1: expected a time such as")]
     #[case(">>> 1795283934.001 <\n", "in:8:1: expected a time such as")]
     #[case("# Host:       vn\n", "this line is of host vn")]

@@ -274,12 +274,12 @@ impl<R: Records> Passes<R> {
     /// What the file lacks, once it was read to its end.
     fn check(&self) -> Result<()> {
         let fault = match self.loads.lacks(&NEEDED) {
-            Some(_) if self.loads.is_empty() => Fault::WrongFormat {
-                named: R::FORMAT,
+            Some(_) if self.loads.is_empty() => Fault::Lacks {
+                format: R::FORMAT,
                 why: format!("it holds no value of {FAMILY}*; {}", R::REMEDY),
             },
-            Some(names) => Fault::WrongFormat {
-                named: R::FORMAT,
+            Some(names) => Fault::Lacks {
+                format: R::FORMAT,
                 why: format!(
                     "it lacks {names}, without which there is no load; {}",
                     R::REMEDY

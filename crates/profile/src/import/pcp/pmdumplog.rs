@@ -258,8 +258,8 @@ impl Context {
                 self.dated = true;
             }
             Some(Note::Backwards) => {
-                return Err(Fault::WrongFormat {
-                    named: Format::Pmdumplog,
+                return Err(Fault::Lacks {
+                    format: Format::Pmdumplog,
                     why: "it runs backwards in time; run pmdumplog without -r".into(),
                 });
             }

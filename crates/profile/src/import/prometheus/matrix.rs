@@ -159,6 +159,14 @@ impl Reading {
             why: why.into(),
         })
     }
+
+    /// An answer of the server, but not to what should have been asked.
+    fn lacks<E: serde::de::Error>(&mut self, why: impl Into<String>) -> E {
+        self.keep(Fault::Lacks {
+            format: Format::Prometheus,
+            why: why.into(),
+        })
+    }
 }
 
 /// An answer, its `data`, or a list of series.
@@ -190,7 +198,7 @@ impl<'de> Visitor<'de> for Document<'_> {
                 "resultType" => {
                     let kind = map.next_value::<Cow<'de, str>>()?;
                     if kind != "matrix" {
-                        return Err(self.0.wrong(format!(
+                        return Err(self.0.lacks(format!(
                             "its resultType is {kind}, not matrix: ask /api/v1/query_range with \
                              a step, or /api/v1/query for a range, \
                              node_cpu_seconds_total{{...}}[1h]"
@@ -316,7 +324,7 @@ impl<'de> Visitor<'de> for Series<'_> {
                     return Err(reading.wrong("the values of a series stand before its labels"));
                 }
                 ("value", _) => {
-                    return Err(reading.wrong(
+                    return Err(reading.lacks(
                         "it is of one moment (a vector); ask /api/v1/query_range with a step, or \
                          /api/v1/query for a range, node_cpu_seconds_total{...}[1h]",
                     ));

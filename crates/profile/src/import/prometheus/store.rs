@@ -229,8 +229,8 @@ impl Store {
             return Err(match self.wanted {
                 Some(wanted) if !self.known.is_empty() => which(&self.known, Some(wanted)),
                 _ if self.without_cpu > 0 => Fault::NoSingleCpu(NEED_LABELS),
-                _ => Fault::WrongFormat {
-                    named: format,
+                _ => Fault::Lacks {
+                    format: format,
                     why: nothing(&self.passed, self.odd_mode.as_deref()),
                 },
             });

@@ -103,8 +103,8 @@ impl Last {
         let value = fields.next().unwrap_or_default();
         let value = decimal(value).ok_or_else(|| syntax("a value after the series", value))?;
         let Some(stamp) = fields.next().filter(|field| *field != b"#") else {
-            return Err(Fault::WrongFormat {
-                named: Format::OpenMetrics,
+            return Err(Fault::Lacks {
+                format: Format::OpenMetrics,
                 why: "its values have no time stamps: a scrape of /metrics is of one moment; \
                       take `promtool tsdb dump-openmetrics`"
                     .into(),

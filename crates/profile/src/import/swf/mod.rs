@@ -103,11 +103,14 @@ impl Survey {
             }
         }
         if found.jobs == 0 {
-            return Err(lines.nowhere(Fault::WrongFormat {
-                named: Format::Swf,
-                why: match found.left_out {
-                    0 => "it holds no job, a line of 18 numbers".into(),
-                    n => format!("none of its {n} jobs has processors and a run time"),
+            return Err(lines.nowhere(match found.left_out {
+                0 => Fault::WrongFormat {
+                    named: Format::Swf,
+                    why: "it holds no job, a line of 18 numbers".into(),
+                },
+                n => Fault::Lacks {
+                    format: Format::Swf,
+                    why: format!("none of its {n} jobs has processors and a run time"),
                 },
             }));
         }

@@ -49,8 +49,8 @@ impl InOrder {
         let row = Row::parse(line).map_err(|fault| self.lines.here(fault))?;
         let Row::Job(job) = row else { return Ok(()) };
         if self.held.len() >= MOST_HELD {
-            return Err(self.lines.here(Fault::WrongFormat {
-                named: crate::Format::Swf,
+            return Err(self.lines.here(Fault::Lacks {
+                format: crate::Format::Swf,
                 why: format!(
                     "more than {MOST_HELD} jobs wait at a time; is it sorted by submit time \
                      (`sort -s -n -k 2,2`)?"

@@ -77,8 +77,8 @@ impl Rows for CloudWatch {
         self.local = stamp.local;
         let load_pct = percentage(value)?;
         if load_pct > MOST_PCT {
-            return Err(Fault::WrongFormat {
-                named: Format::CloudWatch,
+            return Err(Fault::Lacks {
+                format: Format::CloudWatch,
                 why: format!("{load_pct} is no CPU utilisation in percent"),
             });
         }

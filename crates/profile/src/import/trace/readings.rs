@@ -2,7 +2,7 @@
 //! The readings of one machine, in the order of their stamps.
 
 use crate::lines::Lines;
-use crate::{Error, Fault, Result};
+use crate::{Error, Fault, Format, Result};
 
 use super::survey::{Order, Survey};
 use super::{Reading, Rows, Trace, is_header};
@@ -33,6 +33,11 @@ impl Readings {
         }
     }
 
+    /// That of the trace.
+    pub(super) fn format(&self) -> Format {
+        self.trace.format
+    }
+
     pub(super) fn next(&mut self) -> Result<Option<Reading>> {
         if self.survey.out_of_order == 0 {
             return self.read();
@@ -41,8 +46,8 @@ impl Readings {
             let mut all = Vec::new();
             while let Some(reading) = self.read()? {
                 if all.len() >= MOST_HELD {
-                    return Err(self.here(Fault::WrongFormat {
-                        named: self.trace.format,
+                    return Err(self.here(Fault::Lacks {
+                        format: self.trace.format,
                         why: format!(
                             "the machine has more than {MOST_HELD} rows, and they do not ascend; \
                              sort the file by its stamps"

@@ -72,8 +72,8 @@ impl Samples for Tasks {
         }
         while let Some(next) = self.held.filter(|next| next.stamp_ns <= self.now_ns) {
             if self.running.len() >= MOST_TASKS {
-                return Err(self.here(Fault::WrongFormat {
-                    named: crate::Format::Google2011,
+                return Err(self.here(Fault::Lacks {
+                    format: self.readings.format(),
                     why: format!("more than {MOST_TASKS} tasks run at a time on one machine"),
                 }));
             }

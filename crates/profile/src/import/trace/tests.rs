@@ -84,6 +84,13 @@ fn a_machine_of_google_is_the_sum_of_its_tasks() {
 }
 
 #[test]
+fn more_tasks_at_a_time_than_are_held() {
+    let text = google(600, 900, 7, "0.25").repeat(65_537);
+    let got = message(&text, Format::Google2011);
+    assert!(got.contains("google-2011: more than 65536 tasks"), "{got}");
+}
+
+#[test]
 fn version_2_0_of_google_has_a_column_less() {
     let row = google(600, 900, 7, "0.25");
     let row = row.rsplit_once(',').unwrap().0;

@@ -192,7 +192,7 @@ fn a_table_without_comments() {
 )]
 #[case(
     "# SubSys:     C Options: mn Interval: 10 NumCPUs: 2\n",
-    "in:10: this does not look like collectl-plot: it was written with `-on`"
+    "in:10: collectl-plot: it was written with `-on`"
 )]
 #[case("# Host:       vn\n", "in:10: this line is of host vn")]
 #[case("", "it holds no sample of CPU load")]

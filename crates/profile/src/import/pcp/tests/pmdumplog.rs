@@ -205,7 +205,7 @@ fn dumps_of_old_versions_and_of_everything() {
 #[rstest]
 #[case(
     "Log finished at Sat Nov 21 17:58:53 2026 - dump in reverse order\n",
-    "in:1: this does not look like pmdumplog: it runs backwards"
+    "in:1: pmdumplog: it runs backwards"
 )]
 #[case(
     "    60.0.0 (kernel.percpu.cpu.user):\n",

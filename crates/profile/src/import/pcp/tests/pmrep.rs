@@ -211,7 +211,7 @@ fn counters_that_began_anew() {
 }
 
 #[rstest]
-#[case(header(&["user", "sys"]) + "2016-11-20 00:00:00,1,2,3,4\n", "in: this does not look like pmrep-csv: it lacks kernel.percpu.cpu.idle")]
+#[case(header(&["user", "sys"]) + "2016-11-20 00:00:00,1,2,3,4\n", "in: pmrep-csv: it lacks kernel.percpu.cpu.idle")]
 #[case("Time,\"kernel.all.cpu.user\"\n".into(), "it holds no value of kernel.percpu.cpu.*; export all of kernel.percpu.cpu, as in `pmrep")]
 #[case("Time,\"kernel.percpu.cpu.user-core0\"\n".into(), "in:1:30: expected an instance such as cpu0, found `core0`")]
 #[case(header(&["user", "user"]), "in:1: `a column of cpu0` stands twice")]
