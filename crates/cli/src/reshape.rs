@@ -331,6 +331,8 @@ pub fn option_against(error: &anyhow::Error) -> Option<&'static str> {
         Fault::Hole { .. } => "--gaps",
         Fault::MapNeeded { .. } => "--map",
         Fault::WhichMachine { .. } => "--machine",
+        Fault::NoEnd(_) => "--end",
+        Fault::TooManyCpus(_) => "--spread",
         Fault::UnknownFormat(_) | Fault::WrongFormat { .. } => "--from",
         _ => return None,
     })
@@ -387,6 +389,12 @@ mod tests {
         let error = anyhow::Error::from(Error::from(hole)).context("replay");
         assert_eq!(option_against(&error), Some("--map"));
         assert_eq!(option_against(&Error::from(Fault::Empty).into()), None);
+        for (fault, option) in [
+            (Fault::NoEnd("give it"), "--end"),
+            (Fault::TooManyCpus(70_000), "--spread"),
+        ] {
+            assert_eq!(option_against(&Error::from(fault).into()), Some(option));
+        }
         let lacks = Fault::Lacks {
             format: Format::Nmon,
             why: String::new(),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::Format;
-use crate::number::Seconds;
+use crate::number::{MAX_CPU, Seconds};
 
 /// Where in the input something was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,6 +239,12 @@ pub enum Fault {
          take a shorter time or a longer step"
     )]
     TooManyValues(usize),
+    /// A job log of a machine greater than a profile can be.
+    #[error(
+        "the jobs run on {0} processors, and a profile has at most {MAX_CPU} CPUs; \
+         give the number of CPUs that run them"
+    )]
+    TooManyCpus(u64),
     /// A server has no data for us. Says what it said, or that it said
     /// nothing, and what to do.
     #[error("{0}")]

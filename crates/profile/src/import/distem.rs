@@ -32,7 +32,7 @@ pub(super) const READER: Reader = Reader {
 const DISTEM: Dialect = Dialect {
     format: Format::Distem,
     parse,
-    no_end: "a trace of Distem has none: give it by --end",
+    no_end: "a trace of Distem has none: give it",
     unsorted: "; Distem sorts its events: do that first (`sort -n`)",
 };
 

@@ -19,7 +19,7 @@ use crate::number::{NS_PER_S, Seconds, cpu_number, whole};
 use crate::reader::Reader;
 use crate::{BoxSteps, Cell, Error, Fault, Format, Header, Result, Step, Steps};
 
-const NO_END: &str = "add a line `kill <seconds>` or give the end by --end";
+const NO_END: &str = "add a line `kill <seconds>` or give the end";
 
 pub(super) const READER: Reader = Reader {
     format: Format::Krash,

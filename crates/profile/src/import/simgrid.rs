@@ -36,7 +36,7 @@ pub(super) const READER: Reader = Reader {
 const SIMGRID: Dialect = Dialect {
     format: Format::SimGrid,
     parse,
-    no_end: "a trace without PERIODICITY or LOOPAFTER has none: give it by --end",
+    no_end: "a trace without PERIODICITY or LOOPAFTER has none: give it",
     unsorted: "; SimGrid refuses such a trace too: sort it by time (`sort -n`)",
 };
 
@@ -96,7 +96,7 @@ fn parse(line: &[u8]) -> Result<Line, Fault> {
         return Err(Fault::Lacks {
             format: Format::SimGrid,
             why: "its times or values are drawn at random, so it is no profile; \
-                  `sandbag synth` makes such ones"
+                  write the numbers that were drawn"
                 .into(),
         });
     }

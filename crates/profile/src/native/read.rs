@@ -10,7 +10,7 @@ use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
 
 use super::{MAGIC, VERSION};
 
-const NO_END: &str = "add a last row `<time>,end`, for example `60,end`, or give the end by --end";
+const NO_END: &str = "add a last row `<time>,end`, for example `60,end`, or give the end";
 
 /// What a column after the time holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

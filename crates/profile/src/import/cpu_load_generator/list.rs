@@ -18,7 +18,7 @@ use crate::reader::Input;
 use crate::{BoxSteps, Fault, Format, Header, Result, Spread, Step, Steps};
 
 const NO_END: &str = "its interval is an argument of cpu-load-generator: give the end, the number \
-                      of lines times the interval, by --end";
+                      of lines times the interval";
 
 /// Reads a list; all lines last equally long.
 pub(super) fn read(input: &Input<'_>) -> Result<BoxSteps> {

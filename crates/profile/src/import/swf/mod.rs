@@ -160,11 +160,7 @@ impl Survey {
         let cpus = asked.map_or(logged.unwrap_or(self.largest.into()), u64::from);
         match u32::try_from(cpus) {
             Ok(cpus) if cpus <= MAX_CPU => Ok(cpus),
-            _ => Err((input.lines)()?.nowhere(Fault::Argument {
-                what: "the log's number of processors,",
-                value: format!("{cpus},"),
-                must: "at most 65535; give the number of CPUs that run the jobs by --spread N",
-            })),
+            _ => Err((input.lines)()?.nowhere(Fault::TooManyCpus(cpus))),
         }
     }
 

@@ -165,8 +165,7 @@ fn a_log_that_is_not_sorted_gives_the_same_profile() {
 #[case(&job("0", "0", "0", "1", "1"), "none of its 1 jobs has processors and a run time")]
 #[case(
     &format!("; MaxProcs: 786432\n{}", job("0", "0", "1", "1", "1")),
-    "the log's number of processors, 786432, is no use; it must be at most 65535; \
-     give the number of CPUs that run the jobs by --spread N"
+    "the jobs run on 786432 processors, and a profile has at most 65535 CPUs"
 )]
 fn refused(#[case] text: &str, #[case] expected: &str) {
     let got = message(text, Format::Swf);
