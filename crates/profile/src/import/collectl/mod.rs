@@ -86,7 +86,7 @@ impl Block {
                     && options.contains(&b'n')
                 {
                     return Err(Fault::Lacks {
-                        format: format,
+                        format,
                         why: "it was written with `-on` and holds counts, not percentages; \
                               leave out the `n`, or read the raw file"
                             .into(),

@@ -230,7 +230,7 @@ impl Store {
                 Some(wanted) if !self.known.is_empty() => which(&self.known, Some(wanted)),
                 _ if self.without_cpu > 0 => Fault::NoSingleCpu(NEED_LABELS),
                 _ => Fault::Lacks {
-                    format: format,
+                    format,
                     why: nothing(&self.passed, self.odd_mode.as_deref()),
                 },
             });
