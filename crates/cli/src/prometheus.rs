@@ -43,6 +43,12 @@ pub fn url(path: &Path) -> Option<&str> {
 pub fn source(url: &str) -> Result<Source> {
     let name: Arc<str> = public(url).into();
     let server = |message: String| Fault::Server(message).at(&name, None);
+    if without_user(url.split_once("://").map_or(url, |(_, rest)| rest)).is_none() {
+        // Of what is wrong with it no part may be shown either.
+        let text = "expected prometheus+http://HOST:9090/?instance=...&from=...&to=...; write the \
+                    special characters of a user and a password as %XX, as %3F for ?";
+        return Err(server(text.to_owned()));
+    }
     let asked = Asked::parse(url, jiff::Timestamp::now()).map_err(server)?;
     let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
     fetch::fetch(&asked, token.as_deref(), &name)
@@ -65,19 +71,46 @@ pub fn source_once(url: &str) -> Result<Arc<Source>> {
 }
 
 /// A word of a command line as it may be shown: a URL without its user and
-/// password.
+/// password. Where it is not clear what belongs to those, only its scheme.
 #[must_use]
 pub fn public(word: &str) -> String {
     let Some(scheme) = SCHEMES.iter().find(|scheme| word.starts_with(*scheme)) else {
         return word.to_owned();
     };
-    let rest = &word[scheme.len()..];
-    // An @ may stand in an expression, but not before it.
-    let server = rest.split('?').next().unwrap_or_default();
-    match server.rfind('@') {
-        Some(at) => format!("{scheme}{}", &rest[at + 1..]),
-        None => word.to_owned(),
+    match without_user(&word[scheme.len()..]) {
+        Some(rest) => format!("{scheme}{rest}"),
+        None => format!("{scheme}..."),
     }
+}
+
+/// What follows the scheme, from the host on. `None` where a password may
+/// reach beyond a `?`, or stand in the place of a port.
+fn without_user(rest: &str) -> Option<&str> {
+    let (server, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let host = server.rfind('@').map_or(0, |at| at + 1);
+    let authority = server[host..].split('/').next().unwrap_or_default();
+    (is_host(authority) && at_is_in_place(query)).then(|| &rest[host..])
+}
+
+/// `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`.
+fn is_host(text: &str) -> bool {
+    let (host, port) = match text.rfind(']') {
+        Some(end) if text.starts_with('[') => text.split_at(end + 1),
+        _ => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let number = port.strip_prefix(':').unwrap_or(port);
+    !host.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// An @ may stand in an expression or a name, but not before them.
+fn at_is_in_place(query: &str) -> bool {
+    let mut known = true;
+    query.split('&').all(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        known &= asked::KNOWN.contains(&key);
+        let named = known && matches!(key, "instance" | "job" | "query");
+        !key.contains('@') && (named || !value.contains('@'))
+    })
 }
 
 #[cfg(test)]
@@ -96,17 +129,42 @@ mod tests {
     fn credentials_are_not_shown() {
         for (word, shown) in [
             (
-                "prometheus+http://u:p@h:9090/?a=b@c",
-                "prometheus+http://h:9090/?a=b@c",
+                "prometheus+http://u:p@h:9090/?from=0&query=b@c",
+                "prometheus+http://h:9090/?from=0&query=b@c",
             ),
             ("prometheus+http://u:p/@w@h/?a", "prometheus+http://h/?a"),
             (
                 "prometheus+http://h/?query=x@1",
                 "prometheus+http://h/?query=x@1",
             ),
+            (
+                "prometheus+http://u:p@[::1]:9090/?instance=a@b",
+                "prometheus+http://[::1]:9090/?instance=a@b",
+            ),
             ("u:p@h", "u:p@h"),
         ] {
             assert_eq!(public(word), shown);
+        }
+    }
+
+    #[test]
+    fn what_may_be_a_password_is_not_shown() {
+        for rest in [
+            "u:secret?x@h/?from=0",
+            "u:secret?from=secret@h/?from=0",
+            "u:1?secret@h/?from=0",
+            "u:1?secret&query=x@h/?from=0",
+            "u:1?from=secret@h/?from=0",
+            "u:p@secret?x@h/?from=0",
+            "u:secret",
+            "u:secret/?from=0",
+            "?secret@h",
+        ] {
+            let word = format!("prometheus+https://{rest}");
+            assert_eq!(public(&word), "prometheus+https://...");
+            let message = source(&word).unwrap_err().to_string();
+            assert!(!message.contains("secret"), "{message}");
+            assert!(message.contains("%3F"), "{message}");
         }
     }
 }

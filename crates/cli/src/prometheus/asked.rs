@@ -17,6 +17,9 @@ const PIECE_MS: i64 = 2 * 3600 * 1000;
 /// More is a slip of the pen.
 const MAX_REQUESTS: i64 = 5000;
 
+/// The names of parameters.
+pub const KNOWN: [&str; 6] = ["instance", "job", "query", "from", "to", "step"];
+
 /// What is wanted of which server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
