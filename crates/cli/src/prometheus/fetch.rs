@@ -44,8 +44,10 @@ pub fn fetch(asked: &Asked, token: Option<&str>, name: &Arc<str>) -> Result<Sour
     if let Some(message) = answers.failed {
         return Err(fault(message));
     }
+    // Nothing was asked if there is no room for answers.
+    let spooled = spooled?;
     match answers.found {
-        true => spooled,
+        true => Ok(spooled),
         false => Err(fault(server.nothing())),
     }
 }

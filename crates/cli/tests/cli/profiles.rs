@@ -175,4 +175,10 @@ fn a_url_of_a_prometheus_is_checked_before_anybody_is_asked() {
     dir.run(&["show", url])
         .code(2)
         .stderr(contains("nothing listens at http://127.0.0.1:1"));
+    // No room for an answer: nothing was asked, so nothing is said of it.
+    dir.command(&["show", url])
+        .env("TMPDIR", "/no/such/place")
+        .assert()
+        .code(2)
+        .stderr(contains("/no/such/place").and(contains("nothing in that time").not()));
 }
