@@ -97,6 +97,11 @@ fn what_is_wrong_is_said_and_nothing_written() {
             "cannot be used",
         ),
         (&["background", "--rate", "1e9"], "run at once"),
+        (
+            &["background", "--rate", "1e-308", "--working-day"],
+            "from 1e-9",
+        ),
+        (&["background", "--rate", "inf"], "from 1e-9"),
         (&["background", "--exponent", "1"], "between -10 and -0.1"),
         (&["background", "--longest", "1s"], "longer than 1 s"),
         (&["background", "--share", "0"], "between 0.1 and 100"),

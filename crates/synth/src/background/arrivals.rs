@@ -18,6 +18,9 @@ pub enum When {
     },
 }
 
+/// Where times end, of which there are 2^64 ns: later than this is never.
+const NEVER_S: f64 = u64::MAX as f64 / 1e9;
+
 const DAY_S: f64 = 86_400.0;
 const OPENS_S: f64 = 8.5 * 3600.0;
 const CLOSES_S: f64 = 18.0 * 3600.0;
@@ -85,7 +88,8 @@ impl When {
         }
     }
 
-    /// The first arrival after `at_s`, where the highest rate is `most_per_s`.
+    /// The first arrival after `at_s`, where the highest rate is `most_per_s`;
+    /// infinity if none comes.
     pub(super) fn next(self, at_s: f64, most_per_s: f64, chance: &mut Drand48) -> f64 {
         if most_per_s <= 0.0 {
             return f64::INFINITY;
@@ -94,6 +98,10 @@ impl When {
         let mut at_s = self.open(at_s);
         loop {
             at_s += chance.exponential(1.0 / most_per_s);
+            // There a time has no time of the day: nothing would be let in.
+            if at_s.is_nan() || at_s >= NEVER_S {
+                return f64::INFINITY;
+            }
             if self == Self::Always || chance.uniform() < self.part(at_s) {
                 return at_s;
             }
@@ -154,6 +162,12 @@ mod tests {
     #[test]
     fn nothing_ever_arrives_at_no_rate() {
         let mut chance = Drand48::new(1);
-        assert_eq!(When::Always.next(0.0, 0.0, &mut chance), f64::INFINITY);
+        let day = When::WorkingDay { start_hour: 8.0 };
+        for rate in [0.0, f64::from_bits(1), 1e-308, 1e-300, 1e-30] {
+            for when in [When::Always, day] {
+                let next = when.next(0.0, rate, &mut chance);
+                assert_eq!(next, f64::INFINITY, "{rate} {when:?}");
+            }
+        }
     }
 }

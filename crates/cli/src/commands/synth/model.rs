@@ -176,7 +176,7 @@ pub(super) enum Model {
         #[arg(long, default_value = "20", value_parser = units::load)]
         load: f64,
         /// Processes that begin on each CPU, per second, instead of a load
-        #[arg(long, value_name = "PER-SECOND", conflicts_with = "load")]
+        #[arg(long, value_name = "PER-SECOND", conflicts_with = "load", value_parser = rate)]
         rate: Option<f64>,
         /// What a process takes of its CPU, percent
         #[arg(long, default_value = "100", value_parser = units::load)]
@@ -279,6 +279,14 @@ fn factor(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (1e-6..=1e6).contains(&value) => Ok(value),
         _ => Err("expected a number between 0.000001 and 1000000".to_owned()),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        // What is too much depends on run times.
+        Ok(value) if value == 0.0 || value >= 1e-9 && value.is_finite() => Ok(value),
+        _ => Err("expected 0, or a number from 1e-9, one in 30 years".to_owned()),
     }
 }
 
