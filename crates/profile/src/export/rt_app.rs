@@ -7,7 +7,8 @@
 
 use std::io::{BufWriter, Write};
 
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 use crate::number::plain_seconds;
 use crate::{Result, Steps};
@@ -62,49 +63,81 @@ pub(super) fn write(steps: &mut dyn Steps, out: &mut dyn Write) -> Result<Export
          that it is to load"
             .into(),
     );
-    let tasks: Map<String, Value> = cpus
-        .iter()
-        .zip(&phases)
-        .map(|(cpu, phases)| (format!("cpu{cpu}"), task(*cpu, phases)))
-        .collect();
-    let all = json!({
-        "tasks": tasks,
-        "global": {
+    let all = Document {
+        tasks: Tasks {
+            cpus: &cpus,
+            phases: &phases,
+        },
+        global: json!({
             "duration": end_ns.div_ceil(crate::NS_PER_S),
             "default_policy": "SCHED_OTHER",
             "calibration": format!("CPU{}", cpus.first().copied().unwrap_or(0)),
-        },
-    });
+        }),
+    };
     let mut out = BufWriter::new(out);
     serde_json::to_writer_pretty(&mut out, &all).map_err(|e| io(e.into()))?;
     writeln!(out).and_then(|()| out.flush()).map_err(io)?;
     Ok(report)
 }
 
-fn task(cpu: u32, phases: &[Phase]) -> Value {
-    let each = phases.iter().enumerate().map(|(i, phase)| {
-        let name = format!("p{i}");
-        let length_us = phase.length_us.round();
-        if phase.load_pct == 0.0 {
-            return (name, json!({"loop": 1, "sleep": length_us as u64}));
+/// The file. Its phases become JSON one by one, as they are written.
+#[derive(Serialize)]
+struct Document<'a> {
+    tasks: Tasks<'a>,
+    global: Value,
+}
+
+struct Tasks<'a> {
+    cpus: &'a [u32],
+    phases: &'a [Vec<Phase>],
+}
+
+impl Serialize for Tasks<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.cpus.iter().zip(self.phases).map(|(cpu, phases)| {
+            let task = Task {
+                instance: 1,
+                cpus: [*cpu],
+                loops: 1,
+                phases: Phases(phases),
+            };
+            (format!("cpu{cpu}"), task)
+        }))
+    }
+}
+
+#[derive(Serialize)]
+struct Task<'a> {
+    instance: u32,
+    cpus: [u32; 1],
+    #[serde(rename = "loop")]
+    loops: u32,
+    phases: Phases<'a>,
+}
+
+struct Phases<'a>(&'a [Phase]);
+
+impl Serialize for Phases<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let phases = self.0.iter().enumerate();
+        to.collect_map(phases.map(|(i, phase)| (format!("p{i}"), phase.json())))
+    }
+}
+
+impl Phase {
+    fn json(&self) -> Value {
+        let length_us = self.length_us.round();
+        if self.load_pct == 0.0 {
+            return json!({"loop": 1, "sleep": length_us as u64});
         }
         // Whole periods, as near to the usual one as the length allows.
         let loops = (length_us / PERIOD_US).round().max(1.0);
         let period_us = length_us / loops;
-        let run_us = (period_us * phase.load_pct / 100.0).round().max(1.0);
-        (
-            name,
-            json!({
-                "loop": loops as u64,
-                "run": run_us as u64,
-                "timer": {"ref": "unique", "period": period_us.round().max(1.0) as u64},
-            }),
-        )
-    });
-    json!({
-        "instance": 1,
-        "cpus": [cpu],
-        "loop": 1,
-        "phases": each.collect::<Map<String, Value>>(),
-    })
+        let run_us = (period_us * self.load_pct / 100.0).round().max(1.0);
+        json!({
+            "loop": loops as u64,
+            "run": run_us as u64,
+            "timer": {"ref": "unique", "period": period_us.round().max(1.0) as u64},
+        })
+    }
 }

@@ -79,6 +79,14 @@ fn a_task_of_rt_app_runs_for_a_part_of_each_period() {
     );
     assert_eq!(all["tasks"]["cpu2"]["phases"]["p0"]["sleep"], 1_500_000);
     assert_eq!(all["global"]["duration"], 2);
+    // Phases run in the order in which they stand.
+    let keys = |value: &Value| {
+        let map = value.as_object().unwrap();
+        map.keys().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&all), ["tasks", "global"]);
+    assert_eq!(keys(task), ["instance", "cpus", "loop", "phases"]);
+    assert_eq!(keys(&task["phases"]), ["p0", "p1"]);
 }
 
 proptest! {
