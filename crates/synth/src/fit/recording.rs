@@ -10,6 +10,11 @@ use crate::{OnOff, on_off};
 
 /// Cycles of the chain by which it is found out.
 const CYCLES: f64 = 1500.0;
+/// Of that chain at most; enough for those cycles, as `SEEN_STEPS` has it.
+const MOST_STEPS: f64 = 2e6;
+/// Times of more steps act on the others as if they had so many: recording
+/// changes them in proportion, and their ends by less than a permille.
+const SEEN_STEPS: f64 = 1000.0;
 /// Rounds until a chain is found; each takes away most of what is left.
 const ROUNDS: usize = 8;
 /// Times of so many steps are seen as they are, to half a percent.
@@ -58,9 +63,21 @@ struct Effect {
     parts: (f64, f64),
 }
 
+/// A chain on which recording has the same effect.
+fn short(chain: Times, step_ns: u64) -> Times {
+    let most_s = SEEN_STEPS * step_ns as f64 / 1e9;
+    Times {
+        on_s: chain.on_s.min(most_s),
+        off_s: chain.off_s.min(most_s),
+        ..chain
+    }
+}
+
 /// Against the times that the same chain really had, so that chance is in both.
 fn effect(chain: Times, step_ns: u64) -> Result<Option<Effect>> {
-    let length_s = CYCLES * (chain.on_s + chain.off_s);
+    let chain = short(chain, step_ns);
+    let step_s = step_ns as f64 / 1e9;
+    let length_s = (CYCLES * (chain.on_s + chain.off_s)).min(MOST_STEPS * step_s);
     let model = OnOff {
         on_pct: 100.0,
         off_pct: 0.0,
@@ -118,6 +135,34 @@ mod tests {
             // Half of it is what the split makes of steps in between.
             assert!((levels.on_pct - 80.0).abs() < 1.5, "{model:?} {levels:?}");
             assert!((levels.off_pct - 10.0).abs() < 1.5, "{model:?} {levels:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_time_beside_a_short_one_needs_no_long_chain() {
+        let chain = Times {
+            on_s: 2.0,
+            off_s: 86_400.0,
+            changes: 9,
+        };
+        let made = short(chain, S);
+        assert!(CYCLES * (made.on_s + made.off_s) <= MOST_STEPS);
+        // As of a chain whose time off is not shortened.
+        let long = effect(chain, S).unwrap().unwrap();
+        let whole = Times {
+            off_s: SEEN_STEPS,
+            ..chain
+        };
+        let same = effect(whole, S).unwrap().unwrap();
+        assert_eq!((long.on, long.off), (same.on, same.off));
+        let less = Times {
+            off_s: SEEN_STEPS / 3.0,
+            ..chain
+        };
+        let less = effect(less, S).unwrap().unwrap();
+        // Chance of 1500 cycles is in both.
+        for (a, b) in [(long.on, less.on), (long.off, less.off)] {
+            assert!((a / b - 1.0).abs() < 0.05, "{a} {b}");
         }
     }
 

@@ -85,6 +85,9 @@ enum Model {
 /// The profiles that models are judged by: so many steps of so many CPUs.
 const LONG: u64 = 50_000;
 const CPUS: u32 = 4;
+/// Of so many changes at most, where the load changes much more often than by
+/// the step.
+const CHANGES: f64 = 2e6;
 
 impl Model {
     fn kind(&self) -> Kind {
@@ -98,6 +101,19 @@ impl Model {
         match self {
             Self::OnOff(_) => "on/off".to_owned(),
             Self::Ar(model) => format!("AR({})", model.weights.len()),
+        }
+    }
+
+    /// How long a profile it is judged by, at least one step.
+    fn judged_ns(&self, step_ns: u64) -> u64 {
+        let length_ns = step_ns.saturating_mul(LONG);
+        match self {
+            Self::OnOff(model) => {
+                let cycles = CHANGES / 2.0 / f64::from(CPUS);
+                let most_ns = cycles * (model.on_s + model.off_s) * 1e9;
+                length_ns.min(most_ns as u64).max(step_ns)
+            }
+            Self::Ar(_) => length_ns,
         }
     }
 
@@ -219,7 +235,7 @@ fn fit(
     let few: Vec<u32> = (0..cpus.min(CPUS)).collect();
     let mut models = Vec::new();
     for model in chain.into_iter().chain(process) {
-        let open = || model.steps(&few, step_ns, step_ns.saturating_mul(LONG));
+        let open = || model.steps(&few, step_ns, model.judged_ns(step_ns));
         if let Some(figures) = figures(&open, step_ns, levels.threshold_pct)? {
             models.push(Judged {
                 distance: Distance::of(&figures, &recording),
@@ -248,5 +264,29 @@ impl Fitted {
             let text = "this model cannot be fitted here; --model names the other one";
             BadInput(text.to_owned()).into()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbag_profile::NS_PER_S;
+
+    #[test]
+    fn models_are_judged_by_so_many_steps_or_changes() {
+        let of = |on_s, off_s, step_s: u64| {
+            let model = OnOff {
+                on_pct: 90.0,
+                off_pct: 10.0,
+                on_s,
+                off_s,
+                seed: 1,
+            };
+            Model::OnOff(model).judged_ns(step_s * NS_PER_S) / NS_PER_S
+        };
+        assert_eq!(of(20.0, 60.0, 1), LONG);
+        // A day as a step, and seconds of load.
+        assert_eq!(of(1.0, 1.0, 86_400), 500_000);
+        assert_eq!(of(1.0, 1.0, 1_000_000), 1_000_000);
     }
 }
