@@ -3,7 +3,8 @@
 //! how long a load remembers itself, how alike the CPUs are.
 //!
 //! Everything is collected in one pass over equal steps, in memory that does
-//! not depend on the length of the profile.
+//! not depend on the length of the profile. It grows with the number of CPUs;
+//! with that of their pairs only up to [`MOST_CORRELATED`] of them.
 
 use std::collections::VecDeque;
 
@@ -13,6 +14,8 @@ use crate::{BoxSteps, Result, Steps, algebra};
 pub const LAGS: [usize; 7] = [1, 2, 5, 10, 30, 60, 300];
 /// Parts of the time below a load, percent.
 pub const QUANTILES_PCT: [f64; 5] = [5.0, 25.0, 50.0, 75.0, 95.0];
+/// Of more CPUs than this no pairs are compared: there are too many.
+pub const MOST_CORRELATED: usize = 256;
 /// Bins of the distribution, a tenth of a point each; 100 % has its own.
 const BINS: usize = 1001;
 
@@ -25,8 +28,9 @@ pub struct Statistics {
     pub steps: u64,
     /// In the order of the header.
     pub cpus: Vec<CpuStatistics>,
-    /// Pearson's coefficient between two CPUs, by their places in `cpus`;
-    /// `None` where one of them does not vary.
+    /// Pearson's coefficient between two CPUs, by their places in `cpus`: row
+    /// `i` has those with the CPUs up to `i`, itself included; `None` where one
+    /// of them does not vary. Empty with more than [`MOST_CORRELATED`] CPUs.
     pub correlation: Vec<Vec<Option<f64>>>,
 }
 
@@ -60,36 +64,43 @@ pub fn statistics(steps: BoxSteps, step_ns: u64) -> Result<Statistics> {
     let mut steps = algebra::resample(steps, step_ns)?;
     let cpus = steps.header().cpus.clone();
     let mut series: Vec<Series> = cpus.iter().map(|_| Series::default()).collect();
-    let mut pairs = vec![vec![Products::default(); cpus.len()]; cpus.len()];
+    // By rows of a triangle: each CPU with those before it.
+    let compared = match cpus.len() {
+        few if few <= MOST_CORRELATED => few,
+        _ => 0,
+    };
+    let mut pairs: Vec<Vec<Products>> = (0..compared)
+        .map(|i| vec![Products::default(); i])
+        .collect();
     let mut count = 0;
     while let Some(step) = steps.next_step()? {
         count += 1;
         let loads: Vec<Option<f64>> = step.cells.iter().map(|c| c.map(|c| c.load_pct)).collect();
         for (i, load) in loads.iter().enumerate() {
             series[i].add(*load);
-            for (j, other) in loads.iter().enumerate().take(i) {
+        }
+        for (row, load) in pairs.iter_mut().zip(&loads) {
+            for (products, other) in row.iter_mut().zip(&loads) {
                 if let Some((x, y)) = load.zip(*other) {
-                    pairs[i][j].add(x, y);
+                    products.add(x, y);
                 }
             }
         }
     }
-    let correlation = (0..cpus.len())
-        .map(|i| {
-            let of = |j: usize| match i.cmp(&j) {
-                std::cmp::Ordering::Equal => series[i].all.varies().then_some(1.0),
-                std::cmp::Ordering::Greater => pairs[i][j].correlation(),
-                std::cmp::Ordering::Less => pairs[j][i].correlation(),
-            };
-            (0..cpus.len()).map(of).collect()
-        })
-        .collect();
+    let correlation = pairs.iter().zip(&series).map(|(row, series)| {
+        let itself = series.all.varies().then_some(1.0);
+        row.iter()
+            .map(Products::correlation)
+            .chain([itself])
+            .collect()
+    });
+    let correlation = correlation.collect();
     Ok(Statistics {
         step_ns,
         steps: count,
         cpus: cpus
             .iter()
-            .zip(&series)
+            .zip(series)
             .map(|(cpu, series)| series.figures(*cpu))
             .collect(),
         correlation,
@@ -169,7 +180,7 @@ impl Series {
         self.last.truncate(LAGS[LAGS.len() - 1]);
     }
 
-    fn figures(&self, cpu: u32) -> CpuStatistics {
+    fn figures(self, cpu: u32) -> CpuStatistics {
         let any = (self.all.count > 0.0).then_some(());
         let quantile = |part_pct: f64| {
             let wanted = (self.all.count * part_pct / 100.0).ceil().max(1.0);
@@ -186,7 +197,7 @@ impl Series {
             mean_pct: any.map(|()| 50.0 + self.all.x / self.all.count),
             sd_points: any.map(|()| self.all.variances().0.sqrt()),
             quantiles_pct: any.map(|()| QUANTILES_PCT.map(quantile)),
-            tenths: self.bins.clone(),
+            tenths: self.bins,
             autocorrelation: self.lags.map(|products| products.correlation()),
         }
     }
@@ -221,10 +232,26 @@ mod tests {
         assert!((first.autocorrelation[0].unwrap() + 1.0).abs() < 1e-9);
         assert!((first.autocorrelation[1].unwrap() - 1.0).abs() < 1e-9);
         assert_eq!(first.autocorrelation[6], None);
-        assert!((s.correlation[0][1].unwrap() + 1.0).abs() < 1e-9);
+        assert!((s.correlation[1][0].unwrap() + 1.0).abs() < 1e-9);
         // Constant: no correlation with anything, itself included.
         assert_eq!(s.correlation[2], [None, None, None]);
         assert_eq!(s.cpus[2].autocorrelation[0], None);
+    }
+
+    #[test]
+    fn of_many_cpus_no_pairs_are_compared() {
+        for (count, rows) in [(MOST_CORRELATED, MOST_CORRELATED), (1 + MOST_CORRELATED, 0)] {
+            let cpus: Vec<u32> = (0..count as u32).collect();
+            let high = vec![Some(80.0); count];
+            let low = vec![Some(20.0); count];
+            let p = profile(&cpus, &[(10, &high), (20, &low), (30, &high)]);
+            let s = statistics(p.into_steps(), STEP).unwrap();
+            assert_eq!((s.cpus.len(), s.correlation.len()), (count, rows));
+            for (i, row) in s.correlation.iter().enumerate() {
+                assert_eq!(row.len(), i + 1);
+                assert!(row.iter().all(|r| r.is_some_and(|r| r > 0.999)), "{row:?}");
+            }
+        }
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub struct Figures {
     /// Of a CPU at each of [`LAGS`], as far as the profile is four times as
     /// long: beyond that there is nothing to see but chance.
     pub autocorrelation: [Option<f64>; LAGS.len()],
-    /// Of two CPUs; `None` for one.
+    /// Of two CPUs; `None` for one, and for more than
+    /// [`MOST_CORRELATED`](sandbag_profile::statistics::MOST_CORRELATED).
     pub correlation: Option<Pairs>,
     /// How long it is above and below a threshold.
     pub times: Option<Times>,

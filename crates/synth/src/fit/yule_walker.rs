@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use sandbag_profile::statistics::MOST_CORRELATED;
 use sandbag_profile::{BoxSteps, Result, Steps, algebra};
 
 use crate::autoregressive::is_stable;
@@ -21,7 +22,8 @@ pub struct FittedAr {
     pub noise_points: f64,
     /// Weights of the last values, the latest first; at least one.
     pub weights: Vec<f64>,
-    /// Correlation of what is new between two CPUs; `None` for one CPU.
+    /// Correlation of what is new between two CPUs; `None` for one CPU,
+    /// and for more than [`MOST_CORRELATED`].
     pub correlation: Option<Pairs>,
 }
 
@@ -218,9 +220,13 @@ fn best(orders: &[Order], count: f64) -> Order {
 /// How what is new on one CPU goes with what is new on another.
 fn innovations(mut steps: BoxSteps, means: &[f64], weights: &[f64]) -> Result<Option<Pairs>> {
     let count = means.len();
+    if count > MOST_CORRELATED {
+        return Ok(None);
+    }
     let mut past: Vec<VecDeque<Option<f64>>> = vec![VecDeque::new(); count];
-    // Of each pair: the products with the other and with themselves.
-    let mut products = vec![[0.0f64; 3]; count * count];
+    // Of each CPU with those before it: the products with the other and with
+    // themselves.
+    let mut products: Vec<Vec<[f64; 3]>> = (0..count).map(|i| vec![[0.0; 3]; i]).collect();
     let mut new = vec![None; count];
     while let Some(step) = steps.next_step()? {
         for i in 0..count {
@@ -232,18 +238,18 @@ fn innovations(mut steps: BoxSteps, means: &[f64], weights: &[f64]) -> Result<Op
             past[i].push_front(value);
             past[i].truncate(weights.len());
         }
-        for i in 0..count {
-            let Some(x) = new[i] else { continue };
-            for j in 0..i {
-                let Some(y) = new[j] else { continue };
-                let [xx, xy, yy] = &mut products[i * count + j];
+        for (row, x) in products.iter_mut().zip(&new) {
+            let Some(x) = x else { continue };
+            for ([xx, xy, yy], y) in row.iter_mut().zip(&new) {
+                let Some(y) = y else { continue };
                 *xx += x * x;
                 *xy += x * y;
                 *yy += y * y;
             }
         }
     }
-    let pairs = products.iter().filter(|[xx, _, yy]| *xx > 0.0 && *yy > 0.0);
+    let pairs = products.iter().flatten();
+    let pairs = pairs.filter(|[xx, _, yy]| *xx > 0.0 && *yy > 0.0);
     Ok(Pairs::of(
         pairs.map(|[xx, xy, yy]| xy / libm::sqrt(xx * yy)),
     ))
@@ -357,6 +363,17 @@ mod tests {
         let fit = fit_ar(&open, NS_PER_S).unwrap().unwrap();
         assert!((fit.weights[0] - 0.7).abs() < 0.03, "{fit:?}");
         assert!(fit.correlation.unwrap().mean < -0.999, "{fit:?}");
+    }
+
+    #[test]
+    fn of_many_cpus_no_pairs_are_compared() {
+        let cpus: Vec<u32> = (0..=MOST_CORRELATED as u32).collect();
+        for (count, some) in [(MOST_CORRELATED, true), (1 + MOST_CORRELATED, false)] {
+            let model = model(&[0.5], 0.9);
+            let open = || autoregressive(model.clone(), &cpus[..count], 1, 40);
+            let fit = fit_ar(&open, 1).unwrap().unwrap();
+            assert_eq!(fit.correlation.is_some(), some);
+        }
     }
 
     #[test]

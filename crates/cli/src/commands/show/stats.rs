@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 use sandbag_profile::Seconds;
-use sandbag_profile::statistics::{LAGS, QUANTILES_PCT, Statistics};
+use sandbag_profile::statistics::{LAGS, MOST_CORRELATED, QUANTILES_PCT, Statistics};
 
 /// More CPUs than this do not fit beside each other.
 const MATRIX: usize = 16;
@@ -25,6 +25,12 @@ pub(super) fn text(statistics: &Statistics) -> String {
             text,
             "\nCorrelation between CPUs\n{}",
             correlation(statistics)
+        );
+    } else if count > MOST_CORRELATED {
+        let _ = writeln!(
+            text,
+            "\nCorrelation between CPUs: left out above {MOST_CORRELATED} CPUs; select some \
+             (--select)"
         );
     } else if count > MATRIX {
         let all: Vec<f64> = (0..count)
@@ -90,10 +96,11 @@ fn autocorrelation(statistics: &Statistics) -> Table {
 fn correlation(statistics: &Statistics) -> Table {
     let mut header = vec!["CPU".to_owned()];
     header.extend(statistics.cpus.iter().map(|cpu| cpu.cpu.to_string()));
-    let rows = statistics.cpus.iter().zip(&statistics.correlation);
-    let rows = rows.map(|(cpu, row)| {
+    let count = statistics.cpus.len();
+    let rows = statistics.cpus.iter().enumerate().map(|(i, cpu)| {
         let mut cells = vec![cpu.cpu.to_string()];
-        cells.extend(row.iter().map(|r| number(*r, 2)));
+        let of = |j: usize| statistics.correlation[i.max(j)][i.min(j)];
+        cells.extend((0..count).map(|j| number(of(j), 2)));
         cells
     });
     table(header, rows.collect())

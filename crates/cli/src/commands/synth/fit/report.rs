@@ -7,7 +7,7 @@ use std::path::Path;
 
 use comfy_table::{CellAlignment, Table, presets};
 use sandbag_kernel::CpuList;
-use sandbag_profile::statistics::{LAGS, QUANTILES_PCT};
+use sandbag_profile::statistics::{LAGS, MOST_CORRELATED, QUANTILES_PCT};
 use sandbag_profile::{Format, Seconds};
 use sandbag_synth::fit::{Figures, StepLength};
 
@@ -73,6 +73,12 @@ pub(super) fn cautions(fitted: &Fitted, recorded: StepLength) -> Vec<String> {
         cautions.push(format!(
             "no on/off: no CPU is at one time above and at another below {:.1} %",
             fitted.threshold_pct
+        ));
+    }
+    if recording.means_pct.len() > MOST_CORRELATED {
+        cautions.push(format!(
+            "above {MOST_CORRELATED} CPUs it is left out how they go together: the correlation of \
+             AR is 0"
         ));
     }
     let alike = recording.correlation.filter(|r| r.mean.abs() > 0.1);
