@@ -31,6 +31,7 @@ pub mod statistics;
 mod summary;
 #[cfg(test)]
 mod testing;
+mod usual_step;
 
 pub use algebra::{Gaps, MapRule};
 pub use constant::constant;
@@ -45,3 +46,4 @@ pub use schedule::{Job, schedule};
 pub use source::{ReadOptions, Source, open};
 pub use spread::{Spread, SpreadRule};
 pub use summary::{CpuSummary, Summary, summarise};
+pub use usual_step::{StepLength, usual_step};

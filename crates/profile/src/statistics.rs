@@ -56,7 +56,8 @@ pub struct CpuStatistics {
     pub autocorrelation: [Option<f64>; LAGS.len()],
 }
 
-/// Collects them over pieces of `step_ns` (time-weighted means).
+/// Collects them over pieces of `step_ns` (time-weighted means). A last one
+/// that is shorter than half of that is left out, unless it is the only one.
 ///
 /// # Errors
 /// The stream's, or a step of length 0.
@@ -74,6 +75,9 @@ pub fn statistics(steps: BoxSteps, step_ns: u64) -> Result<Statistics> {
         .collect();
     let mut count = 0;
     while let Some(step) = steps.next_step()? {
+        if count > 0 && step.length_ns() < step_ns.div_ceil(2) {
+            break;
+        }
         count += 1;
         let loads: Vec<Option<f64>> = step.cells.iter().map(|c| c.map(|c| c.load_pct)).collect();
         for (i, load) in loads.iter().enumerate() {
@@ -236,6 +240,20 @@ mod tests {
         // Constant: no correlation with anything, itself included.
         assert_eq!(s.correlation[2], [None, None, None]);
         assert_eq!(s.cpus[2].autocorrelation[0], None);
+    }
+
+    #[test]
+    fn a_sliver_at_the_end_is_no_piece() {
+        let of = |ends: &[u64]| {
+            let steps: Vec<(u64, &[Option<f64>])> =
+                ends.iter().map(|end| (*end, &[Some(50.0)][..])).collect();
+            let p = profile(&[0], &steps);
+            statistics(p.into_steps(), STEP).unwrap().steps
+        };
+        assert_eq!(of(&[10, 20]), 2);
+        assert_eq!(of(&[10, 20, 24]), 2);
+        assert_eq!(of(&[10, 20, 25]), 3);
+        assert_eq!(of(&[4]), 1);
     }
 
     #[test]

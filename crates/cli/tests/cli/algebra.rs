@@ -92,6 +92,11 @@ fn statistics_are_of_pieces_of_one_length() {
         );
     dir.run(&["show", "day.csv", "--stats-step", "500ms"])
         .code(2);
+    // A sliver at the end, and more CPUs than are compared.
+    let dir = Dir::new().with("late.csv", "time,cpu0\n0,5\n1,50\n2,5\n2.003,end\n");
+    dir.run(&["-q", "show", "late.csv", "--stats", "--spread", "257"])
+        .success()
+        .stdout(contains("In 2 pieces of 1 s").and(contains("left out above 256 CPUs")));
 }
 
 #[test]

@@ -5,13 +5,11 @@
 mod figures;
 mod levels;
 mod recording;
-mod step;
 mod yule_walker;
 
 pub use figures::{Distance, Figures, figures};
 pub use levels::{Levels, Times, times, two_levels};
 pub use recording::before_recording;
-pub use step::{StepLength, usual_step};
 pub use yule_walker::{FittedAr, Pairs, fit_ar};
 
 use crate::autoregressive::is_stable;

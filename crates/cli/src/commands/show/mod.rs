@@ -16,7 +16,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use sandbag_profile::statistics::statistics;
-use sandbag_profile::{CpuSummary, Format, Header, Summary, summarise};
+use sandbag_profile::{CpuSummary, Format, Header, Summary, summarise, usual_step};
 use sandbag_report::write::{ACHIEVED_CSV, NODES_JSON, RUN_JSON, read_nodes};
 use sandbag_report::{plot_profile, plot_run, read_run, terminal};
 
@@ -44,7 +44,8 @@ pub struct ShowArgs {
     #[arg(long)]
     stats: bool,
 
-    /// The length of those pieces [default: the mean length of a step]
+    /// The length of those pieces [default: the length that most steps of FILE have,
+    /// else their mean length]
     #[arg(long, value_name = "TIME", requires = "stats", value_parser = units::step)]
     stats_step: Option<Duration>,
 
@@ -143,8 +144,10 @@ fn profile(file: &Path, args: &ShowArgs, messages: &Messages) -> Result<String> 
     let _ = writeln!(text, "\n{}", table(&header, &summary));
     text += &plot_profile(open()?, summary.end_ns)?;
     if args.stats {
-        let mean_ns = (summary.end_ns / summary.steps.max(1)).max(1);
-        let step_ns = args.stats_step.map_or(mean_ns, units::nanos);
+        let step_ns = match args.stats_step {
+            Some(step) => units::nanos(step),
+            None => usual_step(open()?)?.ns,
+        };
         text += &stats::text(&statistics(open()?, step_ns)?);
     }
     for warning in &summary.warnings {

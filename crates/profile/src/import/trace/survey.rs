@@ -2,11 +2,12 @@
 //! What the first pass over a trace finds: its machines, and of the one that
 //! is wanted the begin, the order of its rows and their usual distance.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::number::NS_PER_S;
 use crate::reader::Input;
+use crate::usual_step::Lengths;
 use crate::{Fault, Result};
 
 use super::{Clock, Reading, Stamps, Trace, Usual};
@@ -15,8 +16,6 @@ use super::{Clock, Reading, Stamps, Trace, Usual};
 const NAMED: usize = 5;
 /// How many are counted.
 const MOST_MACHINES: usize = 1 << 20;
-/// How many different distances of stamps are counted.
-const MOST_DISTANCES: usize = 4096;
 
 pub(super) struct Survey {
     pub(super) machine: Vec<u8>,
@@ -158,8 +157,8 @@ pub(super) struct Order {
     last_ns: Option<i64>,
     out_of_order: u64,
     cpus: u32,
-    /// How often stamps are so far apart.
-    distances: BTreeMap<i64, u64>,
+    /// Of stamps from each other, ns.
+    distances: Lengths,
 }
 
 impl Order {
@@ -175,25 +174,16 @@ impl Order {
         if distance_ns < 0 {
             self.out_of_order += 1;
         }
-        if distance_ns > 0
-            && (self.distances.len() < MOST_DISTANCES || self.distances.contains_key(&distance_ns))
-        {
-            *self.distances.entry(distance_ns).or_default() += 1;
+        if let Ok(distance_ns @ 1..) = u64::try_from(distance_ns) {
+            self.distances.add(distance_ns);
         }
     }
 
     pub(super) fn usual_ns(&self, usual: Usual) -> i64 {
-        let (Usual::Documented(s) | Usual::Median(s)) = usual;
-        if let Usual::Median(_) = usual {
-            let all: u64 = self.distances.values().sum();
-            let mut below = 0;
-            for (distance_ns, count) in &self.distances {
-                below += count;
-                if below * 2 >= all {
-                    return *distance_ns;
-                }
-            }
+        let seen = || i64::try_from(self.distances.middle()?).ok();
+        match usual {
+            Usual::Documented(s) => s * NS_PER_S as i64,
+            Usual::Median(s) => seen().unwrap_or(s * NS_PER_S as i64),
         }
-        s * NS_PER_S as i64
     }
 }

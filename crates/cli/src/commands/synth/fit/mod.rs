@@ -12,10 +12,9 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{CpuList, Root};
-use sandbag_profile::{BoxSteps, Format, Steps, summarise};
+use sandbag_profile::{BoxSteps, Format, StepLength, Steps, summarise, usual_step};
 use sandbag_synth::fit::{
-    Distance, Figures, FittedAr, StepLength, before_recording, figures, fit_ar, on_off_model,
-    times, two_levels, usual_step,
+    Distance, Figures, FittedAr, before_recording, figures, fit_ar, on_off_model, times, two_levels,
 };
 use sandbag_synth::{Autoregressive, OnOff, autoregressive, on_off};
 

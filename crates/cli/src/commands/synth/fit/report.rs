@@ -8,8 +8,8 @@ use std::path::Path;
 use comfy_table::{CellAlignment, Table, presets};
 use sandbag_kernel::CpuList;
 use sandbag_profile::statistics::{LAGS, MOST_CORRELATED, QUANTILES_PCT};
-use sandbag_profile::{Format, Seconds};
-use sandbag_synth::fit::{Figures, StepLength};
+use sandbag_profile::{Format, Seconds, StepLength};
+use sandbag_synth::fit::Figures;
 
 use super::{Fitted, Judged, Model};
 

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_profile::{BoxSteps, Result, Steps};
+use crate::{BoxSteps, Result, Steps};
 
 /// Lengths are counted by the millisecond.
 const TICK_NS: u64 = 1_000_000;
-/// So many different lengths are remembered; a recording has few.
+/// So many different lengths are counted; a recording has few.
 const LENGTHS: usize = 4096;
 /// By how much the steps of a recording differ from each other.
 const JITTER: f64 = 0.05;
@@ -30,19 +30,16 @@ pub struct StepLength {
 /// # Errors
 /// The stream's.
 pub fn usual_step(mut steps: BoxSteps) -> Result<StepLength> {
-    let mut lengths: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut lengths = Lengths::default();
     let (mut count, mut end_ns) = (0u64, 0);
     while let Some(step) = steps.next_step()? {
         count += 1;
         end_ns = step.end_ns;
-        let ticks = to_ticks(step.length_ns());
-        if lengths.len() < LENGTHS || lengths.contains_key(&ticks) {
-            *lengths.entry(ticks).or_default() += 1;
-        }
+        lengths.add(to_ticks(step.length_ns()));
     }
-    let usual = middle(&lengths).and_then(|middle| {
+    let usual = lengths.middle().and_then(|middle| {
         let near = |ticks: &u64| ticks.abs_diff(middle) as f64 <= JITTER * middle as f64;
-        let near = lengths.iter().filter(|(ticks, _)| near(ticks));
+        let near = lengths.counts.iter().filter(|(ticks, _)| near(ticks));
         let (mut sum, mut many) = (0, 0);
         for (ticks, n) in near {
             sum += ticks * n;
@@ -65,33 +62,53 @@ fn to_ticks(ns: u64) -> u64 {
     ns / TICK_NS + u64::from(ns % TICK_NS >= TICK_NS / 2)
 }
 
-/// The length that as many are below as above.
-fn middle(lengths: &BTreeMap<u64, u64>) -> Option<u64> {
-    let all: u64 = lengths.values().sum();
-    let mut below = 0;
-    let middle = lengths.iter().find(|(_, n)| {
-        below += **n;
-        2 * below >= all
-    });
-    middle.map(|(ticks, _)| *ticks)
+/// How often there is which length, in any unit.
+#[derive(Debug, Default)]
+pub(crate) struct Lengths {
+    counts: BTreeMap<u64, u64>,
+}
+
+impl Lengths {
+    pub(crate) fn add(&mut self, length: u64) {
+        if self.counts.len() < LENGTHS || self.counts.contains_key(&length) {
+            *self.counts.entry(length).or_default() += 1;
+        }
+    }
+
+    /// The length that as many are below as above.
+    pub(crate) fn middle(&self) -> Option<u64> {
+        let all: u64 = self.counts.values().sum();
+        let mut below = 0;
+        let middle = self.counts.iter().find(|(_, n)| {
+            below += **n;
+            2 * below >= all
+        });
+        middle.map(|(length, _)| *length)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::piecewise;
+    use crate::testing::profile;
 
     #[test]
     fn the_usual_length_and_else_the_mean() {
         const MS: u64 = TICK_NS;
         let of = |lengths: &[u64]| {
-            let pieces: Vec<(f64, u64)> = lengths.iter().map(|ns| (50.0, *ns)).collect();
-            let step = usual_step(piecewise(&pieces, &[0])).unwrap();
+            let mut end_ns = 0;
+            let ends = lengths.iter().map(|ns| {
+                end_ns += ns;
+                (end_ns, &[Some(50.0)][..])
+            });
+            let steps: Vec<(u64, &[Option<f64>])> = ends.collect();
+            let step = usual_step(profile(&[0], &steps).into_steps()).unwrap();
             (step.ns, step.is_usual)
         };
         let sampled = [1000 * MS, 1000 * MS, 3000 * MS, 400 * MS];
         assert_eq!(of(&sampled), (1000 * MS, true));
         assert_eq!(of(&[1000 * MS + 3, 1000 * MS - 9]), (1000 * MS, true));
+        assert_eq!(of(&[1000 * MS, 1000 * MS, 3]), (1000 * MS, true));
         let late = [9_960 * MS, 10_041 * MS, 20_000 * MS, 9_999 * MS];
         assert_eq!(of(&late), (10_000 * MS, true));
         assert_eq!(of(&[1, 3]), (2, false));
