@@ -116,7 +116,11 @@ impl Source {
     /// Reading or writing fails.
     pub fn spool(input: &mut dyn Read, name: Arc<str>) -> Result<Self> {
         let mut spool = || {
-            let mut file = tempfile::tempfile()?;
+            let mut file = tempfile::tempfile().map_err(|e| {
+                let dir = std::env::temp_dir();
+                let text = format!("no temporary file in {} (TMPDIR): {e}", dir.display());
+                io::Error::new(e.kind(), text)
+            })?;
             io::copy(input, &mut file)?;
             Ok(file)
         };

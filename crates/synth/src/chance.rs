@@ -5,31 +5,30 @@
 /// enough for loads, and what the published C programs use, so that their
 /// output can be reproduced.
 #[derive(Debug, Clone)]
-pub struct Drand48(u64);
+pub(crate) struct Drand48(u64);
 
 const BITS: u32 = 48;
 
 impl Drand48 {
     /// As srand48(3) seeds it.
-    #[must_use]
-    pub fn new(seed: u32) -> Self {
+    pub(crate) fn new(seed: u32) -> Self {
         Self(u64::from(seed) << 16 | 0x330E)
     }
 
     /// Uniform in [0, 1).
-    pub fn uniform(&mut self) -> f64 {
+    pub(crate) fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & ((1 << BITS) - 1);
         self.0 as f64 / (1u64 << BITS) as f64
     }
 
     /// Exponential with this mean.
-    pub fn exponential(&mut self, mean: f64) -> f64 {
+    pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
         // 1 - u is never 0.
         -mean * libm::log(1.0 - self.uniform())
     }
 
     /// Standard normal (Box and Muller 1958).
-    pub fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.uniform()));
         radius * libm::cos(std::f64::consts::TAU * self.uniform())
     }
@@ -37,7 +36,7 @@ impl Drand48 {
     /// Gamma of this shape and scale: the sum of exponentials for the whole
     /// part of the shape, and for the rest one times a beta variate (Jöhnk
     /// 1964), in the order in which Lublin's program draws.
-    pub fn gamma(&mut self, shape: f64, scale: f64) -> f64 {
+    pub(crate) fn gamma(&mut self, shape: f64, scale: f64) -> f64 {
         let whole = libm::floor(shape);
         let rest = shape - whole;
         let mut sum = 0.0;

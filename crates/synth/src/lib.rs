@@ -2,8 +2,8 @@
 //! Load profiles from models: shapes, chance, and jobs of a parallel machine.
 //!
 //! Everything is a stream of [`Step`](sandbag_profile::Step)s, and the same on
-//! every machine for the same seed: chance comes from one generator
-//! ([`Drand48`]), and logarithms and the like from `libm`, not from the C
+//! every machine for the same seed: chance comes from one generator,
+//! that of drand48(3), and logarithms and the like from `libm`, not from the C
 //! library, whose last bits depend on the processor.
 //!
 //! Units: times are nanoseconds (`_ns`) or seconds (`_s`), loads percent of one
@@ -23,7 +23,6 @@ mod shapes;
 
 pub use autoregressive::{Autoregressive, autoregressive};
 pub use background::{Background, RunTimes, When, background};
-pub use chance::Drand48;
 pub use daily::{Daily, Day, daily};
 pub use on_off::{OnOff, on_off};
 pub use piecewise::piecewise;

@@ -93,10 +93,23 @@ fn statistics_are_of_pieces_of_one_length() {
     dir.run(&["show", "day.csv", "--stats-step", "500ms"])
         .code(2);
     // A sliver at the end, and more CPUs than are compared.
-    let dir = Dir::new().with("late.csv", "time,cpu0\n0,5\n1,50\n2,5\n2.003,end\n");
-    dir.run(&["-q", "show", "late.csv", "--stats", "--spread", "257"])
+    let names: Vec<String> = (0..257).map(|cpu| format!("cpu{cpu}")).collect();
+    let row = |load: &str| vec![load; 257].join(",");
+    let many = format!(
+        "time,{}\n0,{}\n1,{}\n2.003,end\n",
+        names.join(","),
+        row("5"),
+        row("50")
+    );
+    let dir = Dir::new()
+        .with("late.csv", "time,cpu0\n0,5\n1,50\n2,5\n2.003,end\n")
+        .with("many.csv", many);
+    dir.run(&["-q", "show", "late.csv", "--stats"])
         .success()
-        .stdout(contains("In 2 pieces of 1 s").and(contains("left out above 256 CPUs")));
+        .stdout(contains("In 2 pieces of 1 s"));
+    dir.run(&["-q", "show", "many.csv", "--stats"])
+        .success()
+        .stdout(contains("left out above 256 CPUs"));
 }
 
 #[test]

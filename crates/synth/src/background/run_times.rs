@@ -46,7 +46,7 @@ impl RunTimes {
     }
 
     /// A run time, s.
-    pub fn draw(&self, chance: &mut Drand48) -> f64 {
+    pub(super) fn draw(&self, chance: &mut Drand48) -> f64 {
         let least = libm::pow(self.longest_s, self.exponent);
         let above = least + (1.0 - least) * (1.0 - chance.uniform());
         libm::pow(above, 1.0 / self.exponent)
