@@ -6,8 +6,7 @@
 //! 10 seeds of 50 000 jobs on 128 nodes, begun at midnight; the mean over the
 //! seeds and the standard deviation between them.
 
-use sandbag_synth::Job;
-use sandbag_synth::lublin::{Clock, Lublin, Options, Types};
+use sandbag_synth::lublin::{Clock, Lublin, Options, Submitted, Types};
 
 const SEEDS: u32 = 10;
 const JOBS: usize = 50_000;
@@ -20,6 +19,26 @@ struct Row {
     decimals: usize,
     of: fn(&Run) -> f64,
     published: [&'static str; 2],
+}
+
+/// In the units of the figures.
+#[derive(Clone, Copy)]
+struct Job {
+    arrival_s: f64,
+    runtime_s: f64,
+    cpus: u32,
+    batch: bool,
+}
+
+impl From<Submitted> for Job {
+    fn from(Submitted { job, batch }: Submitted) -> Self {
+        Self {
+            arrival_s: job.arrival_ns as f64 / 1e9,
+            runtime_s: job.runtime_ns as f64 / 1e9,
+            cpus: job.cpus,
+            batch,
+        }
+    }
 }
 
 /// Jobs sorted into what the figures are of.
@@ -39,8 +58,9 @@ impl Run {
             start_hour: 0,
             machine: None,
             rate: 1.0,
+            busy_pct: 100.0,
         };
-        Self::of(Lublin::new(&options).take(JOBS).collect())
+        Self::of(Lublin::new(&options).take(JOBS).map(Job::from).collect())
     }
 
     fn of(jobs: Vec<Job>) -> Self {

@@ -18,7 +18,6 @@ pub mod lublin;
 mod on_off;
 mod piecewise;
 mod sampled;
-mod schedule;
 mod shapes;
 
 pub use autoregressive::{Autoregressive, autoregressive};
@@ -26,5 +25,4 @@ pub use background::{Background, RunTimes, When, background};
 pub use daily::{Daily, Day, daily};
 pub use on_off::{OnOff, on_off};
 pub use piecewise::piecewise;
-pub use schedule::{Job, schedule};
 pub use shapes::{Ramp, Sine, Square, ramp, sine, square};

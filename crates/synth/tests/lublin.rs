@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The model against the published program and against its own expectations.
 
+use sandbag_profile::{Cell, Format, Header, Job, NS_PER_S, Profile, schedule};
 use sandbag_synth::lublin::{Clock, Lublin, Options, Types};
 
 fn options(seed: u32, types: Types, clock: Clock) -> Options {
@@ -11,19 +12,26 @@ fn options(seed: u32, types: Types, clock: Clock) -> Options {
         start_hour: 0,
         machine: None,
         rate: 1.0,
+        busy_pct: 80.0,
     }
 }
 
 fn is_the_programs(text: &str, seed: u32, types: Types) {
     let jobs = Lublin::new(&options(seed, types, Clock::WholeSeconds));
     let mut count = 0;
-    for (line, job) in text.lines().zip(jobs) {
+    for (line, submitted) in text.lines().zip(jobs) {
+        let job = submitted.job;
+        // Whole seconds in the program.
+        assert_eq!(
+            (job.arrival_ns % NS_PER_S, job.runtime_ns % NS_PER_S),
+            (0, 0)
+        );
         let ours = format!(
             "{} {} {} {}",
-            job.arrival_s,
-            job.runtime_s,
+            job.arrival_ns / NS_PER_S,
+            job.runtime_ns / NS_PER_S,
             job.cpus,
-            u8::from(job.batch)
+            u8::from(submitted.batch)
         );
         assert_eq!(ours, line, "job {}", count + 1);
         count += 1;
@@ -43,6 +51,10 @@ fn two_kinds_are_the_programs_job_for_job() {
     is_the_programs(include_str!("data/types2_seed42.txt"), 42, Types::Two);
 }
 
+fn arrival_s(job: &Job) -> f64 {
+    job.arrival_ns as f64 / 1e9
+}
+
 /// Means over this many jobs; the program's own varied by 2 % between seeds.
 const JOBS: usize = 200_000;
 
@@ -51,10 +63,10 @@ fn means_are_those_of_the_parameters() {
     let mut jobs = Lublin::new(&options(3, Types::One, Clock::Exact));
     let (mut last, mut nodes, mut runtime) = (0.0, 0.0, 0.0);
     for _ in 0..JOBS {
-        let job = jobs.next().unwrap();
-        last = job.arrival_s;
+        let job = jobs.next().unwrap().job;
+        last = arrival_s(&job);
         nodes += f64::from(job.cpus);
-        runtime += job.runtime_s;
+        runtime += job.runtime_ns as f64 / 1e9;
     }
     let n = JOBS as f64;
     for (what, value, expected, within) in [
@@ -81,7 +93,7 @@ fn mean_hour(arrivals: impl Iterator<Item = f64>) -> f64 {
 fn the_daily_cycle_drifts_in_the_program_only() {
     for (clock, drifts) in [(Clock::WholeSeconds, true), (Clock::Exact, false)] {
         let jobs = Lublin::new(&options(5, Types::One, clock));
-        let arrivals: Vec<f64> = jobs.take(50_000).map(|job| job.arrival_s).collect();
+        let arrivals: Vec<f64> = jobs.take(50_000).map(|s| arrival_s(&s.job)).collect();
         let first = mean_hour(arrivals[..5_000].iter().copied());
         let last = mean_hour(arrivals[45_000..].iter().copied());
         assert_eq!(
@@ -99,11 +111,33 @@ fn jobs_fit_a_machine_of_another_size() {
             machine: Some(cpus),
             ..options(9, Types::Two, Clock::Exact)
         });
-        let sizes: Vec<u32> = jobs.take(2_000).map(|job| job.cpus).collect();
+        let sizes: Vec<u32> = jobs
+            .take(2_000)
+            .map(|submitted| submitted.job.cpus)
+            .collect();
         let most = sizes.iter().copied().max().unwrap();
         assert!(
             sizes.iter().all(|size| *size >= 1) && most == cpus,
             "{cpus}: {most}"
         );
     }
+}
+
+#[test]
+fn jobs_are_put_on_cpus_as_any() {
+    let jobs = Lublin::new(&options(1, Types::Two, Clock::Exact));
+    let header = Header::new(vec![3, 4], Format::Synthetic);
+    let end_ns = 100_000 * NS_PER_S;
+    let steps = schedule(jobs.map(|s| Ok(s.job)), header, Some(end_ns));
+    let profile = Profile::collect(steps).unwrap();
+    assert_eq!(
+        (profile.end_ns(), &profile.header.cpus[..]),
+        (end_ns, &[3, 4][..])
+    );
+    let mut cells = profile.steps.iter().flat_map(|step| &step.cells);
+    assert!(cells.all(|cell| {
+        [0.0, 80.0]
+            .map(|load| Some(Cell::load(load)))
+            .contains(cell)
+    }));
 }

@@ -12,8 +12,9 @@
 mod arrivals;
 mod parameters;
 
+use sandbag_profile::{Job, NS_PER_S};
+
 use crate::chance::Drand48;
-use crate::schedule::Job;
 use arrivals::Arrivals;
 use parameters::{ALL, BATCH, INTERACTIVE, Parameters};
 
@@ -55,6 +56,17 @@ pub struct Options {
     /// Rate of arrivals in parts of the published one: 0.5 doubles every
     /// interval. The daily cycle stays a day long.
     pub rate: f64,
+    /// Load of a CPU on which a job runs, percent.
+    pub busy_pct: f64,
+}
+
+/// What [`Lublin`] makes; [`sandbag_profile::schedule`] puts jobs on CPUs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Submitted {
+    /// When, how long, and on how many CPUs.
+    pub job: Job,
+    /// Whether it is a batch job.
+    pub batch: bool,
 }
 
 /// Jobs without end, by time of arrival.
@@ -64,6 +76,7 @@ pub struct Lublin {
     kinds: Vec<Kind>,
     /// CPUs of the machine: rounding to a power of two may exceed it.
     most: u32,
+    busy_pct: f64,
 }
 
 #[derive(Debug, Clone)]
@@ -107,15 +120,16 @@ impl Lublin {
             chance,
             kinds,
             most: options.machine.unwrap_or(u32::MAX),
+            busy_pct: options.busy_pct,
         }
     }
 }
 
 impl Iterator for Lublin {
-    type Item = Job;
+    type Item = Submitted;
 
     /// Always there.
-    fn next(&mut self) -> Option<Job> {
+    fn next(&mut self) -> Option<Submitted> {
         // The earlier one; of two at the same time the interactive one, which
         // is the last.
         let kind = self
@@ -126,13 +140,22 @@ impl Iterator for Lublin {
         let arrival_s = kind.arrivals.next_s();
         kind.arrivals.draw(&kind.parameters, &mut self.chance);
         let cpus = size(&kind.parameters, &mut self.chance).min(self.most);
-        Some(Job {
-            arrival_s,
-            runtime_s: runtime(&kind.parameters, cpus, &mut self.chance),
+        let runtime_s = runtime(&kind.parameters, cpus, &mut self.chance);
+        let job = Job {
+            arrival_ns: ns(arrival_s),
+            runtime_ns: ns(runtime_s),
             cpus,
+            load_pct: self.busy_pct,
+        };
+        Some(Submitted {
+            job,
             batch: kind.batch,
         })
     }
+}
+
+fn ns(seconds: f64) -> u64 {
+    (seconds.max(0.0) * NS_PER_S as f64) as u64
 }
 
 /// Serial with some probability; else a two-stage uniform logarithm, often

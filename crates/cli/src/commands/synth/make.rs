@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The profile that a model with its options makes.
 
-use sandbag_profile::{BoxSteps, constant};
+use sandbag_profile::{BoxSteps, Format, Header, constant, schedule};
 use sandbag_synth::lublin::{Clock, Lublin, Options, Types};
 use sandbag_synth::{
     Autoregressive, Background, Daily, Day, OnOff, Ramp, RunTimes, Sine, Square, When,
-    autoregressive, background, daily, on_off, piecewise, ramp, schedule, sine, square,
+    autoregressive, background, daily, on_off, piecewise, ramp, sine, square,
 };
 
 use super::model::{Model, Out, OutWithoutLength, Sampled};
@@ -202,8 +202,11 @@ impl Model {
                     machine: (!published_sizes)
                         .then(|| u32::try_from(cpus.len()).unwrap_or(u32::MAX)),
                     rate: *arrivals,
+                    busy_pct: *busy,
                 };
-                Ok(schedule(Lublin::new(&options), cpus, *busy, length(out)))
+                let jobs = Lublin::new(&options).map(|submitted| Ok(submitted.job));
+                let header = Header::new(cpus.to_vec(), Format::Synthetic);
+                Ok(schedule(jobs, header, Some(length(out))))
             }
         }
     }
