@@ -64,7 +64,7 @@ fn compare(name: &str, file: &str) -> std::io::Result<()> {
         format!("{median:5.1} ({least:.1} to {most:.1})")
     };
     println!(
-        "{name:<10} {megabytes:5.0} MB  wc -l {:5.0} MB/s  read {:5.0} MB/s {:<20}  convert {:5.0} MB/s {}",
+        "{name:<12} {megabytes:5.0} MB  wc -l {:5.0} MB/s  read {:5.0} MB/s {:<20}  convert {:5.0} MB/s {}",
         speed(0),
         speed(1),
         ratio(1),

@@ -2,6 +2,9 @@
 //! Made-up recordings as their programs would write them: a sample a second
 //! of [`CPUS`] CPUs with loads that change.
 
+#[path = "others.rs"]
+mod others;
+
 use std::fs::File;
 use std::io::{BufWriter, Result, Write};
 use std::path::Path;
@@ -12,12 +15,19 @@ const CPUS: u64 = 16;
 /// 2026-11-21 00:00:00 UTC.
 const BEGIN_S: u64 = 1_795_219_200;
 
-pub const FORMATS: [Format; 5] = [
+pub const FORMATS: [Format; 12] = [
     Format::SadfCsv,
     Format::SarText,
     Format::ProcStat,
     Format::SadfJson,
     Format::Native,
+    Format::MpstatText,
+    Format::Atop,
+    Format::CollectlRaw,
+    Format::PmrepCsv,
+    Format::Pmdumplog,
+    Format::Swf,
+    Format::Azure,
 ];
 
 /// user, nice, system, iowait, steal, idle in hundredths of a percent.
@@ -82,12 +92,15 @@ fn head(format: Format, out: &mut impl Write) -> Result<u64> {
             (0..CPUS).try_for_each(|c| write!(out, ",steal{c}"))?;
             writeln!(out, "\n0{}", ",0".repeat(2 * CPUS as usize))?;
         }
-        _ => {}
+        _ => others::head(format, out)?,
     }
     Ok(0)
 }
 
 fn sample(format: Format, second: u64, ticks: &mut [[u64; 6]], out: &mut Vec<u8>) -> Result<()> {
+    if others::sample(format, second, ticks, out)? {
+        return Ok(());
+    }
     let (hour, minute, sec) = (second / 3600 % 24, second / 60 % 60, second % 60);
     match format {
         Format::SadfCsv => {
