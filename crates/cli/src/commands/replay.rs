@@ -21,7 +21,7 @@ use crate::run::{self, Load};
 pub struct ReplayArgs {
     /// The profile: a file of any known format, - for standard input, or what
     /// a Prometheus has of a machine:
-    /// 'prometheus+http://HOST:9090/?instance=X&from=RFC3339&to=RFC3339&step=15s'
+    /// 'prometheus+http://HOST:9090/?instance=X&from=...&to=...'
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
 

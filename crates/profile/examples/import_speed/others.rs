@@ -88,7 +88,10 @@ pub fn sample(
         }
         Format::CollectlRaw | Format::PmrepCsv | Format::Pmdumplog => {
             for ((_, states), ticks) in rows(second).zip(ticks.iter_mut()) {
-                ticks.iter_mut().zip(states).for_each(|(t, s)| *t += s / 100);
+                ticks
+                    .iter_mut()
+                    .zip(states)
+                    .for_each(|(t, s)| *t += s / 100);
             }
             counters(format, second, &ticks[1..], out)?;
         }

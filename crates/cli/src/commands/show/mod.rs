@@ -31,7 +31,7 @@ use crate::units;
 pub struct ShowArgs {
     /// A profile of any known format (- for standard input), a trace of OS
     /// jitter, or a run: its directory or its run.json; or what a Prometheus
-    /// has of a machine: 'prometheus+http://HOST:9090/?instance=X&from=RFC3339&to=RFC3339&step=15s'
+    /// has of a machine: 'prometheus+http://HOST:9090/?instance=X&from=...&to=...'
     #[arg(value_name = "FILE", required_unless_present = "formats")]
     file: Option<PathBuf>,
 
