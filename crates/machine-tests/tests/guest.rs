@@ -29,6 +29,12 @@ const QUOTA_POINTS: f64 = 5.0;
 /// CPUs take turns on few real ones, so a competitor may begin a tenth of a
 /// second late. Over all CPUs that averages out.
 const LEFT_POINTS: f64 = 5.0;
+/// The same with more than two emulated CPUs to a real one: one or two of eight
+/// were 5 to 7 points off in every other boot, on a host that did nothing else,
+/// and the mean up to 2.3. The published formula is off by 39.
+const LEFT_POINTS_CROWDED: f64 = 10.0;
+/// How far the mean may then be off, points.
+const MEAN_POINTS_CROWDED: f64 = 4.0;
 /// How far the published formula must be off at least, points. It would be 30
 /// on 4 CPUs and 39 on 8; if it is not, the guest does not show what it must.
 const PUBLISHED_POINTS: f64 = 15.0;
@@ -202,11 +208,11 @@ impl Test for Entry {
 
     fn can_run(&self) -> Result<(), String> {
         guest::sandbag()?;
-        let own = std::thread::available_parallelism().map_or(1, usize::from);
-        if self.name == DEFAULT_QUOTA && self.boot.cpus as usize > 2 * own {
+        if self.name == DEFAULT_QUOTA && is_crowded(self.boot.cpus) {
             return Err(format!(
-                "{} emulated CPUs on {own} real ones miss refills every 20 ms",
-                self.boot.cpus
+                "{} emulated CPUs on {} real ones miss refills every 20 ms",
+                self.boot.cpus,
+                real_cpus()
             ));
         }
         prepared(self.boot.kind, self.boot.kernel)
@@ -465,7 +471,11 @@ fn held_within(points: f64, outcome: &Outcome, cpus: u32, name: &str) -> anyhow:
     within(points, "got", &got_pct)?;
     not_late(&left)?;
     let left_pct = left.left_pct();
-    within(LEFT_POINTS, "left", &left_pct)?;
+    let (each, points) = match is_crowded(cpus) {
+        true => (LEFT_POINTS_CROWDED, points.max(MEAN_POINTS_CROWDED)),
+        false => (LEFT_POINTS, points),
+    };
+    within(each, "left", &left_pct)?;
     let mean = left_pct.values().sum::<f64>() / f64::from(cpus);
     ensure!(
         (mean - ASKED_PCT).abs() <= points,
@@ -488,6 +498,15 @@ struct CpuJson {
     cpu: u32,
     asked_pct: f64,
     got_pct: f64,
+}
+
+fn real_cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Whether more than two emulated CPUs share a real one.
+fn is_crowded(cpus: u32) -> bool {
+    cpus as usize > 2 * real_cpus()
 }
 
 fn within(points: f64, what: &str, shares: &BTreeMap<u32, f64>) -> anyhow::Result<()> {
