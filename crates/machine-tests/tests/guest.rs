@@ -40,6 +40,11 @@ const MEAN_POINTS_CROWDED: f64 = 4.0;
 const PUBLISHED_POINTS: f64 = 15.0;
 /// What `systemd.sh` asks for while it measures, by CPU.
 const REPLAYED_PCT: [f64; 4] = [50.0, 20.0, 80.0, 35.0];
+/// How far what its groups used in some seconds may be off, points. An emulated
+/// machine that stood still for two seconds (it says so) makes up for some of it
+/// in the next ones: 8.8 points were seen. The published formula is off by 30 and
+/// more where 20 and 35 % are asked for.
+const USED_POINTS: f64 = 12.0;
 /// How often `systemd.sh` compares: after the replay, after two rounds of
 /// three kills, and after two ways to undo.
 const COMPARISONS: usize = 1 + 2 * 3 + 2;
@@ -411,7 +416,7 @@ fn replay_beside_busy_units(outcome: &Outcome) -> anyhow::Result<()> {
     ensure!(used.len() == REPLAYED_PCT.len(), "{} CPUs", used.len());
     for (cpu, (used, asked)) in used.iter().zip(REPLAYED_PCT).enumerate() {
         ensure!(
-            (used - asked).abs() <= PACE_POINTS,
+            (used - asked).abs() <= USED_POINTS,
             "CPU {cpu}: its groups used {used:.1} %, {asked} were asked for"
         );
     }
