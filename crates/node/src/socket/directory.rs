@@ -73,10 +73,20 @@ impl Directory {
             }
             _ => {}
         }
-        self.check(&self.path, owner, 0)?;
+        match self.check(&self.path, owner, 0) {
+            // Removed by the last node in this moment: locking tells.
+            Err(SocketError::Call { cause, .. }) if cause.kind() == io::ErrorKind::NotFound => {
+                return Ok(());
+            }
+            checked => checked?,
+        }
         // The mode of a directory that was there, or that a umask thinned.
-        fs::set_permissions(&self.path, Permissions::from_mode(0o700))
-            .map_err(|cause| self.failed("chmod 700", cause))
+        match fs::set_permissions(&self.path, Permissions::from_mode(0o700)) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                Err(self.failed("chmod 700", cause))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check(&self, path: &Path, owner: u32, forbidden: u32) -> Result<(), SocketError> {
@@ -115,12 +125,42 @@ impl Directory {
         let until = Instant::now() + PATIENCE;
         loop {
             match Flock::lock(dir, FlockArg::LockExclusiveNonblock) {
+                // Whoever held it before may have removed the directory.
+                Ok(lock) if !self.is(&lock) => {
+                    return Err(self.failed("lock", io::ErrorKind::NotFound.into()));
+                }
                 Ok(lock) => return Ok(lock),
                 Err((file, Errno::EAGAIN | Errno::EINTR)) if Instant::now() < until => dir = file,
                 Err((_, errno)) => return Err(self.failed("lock", errno.into())),
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    /// Whether an open directory is the one that has its name.
+    fn is(&self, open: &File) -> bool {
+        let of = |meta: fs::Metadata| (meta.dev(), meta.ino());
+        let named = fs::symlink_metadata(&self.path).map(of).ok();
+        named.is_some() && open.metadata().map(of).ok() == named
+    }
+
+    /// Makes and locks it. The last node that ends removes it; who comes in
+    /// between makes it anew.
+    pub(super) fn prepare_and_lock(&self, owner: u32) -> Result<Flock<File>, SocketError> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            self.prepare(owner)?;
+            match self.lock() {
+                Err(SocketError::Call { cause, .. })
+                    if cause.kind() == io::ErrorKind::NotFound && Instant::now() < until => {}
+                locked => return locked,
+            }
+        }
+    }
+
+    /// Removes it if nothing is in it; it is locked by the caller.
+    pub(super) fn remove_if_empty(&self, _lock: &Flock<File>) {
+        let _ = fs::remove_dir(&self.path);
     }
 
     fn failed(&self, call: &'static str, cause: io::Error) -> SocketError {

@@ -80,13 +80,12 @@ impl Server {
     /// [`SocketError::Directory`] where others could write.
     pub fn bind(directory: &Directory, name: &NodeName) -> Result<Self, SocketError> {
         let owner = geteuid().as_raw();
-        directory.prepare(owner)?;
         let path = directory.socket(name);
         let failed = |call| {
             let path = path.clone();
             move |cause: io::Error| SocketError::Call { path, call, cause }
         };
-        let _lock = directory.lock()?;
+        let _lock = directory.prepare_and_lock(owner)?;
         let running = |pid: String| SocketError::Running {
             name: name.to_string(),
             pid,
@@ -269,11 +268,11 @@ fn refusal(message: &dyn std::fmt::Display) -> Reply {
 /// others are removed all the same.
 pub fn sweep(directory: &Directory) -> Result<(), SocketError> {
     let names = directory.names()?;
-    if names.is_empty() {
+    if !directory.path().exists() {
         return Ok(());
     }
     // Nobody is between binding and listening meanwhile.
-    let _lock = directory.lock()?;
+    let lock = directory.lock()?;
     let mut outcome = Ok(());
     for path in names.iter().map(|name| directory.socket(name)) {
         if let Err(Errno::ECONNREFUSED) = dial(&path)
@@ -283,6 +282,7 @@ pub fn sweep(directory: &Directory) -> Result<(), SocketError> {
             outcome = Err(SocketError::Call { path, call, cause });
         }
     }
+    directory.remove_if_empty(&lock);
     outcome
 }
 
@@ -307,11 +307,14 @@ impl Drop for Server {
         }
         // What cannot be locked or removed is a dead node's socket from now
         // on, which the next one of this name replaces.
-        if let Ok(_lock) = self.directory.lock()
-            && let Ok(meta) = fs::symlink_metadata(&self.path)
+        let Ok(lock) = self.directory.lock() else {
+            return;
+        };
+        if let Ok(meta) = fs::symlink_metadata(&self.path)
             && (meta.dev(), meta.ino()) == self.identity
         {
             let _ = fs::remove_file(&self.path);
         }
+        self.directory.remove_if_empty(&lock);
     }
 }

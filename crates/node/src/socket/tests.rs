@@ -128,6 +128,24 @@ fn only_the_owner_can_reach_it_and_it_is_removed() {
     drop(server);
     assert!(!directory.socket(&name("a")).exists());
     assert!(names(&directory).unwrap().is_empty());
+    // The last one takes the directory with it.
+    assert!(!directory.path().exists());
+}
+
+#[test]
+fn nodes_come_and_go_at_once() {
+    let (_dir, directory) = registry();
+    std::thread::scope(|scope| {
+        for each in ["a", "b", "c", "d"] {
+            let directory = &directory;
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    drop(Server::bind(directory, &name(each)).unwrap());
+                }
+            });
+        }
+    });
+    assert!(!directory.path().exists());
 }
 
 #[test]
@@ -174,13 +192,19 @@ fn what_dead_nodes_left_is_swept_away() {
     fs::remove_file(directory.socket(&name("file"))).unwrap();
     sweep(&directory).unwrap();
     drop(live);
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    assert!(!directory.path().exists());
+    // Only a dead one's: it goes with it.
+    drop(Server::bind(&directory, &name("live")).unwrap());
+    fs::create_dir(directory.path()).unwrap();
+    drop(UnixListener::bind(directory.socket(&name("dead"))).unwrap());
+    sweep(&directory).unwrap();
+    assert!(!directory.path().exists());
 }
 
 #[test]
 fn what_is_no_socket_is_not_removed() {
     let (_dir, directory) = registry();
-    drop(Server::bind(&directory, &name("b")).unwrap());
+    let _other = Server::bind(&directory, &name("b")).unwrap();
     let path = directory.socket(&name("a"));
     fs::write(&path, "mine").unwrap();
     let error = Server::bind(&directory, &name("a"))
