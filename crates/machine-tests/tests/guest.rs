@@ -29,22 +29,11 @@ const QUOTA_POINTS: f64 = 5.0;
 /// CPUs take turns on few real ones, so a competitor may begin a tenth of a
 /// second late. Over all CPUs that averages out.
 const LEFT_POINTS: f64 = 5.0;
-/// The same with more than two emulated CPUs to a real one: one or two of eight
-/// were 5 to 7 points off in every other boot, on a host that did nothing else,
-/// and the mean up to 2.3. The published formula is off by 39.
-const LEFT_POINTS_CROWDED: f64 = 10.0;
-/// How far the mean may then be off, points.
-const MEAN_POINTS_CROWDED: f64 = 4.0;
 /// How far the published formula must be off at least, points. It would be 30
 /// on 4 CPUs and 39 on 8; if it is not, the guest does not show what it must.
 const PUBLISHED_POINTS: f64 = 15.0;
 /// What `systemd.sh` asks for while it measures, by CPU.
 const REPLAYED_PCT: [f64; 4] = [50.0, 20.0, 80.0, 35.0];
-/// How far what its groups used in some seconds may be off, points. An emulated
-/// machine that stood still for two seconds (it says so) makes up for some of it
-/// in the next ones: 8.8 points were seen. The published formula is off by 30 and
-/// more where 20 and 35 % are asked for.
-const USED_POINTS: f64 = 12.0;
 /// How often `systemd.sh` compares: after the replay, after two rounds of
 /// three kills, and after two ways to undo.
 const COMPARISONS: usize = 1 + 2 * 3 + 2;
@@ -416,7 +405,7 @@ fn replay_beside_busy_units(outcome: &Outcome) -> anyhow::Result<()> {
     ensure!(used.len() == REPLAYED_PCT.len(), "{} CPUs", used.len());
     for (cpu, (used, asked)) in used.iter().zip(REPLAYED_PCT).enumerate() {
         ensure!(
-            (used - asked).abs() <= USED_POINTS,
+            (used - asked).abs() <= PACE_POINTS,
             "CPU {cpu}: its groups used {used:.1} %, {asked} were asked for"
         );
     }
@@ -476,11 +465,7 @@ fn held_within(points: f64, outcome: &Outcome, cpus: u32, name: &str) -> anyhow:
     within(points, "got", &got_pct)?;
     not_late(&left)?;
     let left_pct = left.left_pct();
-    let (each, points) = match is_crowded(cpus) {
-        true => (LEFT_POINTS_CROWDED, points.max(MEAN_POINTS_CROWDED)),
-        false => (LEFT_POINTS, points),
-    };
-    within(each, "left", &left_pct)?;
+    within(LEFT_POINTS, "left", &left_pct)?;
     let mean = left_pct.values().sum::<f64>() / f64::from(cpus);
     ensure!(
         (mean - ASKED_PCT).abs() <= points,
