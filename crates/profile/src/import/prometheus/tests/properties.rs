@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! There and back by the exporter, and hostile files.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::export;
+use crate::testing::{any_profile, assert_sound};
+
+/// As the exporter and back.
+fn there_and_back(p: &Profile) -> Profile {
+    let mut text = Vec::new();
+    export(&mut p.clone().into_steps(), Format::OpenMetrics, &mut text).unwrap();
+    read_as(&text, Some(Format::OpenMetrics)).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn what_is_exported_is_read_back(mut p in any_profile(), steal: bool) {
+        // Milliseconds are what the format keeps of a time.
+        for step in &mut p.steps {
+            step.start_ns *= 1_000_000_000;
+            step.end_ns *= 1_000_000_000;
+            if !steal {
+                for cell in step.cells.iter_mut().flatten() {
+                    cell.steal_pct = 0.0;
+                }
+            }
+        }
+        p.header.has_steal = steal;
+        let knows = |step: &crate::Step| step.cells.iter().any(Option::is_some);
+        let Some(first) = p.steps.iter().position(knows) else {
+            return Ok(());
+        };
+        // What is unknown at either end leaves no trace.
+        let last = p.steps.iter().rposition(knows).unwrap();
+        let begin_ns = p.steps[first].start_ns;
+        let back = there_and_back(&p);
+        prop_assert_eq!(back.header.has_steal, steal);
+        prop_assert_eq!(back.end_ns(), p.steps[last].end_ns - begin_ns);
+        let kept: Vec<usize> = (0..p.header.cpus.len())
+            .filter(|cpu| p.steps.iter().any(|step| step.cells[*cpu].is_some()))
+            .collect();
+        let cpus: Vec<u32> = kept.iter().map(|i| p.header.cpus[*i]).collect();
+        prop_assert_eq!(&back.header.cpus, &cpus);
+        for step in &p.steps[first..=last] {
+            let middle_ns = (step.start_ns + step.end_ns) / 2 - begin_ns;
+            let cells = crate::testing::at(&back, middle_ns).unwrap();
+            for (cell, i) in cells.iter().zip(&kept) {
+                let near = match (cell, step.cells[*i]) {
+                    (Some(a), Some(b)) => {
+                        // A microsecond is what is kept of a counter, and of
+                        // little delivered time it is much.
+                        let delivered_s =
+                            step.length_ns() as f64 / 1e9 * (1.0 - b.steal_pct / 100.0);
+                        let points = 0.01 + 100.0 * 3e-6 / delivered_s.max(1e-9);
+                        let load = (a.load_pct - b.load_pct).abs() < points;
+                        load && (a.steal_pct - b.steal_pct).abs() < 0.001
+                    }
+                    (None, None) => true,
+                    _ => false,
+                };
+                prop_assert!(near, "{:?} {:?} of {:?}", cell, step.cells[*i], step);
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_answered(
+        bytes: Vec<u8>,
+        text in "(node_cpu_seconds_total|__name__|\"metric\"|\"values\"|cpu=\"0\"|mode|[{}\"\\[\\]:;,# =\\\\\n0-9.a-z])*",
+    ) {
+        for bytes in [&bytes[..], text.as_bytes()] {
+            for format in [Format::Prometheus, Format::OpenMetrics] {
+                read_as(bytes, Some(format)).ok();
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_answered(
+        which in 0usize..3,
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut: prop::sample::Index,
+    ) {
+        let (text, format): (&[u8], Format) = [
+            (&include_bytes!("../../../../tests/fixtures/prometheus.range.json")[..], Format::Prometheus),
+            (include_bytes!("../../../../tests/fixtures/prometheus.rate.json"), Format::Prometheus),
+            (include_bytes!("../../../../tests/fixtures/prometheus.tsdb-dump.txt"), Format::OpenMetrics),
+        ][which];
+        let mut text = text.to_vec();
+        for (at, byte) in edits {
+            *at.get_mut(&mut text) = byte;
+        }
+        read_as(&text, Some(format)).ok();
+        text.truncate(cut.index(text.len()));
+        read_as(&text, Some(format)).ok();
+    }
+
+    #[test]
+    fn any_values_make_a_sound_profile(
+        values in prop::collection::vec(prop::collection::vec(any::<f64>(), 3), 1..8),
+        scale in prop::sample::select(vec![0.0, 1.0, 1e-300]),
+    ) {
+        let modes = ["user", "idle", "steal"];
+        let all: Vec<String> = modes.iter().enumerate().map(|(i, mode)| {
+            let text: Vec<(String, String)> = values.iter().enumerate().map(|(t, values)| {
+                ((100 + t * 7 % 5 + t * 5).to_string(), (values[i] * scale).to_string())
+            }).collect();
+            let points: Vec<(&str, &str)> = text.iter().map(|(t, v)| (&**t, &**v)).collect();
+            series(&format!("cpu=0,mode={mode}"), &points)
+        }).collect();
+        if let Ok(p) = read_as(matrix(&all).as_bytes(), None) {
+            assert_sound(&p);
+        }
+    }
+}
+
+#[test]
+fn unknown_loads_survive_the_exporter() {
+    let cell = |pct| Some(Cell::load(pct));
+    let mut p = crate::testing::profile(
+        &[0, 4],
+        &[
+            (1_000_000_000, &[Some(50.0), None]),
+            (2_000_000_000, &[None, Some(30.0)]),
+            (3_000_000_000, &[None, None]),
+            (4_000_000_000, &[Some(20.0), Some(10.0)]),
+        ],
+    );
+    p.header.begins_at = Some("2026-11-21T01:10:52Z".parse().unwrap());
+    p.header.host = Some("a \"node\"".into());
+    let back = there_and_back(&p);
+    assert_eq!(back.header.host, p.header.host);
+    assert_eq!(back.header.begins_at, p.header.begins_at);
+    let got: Vec<_> = back.steps.iter().map(|step| step.cells.clone()).collect();
+    assert_eq!(
+        got,
+        [
+            vec![cell(50.0), None],
+            vec![None, cell(30.0)],
+            vec![None, None],
+            vec![cell(20.0), cell(10.0)],
+        ]
+    );
+}
