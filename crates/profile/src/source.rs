@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::head::Head;
 use crate::lines::Lines;
 use crate::reader::{Input, Reader};
-use crate::{BoxSteps, Fault, Format, Gaps, Result, Spread, algebra, import, native};
+use crate::{BoxSteps, Fault, Format, ReadOptions, Result, algebra, import, native};
 
 /// All that can be read, in the order in which a file is offered to them.
 fn readers() -> impl Iterator<Item = &'static Reader> {
@@ -54,26 +54,6 @@ impl Format {
 
 /// How much of a file is looked at to tell its format.
 const HEAD: usize = 16 << 10;
-
-/// How a profile is read.
-#[derive(Debug, Clone, Default)]
-pub struct ReadOptions {
-    /// What stands where the load is unknown; default [`Gaps::Keep`].
-    pub gaps: Gaps,
-    /// Steal counts as load: the load becomes the share of the *wall* time in
-    /// which the CPU was not to be had (KRASH's first definition).
-    pub steal_as_load: bool,
-    /// The end, for formats that may lack one (KRASH without `kill`, a
-    /// native file without end row). An end that the file names wins.
-    pub end_ns: Option<u64>,
-    /// Which machine of a file that holds several, by the name it has there;
-    /// a file of one needs none, but is refused if it names another.
-    pub machine: Option<String>,
-    /// How a file that has one value per machine is laid on CPUs, and on how
-    /// many the jobs of a job log are put. Default: what the file says, or
-    /// one.
-    pub spread: Option<Spread>,
-}
 
 /// An input that can be read more than once.
 ///

@@ -25,6 +25,7 @@ use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
 
 use super::counters::{self, STATES, State};
+use super::host::Host;
 use super::{About, Pass, Sample, Samples, sampled, stamp};
 
 const NEED_CPUS: &str = "record with `-C`, as in `dool -T -c -C all --output FILE` \
@@ -54,7 +55,7 @@ pub(super) const READER: Reader = Reader {
 struct Dstat {
     lines: Lines,
     pass: Pass,
-    host: Option<String>,
+    host: Host,
     /// Names of the groups, until those of the columns follow.
     groups: Option<Vec<Vec<u8>>>,
     table: Option<Table>,
@@ -326,7 +327,7 @@ impl Dstat {
         Self {
             lines,
             pass,
-            host: None,
+            host: Host::default(),
             groups: None,
             table: None,
             clock: Clock::default(),
@@ -360,7 +361,7 @@ impl Dstat {
                         b"Author:" => Ok(None),
                         b"Host:" => {
                             let name = fields.next().unwrap_or_default();
-                            of_host(&mut self.host, name).map(|()| None)
+                            self.host.is(name).map(|()| None)
                         }
                         b"Cmdline:" => {
                             let key = b"\"Date:\",";
@@ -401,20 +402,6 @@ fn groups(line: &[u8]) -> Vec<Vec<u8>> {
     fields(line).map(|name| unquoted(name).to_vec()).collect()
 }
 
-fn of_host(host: &mut Option<String>, name: &[u8]) -> Result<(), Fault> {
-    let name = String::from_utf8_lossy(name).into_owned();
-    match host {
-        Some(expected) if *expected != name => {
-            return Err(Fault::OtherHost {
-                expected: expected.clone(),
-                found: name,
-            });
-        }
-        _ => *host = Some(name),
-    }
-    Ok(())
-}
-
 impl Samples for Dstat {
     fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
         while let Some(end_ns) = self.next_row(&mut sample.cells)? {
@@ -445,7 +432,7 @@ impl Samples for Dstat {
             ));
         }
         About {
-            host: self.host.clone(),
+            host: self.host.name(),
             local: self.clock.local,
             undated: false,
             has_steal: self.has_steal,

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use crate::{Error, Fault, Result};
 
+use super::host::Host;
+
 /// One element: all activities of one stamp. Some hundred kilobytes on a
 /// large machine.
 const MAX_ELEMENT: usize = 64 << 20;
@@ -46,7 +48,7 @@ pub(super) struct Elements {
     /// The length of the longest one.
     longest: usize,
     /// The `nodename` or `@host` of the host whose samples follow.
-    pub(super) host: Option<String>,
+    pub(super) host: Host,
     /// The `date` of the host, where it has one; a further host has none.
     pub(super) host_date: Option<String>,
     /// How many `boot` entries were passed over.
@@ -72,7 +74,7 @@ impl Elements {
             done: false,
             element_line: 0,
             longest: 0,
-            host: None,
+            host: Host::default(),
             host_date: None,
             restarts: 0,
             zone: None,
@@ -213,15 +215,8 @@ impl Elements {
             self.zone = Some(self.text(scratch)?);
         } else if is_host && self.depth == 4 {
             let name = self.text(scratch)?;
-            match &self.host {
-                Some(expected) if *expected != name => {
-                    return Err(self.here(Fault::OtherHost {
-                        expected: expected.clone(),
-                        found: name,
-                    }));
-                }
-                _ => self.host = Some(name),
-            }
+            let is = self.host.is(name.as_bytes());
+            is.map_err(|fault| self.here(fault))?;
         } else if is_date {
             scratch.clear();
             self.value(Some(scratch))?;

@@ -9,7 +9,7 @@
 use crate::number::cpu_number;
 
 use super::cursor::Cursor;
-use super::sysstat_json::{Stamped, Stamps};
+use super::sysstat_stamps::{Stamped, Stamps};
 use super::{Pass, Sample, percent};
 
 /// What a sample held.

@@ -17,6 +17,7 @@ mod distem;
 mod dstat;
 #[cfg(test)]
 mod header_tests;
+mod host;
 mod json;
 mod json_quick;
 mod krash;
@@ -29,22 +30,27 @@ mod procstat;
 mod prometheus;
 mod sadf_csv;
 mod sadf_json;
+mod sample;
 mod sar;
 mod simgrid;
 mod snapshots;
 mod stamp;
 mod swf;
 mod sysstat_json;
+mod sysstat_stamps;
 #[cfg(test)]
 mod tests;
 mod timeline;
 mod trace;
+mod zone;
 
 use std::collections::BTreeSet;
 
 use crate::lines::Lines;
 use crate::reader::{Input, Reader};
-use crate::{Begin, BoxSteps, Cell, Error, Fault, Format, Header, Result};
+use crate::{Begin, BoxSteps, Fault, Format, Header, Result};
+
+use sample::{About, Pass, Sample, Samples, duplicate_and_restart_warnings, slack};
 
 /// The readers of this module. The first that recognises a file has it: those
 /// with a mark of their own come first, those that take much for theirs last.
@@ -80,73 +86,7 @@ pub(crate) const READERS: &[Reader] = &[
     trace::PLANETLAB,
 ];
 
-/// What one stamp of a recording says.
-#[derive(Debug, Default)]
-pub(crate) struct Sample {
-    /// When the interval began, ns of the file's clock, where the file says.
-    start_ns: Option<i64>,
-    /// When it ended.
-    end_ns: i64,
-    /// How far `start_ns` may lie from the end of the sample before without
-    /// meaning a hole: the format's resolution.
-    slack_ns: i64,
-    /// CPU and load; an offline CPU is absent or `None`.
-    cells: Vec<(u32, Option<Cell>)>,
-}
-
-impl Sample {
-    /// Whether the CPU has a value. In the usual, ascending order one
-    /// comparison tells.
-    fn has(&self, cpu: u32) -> bool {
-        self.cells.last().is_some_and(|(last, _)| cpu <= *last)
-            && self.cells.iter().any(|(c, _)| *c == cpu)
-    }
-}
-
-/// What a file says of itself, complete once it was read to its end.
-#[derive(Debug, Default)]
-pub(crate) struct About {
-    host: Option<String>,
-    /// Whether stamps are local time; they are UTC otherwise.
-    local: bool,
-    /// Whether stamps count from an unknown moment.
-    undated: bool,
-    /// Whether steal was recorded, for any CPU at any time. Without it the
-    /// steal of the cells is 0.
-    has_steal: bool,
-    warnings: Vec<String>,
-}
-
-/// A recording as a stream of samples.
-pub(crate) trait Samples: Send {
-    /// Reads the next sample into `sample`; false at the end.
-    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool>;
-    fn about(&self) -> About;
-    /// By how much the stamps are ahead of UTC, where the file says so only
-    /// behind them. Asked for at the end.
-    fn ahead_of_utc_ns(&self) -> i64 {
-        0
-    }
-    /// The fault at the place last read.
-    fn here(&self, fault: Fault) -> Error;
-    /// What to do about times that go back; begins with `; `.
-    fn remedy_for_times(&self) -> &'static str {
-        "; if clocks were changed there (summer time, a clock set back), \
-         export the parts before and after it apart, or with `sadf -U`"
-    }
-}
-
 type BoxSamples = Box<dyn Samples>;
-
-/// What a reader is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pass {
-    /// Which CPUs there are; all cells are `None`, percentages are not
-    /// looked at.
-    Cpus,
-    /// Everything.
-    Loads,
-}
 
 /// Opens a sampled recording.
 fn sampled(

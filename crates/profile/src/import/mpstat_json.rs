@@ -25,7 +25,8 @@ use crate::{Error, Fault, Format, Result};
 use super::cursor::Cursor;
 use super::json_quick::string;
 use super::stamp::{self, DayClock};
-use super::sysstat_json::{Clock, Stamped, Stamps, SysstatJson};
+use super::sysstat_json::SysstatJson;
+use super::sysstat_stamps::{Clock, Stamped, Stamps};
 use super::{About, Pass, Sample, Samples, sampled};
 
 const ONE_SAMPLE: &str = "it holds one sample, which says not how long it took (without an \

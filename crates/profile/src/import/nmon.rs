@@ -19,8 +19,10 @@ use crate::number::{MAX_CPU, NS_PER_S, percent as percentage, whole};
 use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
 
-use super::sadf_csv::duplicate_and_restart_warnings;
-use super::{About, Pass, Sample, Samples, percent, sampled, stamp};
+use super::host::Host;
+use super::{
+    About, Pass, Sample, Samples, duplicate_and_restart_warnings, percent, sampled, stamp,
+};
 
 /// Three values rounded to a tenth may add up to this much over 100.
 const ROUNDING_PCT: f64 = 0.2;
@@ -42,7 +44,7 @@ pub(super) const READER: Reader = Reader {
 struct Nmon {
     lines: Lines,
     pass: Pass,
-    host: Option<String>,
+    host: Host,
     columns: Option<Columns>,
     /// An item of the next snapshot, already read.
     held: Option<Item>,
@@ -147,7 +149,7 @@ impl Nmon {
         Self {
             lines,
             pass,
-            host: None,
+            host: Host::default(),
             columns: None,
             held: None,
             began: true,
@@ -175,18 +177,8 @@ impl Nmon {
             );
             let item = match tag {
                 b"AAA" if second == b"host" => {
-                    let name = fields.next().unwrap_or_default();
-                    let name = String::from_utf8_lossy(name).into_owned();
-                    match &self.host {
-                        Some(expected) if *expected != name => Err(Fault::OtherHost {
-                            expected: expected.clone(),
-                            found: name,
-                        }),
-                        _ => {
-                            self.host = Some(name);
-                            Ok(Some(Item::Begin))
-                        }
-                    }
+                    let host = self.host.is(fields.next().unwrap_or_default());
+                    host.map(|()| Some(Item::Begin))
                 }
                 b"ZZZZ" => time(second, fields).map(Some),
                 b"CPU_ALL" => {
@@ -331,7 +323,7 @@ impl Samples for Nmon {
             ));
         }
         About {
-            host: self.host.clone(),
+            host: self.host.name(),
             local: true,
             undated: false,
             has_steal: self.has_steal,

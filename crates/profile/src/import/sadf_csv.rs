@@ -16,9 +16,10 @@ use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
 
 use super::cursor::Cursor;
+use super::host::Host;
 use super::percent::Columns;
 use super::stamp;
-use super::{About, Pass, Sample, Samples, sampled};
+use super::{About, Pass, Sample, Samples, duplicate_and_restart_warnings, sampled, slack};
 
 pub(super) const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -d FILE -- -P ALL`";
 
@@ -55,7 +56,7 @@ pub(super) struct SadfCsv {
 /// What stands before the CPU.
 #[derive(Default)]
 struct Beginning {
-    host: Vec<u8>,
+    host: Host,
     /// Whether the last stamp was local time.
     local: bool,
     days: stamp::Days,
@@ -211,14 +212,7 @@ fn parse(
             why: "its first line is not a header `# hostname;interval;timestamp;CPU;...`".into(),
         });
     };
-    if beginning.host.is_empty() {
-        beginning.host.extend_from_slice(name);
-    } else if beginning.host != name {
-        return Err(Fault::OtherHost {
-            expected: String::from_utf8_lossy(&beginning.host).into_owned(),
-            found: String::from_utf8_lossy(name).into_owned(),
-        });
-    }
+    beginning.host.is(name)?;
     let stamp = beginning.days.sadf(time).ok_or_else(|| Fault::Syntax {
         expected: "a stamp such as `2026-11-21 01:10:53 UTC` or epoch seconds".into(),
         found: shown(time),
@@ -310,8 +304,7 @@ impl Samples for SadfCsv {
 
     fn about(&self) -> About {
         About {
-            host: (!self.beginning.host.is_empty())
-                .then(|| String::from_utf8_lossy(&self.beginning.host).into_owned()),
+            host: self.beginning.host.name(),
             local: self.beginning.local,
             undated: false,
             has_steal: self.has_steal,
@@ -322,24 +315,4 @@ impl Samples for SadfCsv {
     fn here(&self, fault: Fault) -> Error {
         self.lines.here(fault)
     }
-}
-
-/// Stamps and intervals are whole seconds, each rounded for itself; over long
-/// intervals the clocks behind the two drift apart.
-pub(super) fn slack(interval_ns: i64) -> i64 {
-    NS_PER_S as i64 + interval_ns / 100
-}
-
-pub(super) fn duplicate_and_restart_warnings(duplicates: u64, restarts: u64) -> Vec<String> {
-    let mut all = Vec::new();
-    if duplicates > 0 {
-        all.push(format!(
-            "{duplicates} values stand there for a CPU and stamp that already had one; \
-             the first was taken"
-        ));
-    }
-    if restarts > 0 {
-        all.push(format!("the machine was restarted {restarts} times"));
-    }
-    all
 }

@@ -16,7 +16,8 @@ use crate::{Fault, Format};
 use super::cursor::Cursor;
 use super::sampled;
 use super::stamp::{Days, time_of_day};
-use super::sysstat_json::{Clock, Stamped, Stamps, SysstatJson};
+use super::sysstat_json::SysstatJson;
+use super::sysstat_stamps::{Clock, Stamped, Stamps};
 
 /// Also of any other JSON object: what is wrong with it is for the reader to
 /// say.

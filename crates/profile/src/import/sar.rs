@@ -19,10 +19,10 @@ use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
 
 use super::cursor::Cursor;
+use super::host::Host;
 use super::percent::Columns;
-use super::sadf_csv::{duplicate_and_restart_warnings, slack};
 use super::stamp::{self, DayClock};
-use super::{About, Pass, Sample, Samples, sampled};
+use super::{About, Pass, Sample, Samples, duplicate_and_restart_warnings, sampled, slack};
 
 pub(super) const READER: Reader = Reader {
     format: Format::SarText,
@@ -70,7 +70,7 @@ pub(super) struct Sar {
     pass: Pass,
     dialect: &'static Dialect,
     columns: Option<Columns>,
-    host: Option<String>,
+    host: Host,
     /// Midnight of the date in the head of the file, ns.
     midnight_ns: Option<i64>,
     /// That of the CPU tables.
@@ -97,7 +97,7 @@ impl Sar {
             pass,
             dialect,
             columns: None,
-            host: None,
+            host: Host::default(),
             midnight_ns: None,
             clock: DayClock::default(),
             begin_ns: None,
@@ -169,16 +169,9 @@ impl Sar {
         Some((cpu, cell))
     }
 
-    fn machine(&mut self, host: Option<String>, midnight_ns: Option<i64>) -> Result<()> {
-        match (&self.host, &host) {
-            (Some(expected), Some(found)) if expected != found => {
-                return Err(self.lines.here(Fault::OtherHost {
-                    expected: expected.clone(),
-                    found: found.clone(),
-                }));
-            }
-            _ => self.host = host,
-        }
+    fn machine(&mut self, host: Option<Vec<u8>>, midnight_ns: Option<i64>) -> Result<()> {
+        let is = host.map_or(Ok(()), |name| self.host.is(&name));
+        is.map_err(|fault| self.lines.here(fault))?;
         self.columns = None;
         // With a date of its own a further file starts its days anew.
         if midnight_ns.is_some() {
@@ -200,7 +193,7 @@ enum Line {
     Nothing,
     Blank,
     Machine {
-        host: Option<String>,
+        host: Option<Vec<u8>>,
         midnight_ns: Option<i64>,
     },
     Restart,
@@ -281,7 +274,7 @@ fn machine<'a>(fields: impl Iterator<Item = &'a [u8]>) -> Line {
             &host,
             field.strip_prefix(b"(").and_then(|f| f.strip_suffix(b")")),
         ) {
-            host = Some(String::from_utf8_lossy(name).into_owned());
+            host = Some(name.to_vec());
         }
         date = date
             .or_else(|| stamp::iso_date(field))
@@ -358,7 +351,7 @@ impl Samples for Sar {
 
     fn about(&self) -> About {
         About {
-            host: self.host.clone(),
+            host: self.host.name(),
             local: true,
             undated: self.midnight_ns.is_none(),
             has_steal: self.has_steal,

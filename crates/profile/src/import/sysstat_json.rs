@@ -12,13 +12,12 @@ use serde::de::IgnoredAny;
 
 use crate::lines::Lines;
 use crate::number::cpu_number;
-use crate::{Cell, Error, Fault, Format, Result};
+use crate::{Cell, Error, Fault, Result};
 
-use super::cursor::Cursor;
 use super::json::{Elements, Next, Path};
 use super::json_quick::Quick;
-use super::sadf_csv::{duplicate_and_restart_warnings, slack};
-use super::{About, Pass, Sample, Samples, percent, stamp};
+use super::sysstat_stamps::{Clock, Stamped, Stamps};
+use super::{About, Pass, Sample, Samples, duplicate_and_restart_warnings, percent, slack, stamp};
 
 /// What leads to the samples.
 const PATH: &Path = &[
@@ -28,40 +27,6 @@ const PATH: &Path = &[
     Some(b"statistics"),
     None,
 ];
-
-/// How one of the programs writes its stamps.
-pub(super) trait Stamps: Default + Send {
-    const FORMAT: Format;
-    /// How to get rows of single CPUs.
-    const NEED_P_ALL: &'static str;
-    /// A stamp as it stands in the document.
-    type Written<'a>: Deserialize<'a>;
-
-    fn stamped(&mut self, written: &Self::Written<'_>) -> Result<Stamped, Fault>;
-    /// The same for a stamp of the usual make, which is passed over.
-    fn quick(&mut self, at: &mut Cursor<'_>) -> Option<Stamped>;
-}
-
-/// What a stamp says.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Stamped {
-    /// On which clock.
-    pub(super) clock: Clock,
-    pub(super) end_ns: i64,
-    /// `None` if it does not say.
-    pub(super) interval_ns: Option<i64>,
-}
-
-/// Where the zero of a stamp is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Clock {
-    /// 1970.
-    Utc,
-    /// 1970 by the clock on the machine's wall.
-    Local,
-    /// Midnight of the host's date, by the same clock.
-    OfDay,
-}
 
 #[derive(Deserialize)]
 struct Statistics<Stamp, Row> {
@@ -307,7 +272,7 @@ impl<S: Stamps> Samples for SysstatJson<S> {
 
     fn about(&self) -> About {
         About {
-            host: self.elements.host.clone(),
+            host: self.elements.host.name(),
             local: self.clock != Clock::Utc,
             undated: self.clock == Clock::OfDay && self.midnight_ns().is_none(),
             has_steal: self.has_steal || self.quick.has_steal,

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::import::counters::{STATES, State};
-use crate::import::sadf_csv::{duplicate_and_restart_warnings, slack};
 use crate::import::{About, Pass, Sample, Samples, sampled};
+use crate::import::{duplicate_and_restart_warnings, slack};
 use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S};
 use crate::reader::Reader;
@@ -166,7 +166,7 @@ impl Counts {
             };
             Fault::Json(format!("{message} (at byte {column} of the line){cut}"))
         })?;
-        self.recording.of_host(line.host.as_bytes())?;
+        self.recording.host.is(line.host.as_bytes())?;
         self.sums += u64::from(line.sum.is_some());
         if line.cpu.is_empty() {
             return Ok(false);

@@ -9,12 +9,12 @@
 mod json;
 mod text;
 
-use crate::{Cell, Fault};
+use crate::Cell;
 
-use super::About;
 use super::counters::{Counters, Differences, STATES};
-use super::sadf_csv::slack;
+use super::host::Host;
 use super::snapshots::USER_HZ;
+use super::{About, slack};
 
 pub(super) use json::READER as JSON;
 pub(super) use text::READER as TEXT;
@@ -27,7 +27,8 @@ const FELL: u64 = WRAP / 2;
 
 /// What both notations keep of the samples read so far.
 struct Recording {
-    host: Option<String>,
+    /// Every line names it.
+    host: Host,
     differences: Differences,
     /// End of the last sample that was taken.
     last_ns: Option<i64>,
@@ -39,29 +40,12 @@ struct Recording {
 impl Recording {
     fn new() -> Self {
         Self {
-            host: None,
+            host: Host::default(),
             differences: Differences::new(USER_HZ),
             last_ns: None,
             since_boot: 0,
             has_steal: false,
         }
-    }
-
-    /// Every line names the machine.
-    fn of_host(&mut self, name: &[u8]) -> Result<(), Fault> {
-        match &self.host {
-            None => self.host = Some(String::from_utf8_lossy(name).into_owned()),
-            Some(host) if host.as_bytes() == name => {}
-            // A name that is no UTF-8 is kept as what was made of it.
-            Some(host) if *host == String::from_utf8_lossy(name) => {}
-            Some(host) => {
-                return Err(Fault::OtherHost {
-                    expected: host.clone(),
-                    found: String::from_utf8_lossy(name).into_owned(),
-                });
-            }
-        }
-        Ok(())
     }
 
     /// The load of a CPU that spent so many ticks in each state. None at all
@@ -93,7 +77,7 @@ impl Recording {
 
     fn about(&self, warnings: Vec<String>) -> About {
         About {
-            host: self.host.clone(),
+            host: self.host.name(),
             local: false,
             undated: false,
             has_steal: self.has_steal,

@@ -18,8 +18,8 @@
 use crate::error::shown;
 use crate::head::words;
 use crate::import::counters::{Counters, STATES, State};
-use crate::import::sadf_csv::{duplicate_and_restart_warnings, slack};
 use crate::import::{About, Pass, Sample, Samples, sampled};
+use crate::import::{duplicate_and_restart_warnings, slack};
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
 use crate::reader::Reader;
@@ -212,7 +212,7 @@ fn row(rest: &[u8], recording: &mut Recording, pass: Pass) -> Result<Row, Fault>
         let ns = whole(text)?.checked_mul(NS_PER_S)?;
         i64::try_from(ns).ok()
     };
-    recording.of_host(next("a host")?)?;
+    recording.host.is(next("a host")?)?;
     let epoch = next("epoch seconds")?;
     let end_ns = seconds(epoch).ok_or_else(|| wrong("epoch seconds", epoch))?;
     next("a date")?;

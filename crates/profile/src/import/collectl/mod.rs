@@ -22,8 +22,10 @@ use crate::head::{Head, words};
 use crate::number::{NS_PER_S, decimal_seconds, whole};
 use crate::{Fault, Format};
 
+use super::host::Host;
 use super::snapshots::USER_HZ;
 use super::stamp;
+use super::zone::zone_ns;
 
 pub(super) use plot::READER as PLOT;
 pub(super) use raw::READER as RAW;
@@ -31,7 +33,7 @@ pub(super) use raw::READER as RAW;
 /// What the comments say.
 #[derive(Debug)]
 struct Block {
-    host: Option<String>,
+    host: Host,
     /// Ticks per second.
     hertz: u64,
     /// Local time less UTC, as far as it is known.
@@ -43,7 +45,7 @@ struct Block {
 impl Default for Block {
     fn default() -> Self {
         Self {
-            host: None,
+            host: Host::default(),
             hertz: USER_HZ,
             offset_ns: None,
             interval_ns: None,
@@ -60,17 +62,7 @@ impl Block {
         }
         match fields.next() {
             Some(b"Host:") => {
-                let name = fields.next().unwrap_or_default();
-                let name = String::from_utf8_lossy(name).into_owned();
-                match &self.host {
-                    Some(expected) if *expected != name => {
-                        return Err(Fault::OtherHost {
-                            expected: expected.clone(),
-                            found: name,
-                        });
-                    }
-                    _ => self.host = Some(name),
-                }
+                self.host.is(fields.next().unwrap_or_default())?;
             }
             Some(b"Date:") => {
                 if let Some(offset_ns) = offset_ns(comment) {
@@ -142,19 +134,6 @@ fn offset_ns(comment: &[u8]) -> Option<i64> {
     let offset_s = local_s.checked_sub(utc_s)?;
     // The zones of the world reach from -12 to +14 hours.
     (offset_s.abs() <= 14 * 3600).then(|| offset_s * NS_PER_S as i64)
-}
-
-/// `+0930` or `-0700`.
-fn zone_ns(text: &[u8]) -> Option<i64> {
-    let (sign, digits) = text.split_first()?;
-    let number = whole(digits).filter(|_| digits.len() == 4)?;
-    let minutes = i64::try_from(number / 100 * 60 + number % 100).ok()?;
-    let ns = minutes * 60 * NS_PER_S as i64;
-    match sign {
-        b'+' => Some(ns),
-        b'-' => Some(-ns),
-        _ => None,
-    }
 }
 
 /// Whether this is the beginning of a file of collectl's.

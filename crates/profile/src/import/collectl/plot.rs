@@ -11,7 +11,7 @@
 //! local time and the end of its interval.
 
 use crate::error::shown;
-use crate::import::sadf_csv::slack;
+use crate::import::slack;
 use crate::import::{About, Pass, Sample, Samples, percent, sampled, stamp};
 use crate::lines::Lines;
 use crate::number::{self, NS_PER_S, cpu_number, decimal_seconds};
@@ -404,7 +404,7 @@ impl Samples for CollectlPlot {
 
     fn about(&self) -> About {
         About {
-            host: self.block.host.clone(),
+            host: self.block.host.name(),
             local: !self.utc && self.block.offset_ns.is_none(),
             undated: false,
             has_steal: self.has_steal,

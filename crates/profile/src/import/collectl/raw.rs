@@ -62,7 +62,7 @@ impl Dialect for CollectlRaw {
     }
 
     fn host(&self) -> Option<String> {
-        self.block.host.clone()
+        self.block.host.name()
     }
 }
 

@@ -25,7 +25,8 @@ use crate::{Error, Fault, Format, Result};
 use super::super::About;
 use super::super::counters::State;
 use super::super::json::{Elements, Next, Path};
-use super::stamp::{Stamps, zone_ns};
+use super::super::zone::zone_ns;
+use super::stamp::Stamps;
 use super::{Event, Kind, Reading, Records, cpu_instance, open, value};
 
 pub(in super::super) const READER: Reader = Reader {
@@ -254,7 +255,7 @@ impl Records for Pcp2Json {
 
     fn about(&self) -> About {
         About {
-            host: self.elements.host.clone(),
+            host: self.elements.host.name(),
             local: self.ahead_ns.is_none() && self.zone_ns().is_none(),
             ..About::default()
         }

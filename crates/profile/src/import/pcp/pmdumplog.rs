@@ -23,6 +23,7 @@ use crate::{Error, Fault, Format, Result};
 
 use super::super::About;
 use super::super::counters::State;
+use super::super::host::Host;
 use super::stamp::{c_date_ns, precise_time_ns};
 use super::{Event, Kind, Reading, Records, cpu_instance, open, state};
 
@@ -54,7 +55,7 @@ struct Pmdumplog {
 /// What the lines outside records say.
 #[derive(Default)]
 struct Context {
-    host: Option<String>,
+    host: Host,
     utc: bool,
     dated: bool,
     /// The day that stamps without a date are of.
@@ -240,18 +241,7 @@ impl Context {
         }
         match note(line) {
             Some(Note::Zone(zone)) => self.utc = is_utc(zone),
-            Some(Note::Host(host)) => {
-                let host = String::from_utf8_lossy(host).into_owned();
-                match self.host.replace(host.clone()) {
-                    Some(expected) if expected != host => {
-                        return Err(Fault::OtherHost {
-                            expected,
-                            found: host,
-                        });
-                    }
-                    _ => {}
-                }
-            }
+            Some(Note::Host(host)) => self.host.is(host)?,
             Some(Note::Begins(midnight_ns, time_ns)) if self.last_time_ns.is_none() => {
                 self.day_ns = midnight_ns;
                 self.last_time_ns = Some(time_ns);
@@ -383,7 +373,7 @@ impl Records for Pmdumplog {
 
     fn about(&self) -> About {
         About {
-            host: self.context.host.clone(),
+            host: self.context.host.name(),
             local: !self.context.utc,
             undated: !self.context.dated,
             ..About::default()

@@ -20,7 +20,9 @@ use crate::{Error, Fault, Format, Result};
 
 use super::super::About;
 use super::super::counters::State;
-use super::stamp::{Stamps, zone_ns};
+use super::super::host::Host;
+use super::super::zone::zone_ns;
+use super::stamp::Stamps;
 use super::{Event, Kind, Reading, Records, Values, cpu_instance, open, state, value};
 
 pub(in super::super) const READER: Reader = Reader {
@@ -52,7 +54,7 @@ struct Table {
     header: Header,
     kind: Option<Kind>,
     stamps: Stamps,
-    host: Option<String>,
+    host: Host,
     /// How far the zone of the header's comments is ahead of UTC.
     ahead_ns: Option<i64>,
     local: bool,
@@ -120,7 +122,7 @@ impl PmrepCsv {
                 header: Header::default(),
                 kind: None,
                 stamps: Stamps::default(),
-                host: None,
+                host: Host::default(),
                 ahead_ns: None,
                 local: true,
             },
@@ -204,7 +206,7 @@ impl Table {
         if let Some(comment) = line.strip_prefix(b"#") {
             let comment = comment.trim_ascii();
             if let Some(host) = comment.strip_prefix(b"host: ") {
-                self.host = Some(String::from_utf8_lossy(host).into_owned());
+                self.host.is(host)?;
             } else if let Some(zone) = comment.strip_prefix(b"timezone: ") {
                 self.ahead_ns = zone.split(|b| *b == b' ').next().and_then(zone_ns);
             }
@@ -227,17 +229,7 @@ impl Table {
             found: shown(row.stamp),
         })?;
         if let Some(host) = row.host {
-            let host = String::from_utf8_lossy(host);
-            match &self.host {
-                Some(first) if *first != host => {
-                    return Err(Fault::OtherHost {
-                        expected: first.clone(),
-                        found: host.into_owned(),
-                    });
-                }
-                Some(_) => {}
-                None => self.host = Some(host.into_owned()),
-            }
+            self.host.is(host)?;
         }
         // Of a pass in several rows the one with idle tells most.
         let idle = |(_, values): &(u32, Values)| values[State::Idle as usize].is_some();
@@ -272,7 +264,7 @@ impl Records for PmrepCsv {
 
     fn about(&self) -> About {
         About {
-            host: self.table.host.clone(),
+            host: self.table.host.name(),
             local: self.table.local,
             ..About::default()
         }

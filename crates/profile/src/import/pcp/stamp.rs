@@ -5,7 +5,8 @@ use jiff::civil::Date;
 
 use crate::number::{NS_PER_S, decimal_seconds, whole};
 
-use super::super::stamp::{Days, epoch, midnight_ns, time_of_day};
+use super::super::stamp::{self, Days, epoch, midnight_ns, time_of_day};
+use super::super::zone::zone_ns;
 
 /// A time on the wall, as if it were UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,28 +63,6 @@ fn fraction_ns(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// How far a zone is ahead of UTC: `UTC+10`, `UTC-5:30` (not POSIX, whose
-/// signs are the other way round), `+0530`, `+05:30`, `UTC`, `Z`. `None` for
-/// abbreviations, which name no zone for certain.
-pub(super) fn zone_ns(text: &[u8]) -> Option<i64> {
-    if matches!(text, b"UTC" | b"GMT" | b"Z") {
-        return Some(0);
-    }
-    let (sign, digits) = match text.strip_prefix(b"UTC").unwrap_or(text) {
-        [b'+', digits @ ..] => (1, digits),
-        [b'-', digits @ ..] => (-1, digits),
-        _ => return None,
-    };
-    let (hours, minutes) = match digits.iter().position(|b| *b == b':') {
-        Some(colon) => (&digits[..colon], &digits[colon + 1..]),
-        None if digits.len() == 4 => digits.split_at(2),
-        None => (digits, &b"0"[..]),
-    };
-    let (hours, minutes) = (whole(hours)?, whole(minutes)?);
-    let seconds = (hours <= 26 && minutes < 60).then(|| hours * 3600 + minutes * 60)?;
-    Some(sign * i64::try_from(seconds * NS_PER_S).ok()?)
-}
-
 /// `17:58:53.064957`, ns since midnight.
 pub(super) fn precise_time_ns(text: &[u8]) -> Option<i64> {
     let (time, fraction) = text.split_at_checked("17:58:53".len())?;
@@ -93,14 +72,9 @@ pub(super) fn precise_time_ns(text: &[u8]) -> Option<i64> {
 
 /// `Nov`, `21` and `2026`: the date's midnight, ns.
 pub(super) fn c_date_ns(month: &[u8], day: &[u8], year: &[u8]) -> Option<i64> {
-    const MONTHS: [&[u8]; 12] = [
-        b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov",
-        b"Dec",
-    ];
-    let month = MONTHS.iter().position(|m| *m == month)? + 1;
     let date = Date::new(
         whole(year)?.try_into().ok()?,
-        month.try_into().ok()?,
+        stamp::month(month)?,
         whole(day)?.try_into().ok()?,
     );
     midnight_ns(date.ok()?)
@@ -131,22 +105,6 @@ mod tests {
         assert_eq!(got.map(|t| (s(t.ns), t.ahead_ns.map(s))), expected);
     }
 
-    #[rstest]
-    #[case("UTC+0", Some(0))]
-    #[case("UTC+10", Some(36_000))]
-    #[case("UTC-5", Some(-18_000))]
-    #[case("UTC+5:30", Some(19_800))]
-    #[case("-03:30", Some(-12_600))]
-    // What pcp2json makes of a zone without a name.
-    #[case("UTC+03>-3", None)]
-    #[case("UTC+5:75", None)]
-    #[case("UTC+99", None)]
-    #[case("CET", None)]
-    fn zones(#[case] text: &str, #[case] expected_s: Option<i64>) {
-        let ns = expected_s.map(|s| s * NS_PER_S as i64);
-        assert_eq!(zone_ns(text.as_bytes()), ns);
-    }
-
     #[test]
     fn fractions_are_kept() {
         let got = Stamps::default().read(b"2016-05-19 09:24:07.123456789");
@@ -163,7 +121,6 @@ mod tests {
         fn anything_may_stand_there(bytes: Vec<u8>, text in "[0-9]{4}-[01][0-9]-[0-3][0-9][ T][0-9:]{0,9}[UTC+:.0-9-]{0,12}") {
             for b in [&bytes[..], text.as_bytes()] {
                 Stamps::default().read(b);
-                zone_ns(b);
                 precise_time_ns(b);
                 c_date_ns(b, b, b);
             }

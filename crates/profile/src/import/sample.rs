@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the sampled formats have in common: samples with a stamp for their
+//! end, and what a file says of itself.
+
+use crate::number::NS_PER_S;
+use crate::{Cell, Error, Fault, Result};
+
+/// What one stamp of a recording says.
+#[derive(Debug, Default)]
+pub(super) struct Sample {
+    /// When the interval began, ns of the file's clock, where the file says.
+    pub(super) start_ns: Option<i64>,
+    /// When it ended.
+    pub(super) end_ns: i64,
+    /// How far `start_ns` may lie from the end of the sample before without
+    /// meaning a hole: the format's resolution.
+    pub(super) slack_ns: i64,
+    /// CPU and load; an offline CPU is absent or `None`.
+    pub(super) cells: Vec<(u32, Option<Cell>)>,
+}
+
+impl Sample {
+    /// Whether the CPU has a value. In the usual, ascending order one
+    /// comparison tells.
+    pub(super) fn has(&self, cpu: u32) -> bool {
+        self.cells.last().is_some_and(|(last, _)| cpu <= *last)
+            && self.cells.iter().any(|(c, _)| *c == cpu)
+    }
+}
+
+/// What a file says of itself, complete once it was read to its end.
+#[derive(Debug, Default)]
+pub(super) struct About {
+    pub(super) host: Option<String>,
+    /// Whether stamps are local time; they are UTC otherwise.
+    pub(super) local: bool,
+    /// Whether stamps count from an unknown moment.
+    pub(super) undated: bool,
+    /// Whether steal was recorded, for any CPU at any time. Without it the
+    /// steal of the cells is 0.
+    pub(super) has_steal: bool,
+    pub(super) warnings: Vec<String>,
+}
+
+/// A recording as a stream of samples.
+pub(super) trait Samples: Send {
+    /// Reads the next sample into `sample`; false at the end.
+    fn next_sample(&mut self, sample: &mut Sample) -> Result<bool>;
+    fn about(&self) -> About;
+    /// By how much the stamps are ahead of UTC, where the file says so only
+    /// behind them. Asked for at the end.
+    fn ahead_of_utc_ns(&self) -> i64 {
+        0
+    }
+    /// The fault at the place last read.
+    fn here(&self, fault: Fault) -> Error;
+    /// What to do about times that go back; begins with `; `.
+    fn remedy_for_times(&self) -> &'static str {
+        "; if clocks were changed there (summer time, a clock set back), \
+         export the parts before and after it apart, or with `sadf -U`"
+    }
+}
+
+/// What a reader is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// Which CPUs there are; all cells are `None`, percentages are not
+    /// looked at.
+    Cpus,
+    /// Everything.
+    Loads,
+}
+
+/// [`Sample::slack_ns`] where stamps and intervals are whole seconds, each
+/// rounded for itself; over long intervals the clocks behind the two drift
+/// apart.
+pub(super) fn slack(interval_ns: i64) -> i64 {
+    NS_PER_S as i64 + interval_ns / 100
+}
+
+/// What is said of values that were left out, and of restarts.
+pub(super) fn duplicate_and_restart_warnings(duplicates: u64, restarts: u64) -> Vec<String> {
+    let mut all = Vec::new();
+    if duplicates > 0 {
+        all.push(format!(
+            "{duplicates} values stand there for a CPU and stamp that already had one; \
+             the first was taken"
+        ));
+    }
+    if restarts > 0 {
+        all.push(format!("the machine was restarted {restarts} times"));
+    }
+    all
+}
