@@ -6,6 +6,8 @@ mod commands;
 mod exit;
 mod hidden;
 mod messages;
+mod output;
+mod profile_output;
 mod program;
 mod prometheus;
 mod reshape;

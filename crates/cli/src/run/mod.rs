@@ -29,6 +29,7 @@ use sandbag_report::{terminal, write};
 
 use crate::exit;
 use crate::messages::Messages;
+use crate::output;
 use crate::units::{Cpus, nanos};
 use directory::RunDir;
 pub use failure::recorded;
@@ -291,11 +292,7 @@ fn write_json(run: &Run, path: &Path) -> std::io::Result<()> {
     let mut text = serde_json::to_vec_pretty(run)?;
     text.push(b'\n');
     match path == Path::new("-") {
-        true => match std::io::stdout().write_all(&text) {
-            // Whoever closed the pipe does not want it: no failure of ours.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            written => written,
-        },
+        true => output::print(&text),
         false => fs::write(path, text),
     }
 }

@@ -11,9 +11,9 @@ use sandbag_profile::NewFile;
 use serde_json::json;
 
 use super::ImportArgs;
-use crate::commands::convert::refuse_same_file;
 use crate::exit;
 use crate::messages::Messages;
+use crate::output::refuse_same_file;
 
 /// Write a trace, or what another tool recorded, as a trace, CSV or JSON
 ///

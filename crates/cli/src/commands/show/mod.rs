@@ -5,7 +5,7 @@ mod stats;
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,7 @@ use sandbag_report::{plot_profile, plot_run, read_run, terminal};
 use crate::commands::jitter;
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
+use crate::output;
 use crate::reshape::{self, Reshape, describe};
 use crate::units;
 
@@ -61,11 +62,8 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
         Some(file) if is_run(file) => run(file, messages)?,
         Some(file) => profile(file, args, messages)?,
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        // A reader that has seen enough, such as head.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(exit::KEPT),
-    }
+    output::print(text)?;
+    Ok(exit::KEPT)
 }
 
 /// A line per format.

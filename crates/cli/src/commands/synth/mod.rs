@@ -10,9 +10,9 @@ use clap::{Args, Subcommand};
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 
-use super::convert;
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
+use crate::profile_output;
 use model::Model;
 
 /// Make a load profile from a model; the same on every machine
@@ -39,13 +39,13 @@ pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
 
 fn make(model: &Model, messages: &Messages) -> Result<u8> {
     let place = model.place();
-    let to = convert::format_for(place.to, &place.output)?;
+    let to = profile_output::format_for(place.to, &place.output)?;
     let topology = Topology::read(&Root::default())?;
     let cpus: Vec<u32> = place.cpus.on(&topology).iter().collect();
     if cpus.is_empty() {
         return Err(BadInput("--cpus names no CPU of this machine".to_owned()).into());
     }
-    let warnings = convert::put(&place.output, to, model.steps(&cpus)?, messages)?;
+    let warnings = profile_output::put(&place.output, to, model.steps(&cpus)?, messages)?;
     for warning in warnings {
         messages.warning(&warning);
     }

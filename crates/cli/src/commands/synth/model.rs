@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use sandbag_profile::Format;
 
-use crate::commands::convert;
+use crate::profile_output;
 use crate::units::{self, Cpus};
 
 /// A model.
@@ -243,7 +243,7 @@ pub(super) struct OutWithoutLength {
     pub(super) output: PathBuf,
     /// Format to write: see `sandbag show --formats` [default: by the ending of
     /// OUT; else native]
-    #[arg(long, value_name = "FORMAT", value_parser = convert::writable)]
+    #[arg(long, value_name = "FORMAT", value_parser = profile_output::writable)]
     pub(super) to: Option<Format>,
     /// The CPUs of the profile
     #[arg(long, value_name = "LIST", default_value = "0", value_parser = units::cpus)]

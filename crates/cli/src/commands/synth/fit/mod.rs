@@ -3,7 +3,6 @@
 
 mod report;
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +18,11 @@ use sandbag_synth::fit::{
 use sandbag_synth::{Autoregressive, OnOff, autoregressive, on_off};
 
 use super::model::Seed;
-use crate::commands::convert;
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::reshape::{self, Reshape, describe};
 use crate::units;
+use crate::{output, profile_output};
 
 /// Fit on/off and AR to a recorded profile, show how near they come, and the
 /// command line that makes such profiles
@@ -42,7 +41,7 @@ pub(super) struct FitArgs {
 
     /// Format to write: see `sandbag show --formats` [default: by the ending of
     /// OUT; else native]
-    #[arg(long, value_name = "FORMAT", value_parser = convert::writable, requires = "output")]
+    #[arg(long, value_name = "FORMAT", value_parser = profile_output::writable, requires = "output")]
     to: Option<Format>,
 
     /// The model to write [default: the one that comes nearer]
@@ -148,8 +147,8 @@ struct Fitted {
 pub(super) fn main(args: &FitArgs, messages: &Messages) -> Result<u8> {
     let to = match &args.output {
         Some(output) => {
-            convert::refuse_same_file(&args.file, output)?;
-            Some((output, convert::format_for(args.to, output)?))
+            output::refuse_same_file(&args.file, output)?;
+            Some((output, profile_output::format_for(args.to, output)?))
         }
         None => None,
     };
@@ -183,11 +182,7 @@ pub(super) fn main(args: &FitArgs, messages: &Messages) -> Result<u8> {
     {
         messages.say(&text);
     } else {
-        match io::stdout().write_all(text.as_bytes()) {
-            // A reader that has seen enough, such as head.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
-            _ => {}
-        }
+        output::print(text)?;
     }
     for caution in report::cautions(&fitted, recorded) {
         messages.warning(&caution);
@@ -196,7 +191,7 @@ pub(super) fn main(args: &FitArgs, messages: &Messages) -> Result<u8> {
         let model = fitted.chosen(args.model)?;
         let cpus: Vec<u32> = cpus.iter().collect();
         let steps = model.steps(&cpus, made.step_ns, made.length_ns)?;
-        for warning in convert::put(output, to, steps, messages)? {
+        for warning in profile_output::put(output, to, steps, messages)? {
             messages.warning(&warning);
         }
     }
