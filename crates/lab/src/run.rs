@@ -3,28 +3,37 @@
 //! kept as soon as it is measured.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use sandbag_kernel::Root;
-use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Cell, Choices, Experiment, Setup};
+use crate::experiment::{Cell, Choices, Experiment, NotHere};
+use crate::journal::{Rows, Terms};
 use crate::machine;
-use crate::page::{self, Frame};
-use crate::row::{Row, Rows, Terms, write_csv};
+use crate::results::{self, CHOICES, ROWS, Report, State, put, read_json};
+use crate::row::{End, Row};
+use crate::setup::Setup;
 
-/// Names of the files of an experiment.
-pub const ROWS: &str = "rows.jsonl";
-/// All rows, for spreadsheets.
-pub const CSV: &str = "rows.csv";
-/// The figures of the page, for programs.
-pub const SUMMARY: &str = "summary.json";
-/// What the experiment chose for this machine.
-const CHOICES: &str = "choices.json";
-/// The page.
-pub const PAGE: &str = "index.html";
+/// How often each cell is measured.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Repeat {
+    /// Rounds, in place of the experiment's own.
+    pub rounds: Option<u32>,
+    /// Go on with the cells that these do not decide.
+    pub decide: bool,
+}
+
+impl Repeat {
+    /// Rounds for all cells, and the last one for those that have not enough.
+    fn of(self, experiment: &dyn Experiment, quick: bool) -> (u32, u32) {
+        let least = self.rounds.unwrap_or_else(|| experiment.rounds(quick));
+        match self.decide {
+            true => (least, least.max(experiment.most_rounds())),
+            false => (least, least),
+        }
+    }
+}
 
 /// What the caller hears while an experiment runs.
 pub trait Listener {
@@ -34,41 +43,22 @@ pub trait Listener {
     fn note(&mut self, text: &str);
 }
 
-/// What an experiment came to.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Report {
-    /// The experiment.
-    pub experiment: String,
-    /// What it repeats.
-    pub source: String,
-    /// Rounds wanted.
-    pub rounds: u32,
-    /// Whether the short form.
-    pub quick: bool,
-    /// The machine.
-    pub machine: Vec<(String, String)>,
-    /// What, the paper's figure, ours.
-    pub lines: Vec<[String; 3]>,
-    /// Left out, with reasons.
-    pub left_out: Vec<String>,
-}
-
 /// Runs what is still to be done of an experiment, and writes its files into
-/// `dir`.
+/// `dir`. One that cannot be run here, or that fails, says so in its report and
+/// on its page.
 ///
 /// # Errors
-/// It cannot be prepared here, its files cannot be written, or its programs do
-/// not even run unloaded.
+/// A signal came; its files cannot be read or written, or hold rows that were
+/// measured under other terms.
 pub fn run(
     experiment: &mut dyn Experiment,
     setup: &Setup,
     dir: &Path,
-    rounds: Option<u32>,
+    repeat: Repeat,
     listener: &mut dyn Listener,
 ) -> Result<Report> {
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
-    let root = Root::default();
-    let machine: Vec<(String, String)> = machine::describe(&root)
+    let machine: Vec<(String, String)> = machine::describe(&Root::default())
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect();
@@ -78,7 +68,7 @@ pub fn run(
             experiment: experiment.name().to_owned(),
             quick: setup.quick,
             sandbag: env!("CARGO_PKG_VERSION").to_owned(),
-            machine: lasting(&machine),
+            machine: machine::lasting(&machine),
             cpus: setup.cpus.to_string(),
             limit_s: setup.limit.as_secs_f64(),
             sources: setup.sources.clone(),
@@ -86,77 +76,112 @@ pub fn run(
         },
     )?;
     let path = dir.join(CHOICES);
-    let mut chosen: Choices = match fs::read(&path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?,
+    let mut chosen = match read_json(&path)? {
+        Some(chosen) => chosen,
+        None if rows.rows().is_empty() => Choices::new(),
         // Other amounts than those of the rows that are there would be mixed in.
-        Err(error) if error.kind() == ErrorKind::NotFound && rows.rows().is_empty() => {
-            Choices::new()
-        }
-        Err(error) => {
-            return Err(error)
-                .with_context(|| format!("{}: begin again with --fresh", path.display()));
-        }
+        None => bail!("{} is gone: begin again with --fresh", path.display()),
     };
-    experiment.prepare(setup, &mut chosen)?;
-    put(&path, &serde_json::to_vec_pretty(&chosen)?)?;
-    let rounds = rounds.unwrap_or_else(|| experiment.rounds(setup.quick));
-    let cells = experiment.cells(setup);
-    let of = cells.len() * rounds as usize;
-    let done = rows.done();
-    let mut count = 0;
     let mut report = Report {
         experiment: experiment.name().to_owned(),
         source: experiment.source().to_owned(),
-        rounds,
+        state: State::Run,
+        rounds: repeat.of(experiment, setup.quick).0,
         quick: setup.quick,
         machine,
         lines: Vec::new(),
-        left_out: [setup.left_out.clone(), experiment.left_out()].concat(),
+        left_out: setup.methods.refused.clone(),
+        notes: Vec::new(),
+        cells: Vec::new(),
     };
-    for reason in &report.left_out {
-        listener.note(reason);
-    }
-    for round in 0..rounds {
-        for cell in order(&cells, rows.terms().seed, round) {
-            count += 1;
-            if done.contains(&(cell.key.clone(), round)) {
-                continue;
-            }
-            let measured = experiment
-                .measure(setup, cell, round)
-                .with_context(|| format!("{}, round {}", cell.key, round + 1))?;
-            // A trial in which a signal came is no trial.
-            crate::interrupt::check()?;
-            listener.trial(count, of, &told(cell, &measured));
-            rows.push(measured)?;
+    let ended = experiment.prepare(setup, &mut chosen).and_then(|()| {
+        put(&path, &serde_json::to_vec_pretty(&chosen)?)?;
+        let cells = experiment.cells(setup);
+        let remarks = experiment.remarks();
+        report.left_out.extend(remarks.skipped);
+        report.notes = remarks.notes;
+        report.cells = cells.iter().map(|cell| cell.key.clone()).collect();
+        for text in report.left_out.iter().chain(&report.notes) {
+            listener.note(text);
         }
-        // A page after every round: a matrix takes hours.
-        write(experiment, &mut report, dir, &sorted(rows.rows(), &cells))?;
+        let mut matrix = Matrix {
+            experiment: &mut *experiment,
+            setup,
+            cells: &cells,
+            rows: &mut rows,
+            listener,
+        };
+        matrix.measure(repeat, &mut |experiment, rows| {
+            results::write(experiment, &mut report, &chosen, rows, dir)
+        })
+    });
+    if let Err(error) = ended {
+        crate::interrupt::check()?;
+        report.state = match error.downcast_ref::<NotHere>() {
+            Some(NotHere(why)) => State::Skipped { why: why.clone() },
+            None => State::Failed {
+                why: format!("{error:#}"),
+            },
+        };
     }
-    write(experiment, &mut report, dir, &sorted(rows.rows(), &cells))?;
+    results::write(experiment, &mut report, &chosen, rows.rows(), dir)?;
     Ok(report)
 }
 
-/// The rows in the order in which the experiment names its cells, not in that
-/// of chance in which they were measured; cells of an earlier version last.
-fn sorted(rows: &[Row], cells: &[Cell]) -> Vec<Row> {
-    let mut rows = rows.to_vec();
-    rows.sort_by_key(|row| {
-        let place = cells.iter().position(|cell| cell.key == row.cell);
-        (place.unwrap_or(usize::MAX), row.round)
-    });
-    rows
+/// The cells of an experiment in each round.
+struct Matrix<'a> {
+    experiment: &'a mut dyn Experiment,
+    setup: &'a Setup,
+    cells: &'a [Cell],
+    rows: &'a mut Rows,
+    listener: &'a mut dyn Listener,
 }
 
-/// Of the machine what does not change from one start to the next.
-fn lasting(machine: &[(String, String)]) -> String {
-    let facts = machine
-        .iter()
-        .filter(|(name, _)| !name.starts_with("load average"));
-    facts
-        .map(|(name, value)| format!("{name}: {value}"))
-        .collect::<Vec<_>>()
-        .join("; ")
+/// Makes a page of what there is.
+type Show<'a> = dyn FnMut(&dyn Experiment, &[Row]) -> Result<()> + 'a;
+
+impl Matrix<'_> {
+    /// Measures what is still to be measured; a page after every round, for a
+    /// matrix takes hours.
+    fn measure(&mut self, repeat: Repeat, show: &mut Show<'_>) -> Result<()> {
+        let (least, most) = repeat.of(self.experiment, self.setup.quick);
+        let done = self.rows.done();
+        let (mut count, of) = (0, self.cells.len() * least as usize);
+        for round in 0..most {
+            let mut wanted = 0;
+            for cell in order(self.cells, self.rows.terms().seed, round) {
+                let there = done.contains(&(cell.key.clone(), round));
+                if !there && round >= least && self.has_enough(cell) {
+                    continue;
+                }
+                wanted += 1;
+                count += 1;
+                if there {
+                    continue;
+                }
+                let measured = self
+                    .experiment
+                    .measure(self.setup, cell, round)
+                    .with_context(|| format!("{}, round {}", cell.key, round + 1))?;
+                // A trial in which a signal came is no trial.
+                crate::interrupt::check()?;
+                self.listener
+                    .trial(count, of.max(count), &told(cell, &measured));
+                self.rows.push(measured)?;
+            }
+            if wanted == 0 {
+                break;
+            }
+            show(self.experiment, self.rows.rows())?;
+        }
+        Ok(())
+    }
+
+    fn has_enough(&self, cell: &Cell) -> bool {
+        let rows = self.rows.rows().iter();
+        let own: Vec<&Row> = rows.filter(|row| row.cell == cell.key).collect();
+        self.experiment.enough(&own)
+    }
 }
 
 /// The cells of a round, shuffled by the seed (Fisher and Yates), so that
@@ -183,62 +208,38 @@ fn told(cell: &Cell, rows: &[Row]) -> String {
         .iter()
         .map(|row| match &row.end {
             // Some programs run for a given time: nothing to compare.
-            crate::row::End::Done if row.unloaded_s > 0.0 => {
+            End::Done if row.unloaded_s > 0.0 => {
                 format!("{} x {:.2}", row.program, row.loaded_s / row.unloaded_s)
             }
-            crate::row::End::Done => format!("{} {:.1} s", row.program, row.loaded_s),
-            crate::row::End::OverLimit { limit_s } => format!("{} > {limit_s} s", row.program),
-            crate::row::End::Failed { why } => format!("{} failed: {why}", row.program),
+            End::Done => format!("{} {:.1} s", row.program, row.loaded_s),
+            End::OverLimit { limit_s } => format!("{} > {limit_s} s", row.program),
+            End::Failed { why } => format!("{} failed: {why}", row.program),
         })
         .collect();
     format!("{}: {}", cell.key, times.join(", "))
 }
 
-fn write(experiment: &dyn Experiment, report: &mut Report, dir: &Path, rows: &[Row]) -> Result<()> {
-    report.lines = experiment.summary(rows);
-    let frame = Frame {
-        title: format!("Lab: {}", experiment.name()),
-        source: format!("{}. Repeats {}.", experiment.about(), experiment.source()),
-        progress: format!(
-            "{} trials of {} rounds{}.",
-            rows.len(),
-            report.rounds,
-            if report.quick { ", short form" } else { "" }
-        ),
-        machine: report.machine.clone(),
-        left_out: report.left_out.clone(),
-    };
-    let sections = experiment.page(rows)?;
-    for (n, svg) in sections.iter().filter_map(|s| s.svg()).enumerate() {
-        put(&dir.join(format!("figure-{}.svg", n + 1)), svg.as_bytes())?;
-    }
-    put(&dir.join(PAGE), page::render(&frame, &sections).as_bytes())?;
-    put(&dir.join(SUMMARY), &serde_json::to_vec_pretty(report)?)?;
-    write_csv(&dir.join(CSV), rows)
-}
-
-/// Whole or not at all: a page that was cut off helps nobody, and a choice that
-/// was cut off stops the experiment.
-fn put(path: &Path, bytes: &[u8]) -> Result<()> {
-    let new = path.with_extension("new");
-    fs::write(&new, bytes)
-        .and_then(|()| fs::rename(&new, path))
-        .with_context(|| path.display().to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::Section;
+    use crate::experiment::{Measured, Remarks};
+    use crate::page::{Section, Table};
+    use crate::results::{CSV, PAGE, SUMMARY, again};
     use crate::row::tests::row;
-    use sandbag_kernel::CpuList;
-    use std::path::PathBuf;
-    use std::time::Duration;
+    use crate::setup::tests::setup;
+    use crate::summary::Summary;
 
-    /// Counts what is measured, and fails at the third trial if it is told to.
+    /// Counts what is measured; what each trial comes to is told to it.
+    #[derive(Default)]
     struct Fake {
         measured: Vec<(String, u32)>,
-        fails: bool,
+        /// Trials after which it fails.
+        fails_after: Option<usize>,
+        not_here: bool,
+        end: Option<End>,
+        steal_pct: f64,
+        /// Rounds after which a cell has enough: `b` never has.
+        enough: usize,
     }
 
     impl Experiment for Fake {
@@ -254,31 +255,51 @@ mod tests {
         fn rounds(&self, _quick: bool) -> u32 {
             2
         }
+        fn most_rounds(&self) -> u32 {
+            5
+        }
+        fn minutes(&self, _quick: bool) -> u32 {
+            1
+        }
         fn prepare(&mut self, _setup: &Setup, chosen: &mut Choices) -> Result<()> {
+            if self.not_here {
+                return Err(NotHere("no fakes; apt-get install fake".to_owned()).into());
+            }
             chosen
                 .entry("n".to_owned())
                 .or_insert_with(|| "1".to_owned());
             Ok(())
         }
         fn cells(&self, _setup: &Setup) -> Vec<Cell> {
-            ["a", "b", "c"]
-                .map(|key| Cell {
-                    key: key.to_owned(),
-                })
-                .into()
+            ["a", "b", "c"].map(Cell::new).into()
         }
-        fn left_out(&self) -> Vec<String> {
-            vec!["d: no d here".to_owned()]
+        fn remarks(&self) -> Remarks {
+            Remarks {
+                skipped: vec!["d: no d here".to_owned()],
+                notes: vec!["a: large".to_owned()],
+            }
+        }
+        fn enough(&self, rows: &[&Row]) -> bool {
+            rows[0].cell != "b" && rows.len() >= self.enough
         }
         fn measure(&mut self, _setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
-            anyhow::ensure!(!self.fails || self.measured.len() < 2, "interrupted");
+            if self.fails_after == Some(self.measured.len()) {
+                bail!("no more");
+            }
             self.measured.push((cell.key.clone(), round));
             let mut row = row(round, 1.0, 2.0);
             row.cell.clone_from(&cell.key);
+            row.end = self.end.clone().unwrap_or(End::Done);
+            row.steal_pct = self.steal_pct;
             Ok(vec![row])
         }
-        fn page(&self, _rows: &[Row]) -> Result<Vec<Section>> {
-            Ok(vec![Section::new("x").figure("<svg></svg>".to_owned())])
+        fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
+            let mut table = Table::new(&["slowdown", "n"]);
+            let own: Vec<&Row> = measured.rows.iter().collect();
+            let summary = Summary::of(&own);
+            table.push(vec![summary.cell(), summary.n().to_string()]);
+            let section = Section::new("x").figure("<svg></svg>".to_owned());
+            Ok(vec![section.text(&measured.chosen["n"]).table(table)])
         }
         fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
             vec![["rows".to_owned(), "-".to_owned(), rows.len().to_string()]]
@@ -297,31 +318,32 @@ mod tests {
         }
     }
 
+    fn run_in(fake: &mut Fake, dir: &Path) -> Report {
+        run_as(fake, dir, Repeat::default())
+    }
+
+    fn run_as(fake: &mut Fake, dir: &Path, repeat: Repeat) -> Report {
+        run(fake, &setup(dir), dir, repeat, &mut Silent::default()).unwrap()
+    }
+
+    fn page_in(dir: &Path) -> String {
+        fs::read_to_string(dir.join(PAGE)).unwrap()
+    }
+
     #[test]
     fn a_stopped_matrix_goes_on_where_it_was() {
         let dir = tempfile::tempdir().unwrap();
-        let setup = Setup {
-            sandbag: PathBuf::new(),
-            cpus: CpuList::from_iter([0]),
-            quick: true,
-            loading: Vec::new(),
-            slowing: Vec::new(),
-            left_out: Vec::new(),
-            limit: Duration::from_secs(1),
-            sources: None,
-            scratch: dir.path().to_owned(),
-            dir: dir.path().to_owned(),
-        };
         let mut fake = Fake {
-            measured: Vec::new(),
-            fails: true,
+            fails_after: Some(2),
+            ..Fake::default()
         };
-        let mut listener = Silent::default();
-        let error = run(&mut fake, &setup, dir.path(), None, &mut listener).unwrap_err();
-        assert!(format!("{error:#}").contains("interrupted"));
-        assert!(listener.0.contains(&"d: no d here".to_owned()));
-        fake.fails = false;
-        let report = run(&mut fake, &setup, dir.path(), None, &mut listener).unwrap();
+        let report = run_in(&mut fake, dir.path());
+        assert_eq!(report.lines[0][2], "2");
+        assert!(matches!(&report.state, State::Failed { why } if why.contains("no more")));
+        assert!(page_in(dir.path()).contains("Failed: "));
+        fake.fails_after = None;
+        let report = run_in(&mut fake, dir.path());
+        assert_eq!(report.state, State::Run);
         let mut measured = fake.measured.clone();
         measured.sort();
         measured.dedup();
@@ -331,28 +353,133 @@ mod tests {
             assert!(dir.path().join(file).is_file(), "{file}");
         }
         // Nothing is left to do.
-        run(&mut fake, &setup, dir.path(), None, &mut listener).unwrap();
+        run_in(&mut fake, dir.path());
+        assert_eq!(fake.measured.len(), 6);
+        // What was skipped is on the page, and is no result.
+        let page = page_in(dir.path());
+        assert!(page.contains("d: no d here") && page.contains("a: large"));
+    }
+
+    #[test]
+    fn an_experiment_that_cannot_be_here_says_so_on_its_page_and_in_its_summary() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut fake = Fake {
+            not_here: true,
+            ..Fake::default()
+        };
+        let report = run_in(&mut fake, dir.path());
+        let why = "no fakes; apt-get install fake".to_owned();
+        assert_eq!(report.state, State::Skipped { why });
+        assert!(page_in(dir.path()).contains("Skipped: no fakes; apt-get install fake."));
+        let kept: Report = read_json(&dir.path().join(SUMMARY)).unwrap().unwrap();
+        assert_eq!(kept.state, report.state);
+        // Once it can be, it is run.
+        fake.not_here = false;
+        assert_eq!(run_in(&mut fake, dir.path()).state, State::Run);
+        assert!(!page_in(dir.path()).contains("Skipped: "));
         assert_eq!(fake.measured.len(), 6);
     }
 
     #[test]
-    fn pages_have_the_order_of_the_cells() {
-        let cells: Vec<Cell> = ["b", "a"]
-            .map(|key| Cell {
-                key: key.to_owned(),
-            })
-            .into();
-        let mut rows = vec![row(1, 1.0, 2.0), row(0, 1.0, 2.0), row(0, 1.0, 2.0)];
-        for (row, key) in rows.iter_mut().zip(["a", "gone", "b"]) {
-            row.cell = key.to_owned();
+    fn a_program_that_hangs_is_over_the_limit_on_the_page() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut fake = Fake {
+            end: Some(End::OverLimit { limit_s: 60.0 }),
+            ..Fake::default()
+        };
+        run_in(&mut fake, dir.path());
+        assert!(page_in(dir.path()).contains("&gt; limit (60 s)"));
+        let csv = fs::read_to_string(dir.path().join(CSV)).unwrap();
+        assert!(csv.contains("> 60 s"), "{csv}");
+        // It is not tried again.
+        run_in(&mut fake, dir.path());
+        assert_eq!(fake.measured.len(), 6);
+    }
+
+    #[test]
+    fn figures_of_a_noisy_machine_are_undecided_and_have_their_n() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut fake = Fake::default();
+        run_in(&mut fake, dir.path());
+        let page = page_in(dir.path());
+        assert!(
+            page.contains("<td>2.00 (2.00 .. 2.00)</td><td>6</td>"),
+            "{page}"
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let mut fake = Fake {
+            steal_pct: 20.0,
+            ..Fake::default()
+        };
+        run_in(&mut fake, dir.path());
+        let page = page_in(dir.path());
+        assert!(page.contains("<td>undecided</td><td>0</td>"), "{page}");
+    }
+
+    #[test]
+    fn cells_that_are_not_decided_go_on_until_the_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut fake = Fake {
+            enough: 3,
+            ..Fake::default()
+        };
+        let repeat = Repeat {
+            rounds: None,
+            decide: true,
+        };
+        let often = |fake: &Fake, key: &str| {
+            let measured = fake.measured.iter();
+            measured.filter(|(cell, _)| cell == key).count()
+        };
+        run_as(&mut fake, dir.path(), repeat);
+        assert_eq!(["a", "b", "c"].map(|key| often(&fake, key)), [3, 5, 3]);
+        // Also when it goes on.
+        run_as(&mut fake, dir.path(), repeat);
+        assert_eq!(fake.measured.len(), 11);
+    }
+
+    #[test]
+    fn a_page_is_made_again_without_measuring() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut fake = Fake::default();
+        assert!(again(&fake, dir.path()).unwrap().is_none());
+        run_in(&mut fake, dir.path());
+        let files = [PAGE, SUMMARY, CSV, "figure-1.svg"].map(|name| {
+            let path = dir.path().join(name);
+            (path.clone(), fs::read(&path).unwrap())
+        });
+        fs::remove_file(dir.path().join(PAGE)).unwrap();
+        let report = again(&Fake::default(), dir.path()).unwrap().unwrap();
+        assert_eq!(report.lines[0][2], "6");
+        for (path, bytes) in &files {
+            assert_eq!(&fs::read(path).unwrap(), bytes, "{}", path.display());
         }
-        let keys: Vec<String> = sorted(&rows, &cells).into_iter().map(|r| r.cell).collect();
-        assert_eq!(keys, ["b", "a", "gone"]);
+        // Without its summary, too.
+        fs::remove_file(dir.path().join(SUMMARY)).unwrap();
+        again(&fake, dir.path()).unwrap().unwrap();
+        assert!(page_in(dir.path()).contains("2.00 (2.00 .. 2.00)"));
+        assert_eq!(fake.measured.len(), 6);
+    }
+
+    #[test]
+    fn rows_without_the_choices_of_their_beginning_are_not_gone_on_with() {
+        let dir = tempfile::tempdir().unwrap();
+        run_in(&mut Fake::default(), dir.path());
+        fs::remove_file(dir.path().join(CHOICES)).unwrap();
+        let error = run(
+            &mut Fake::default(),
+            &setup(dir.path()),
+            dir.path(),
+            Repeat::default(),
+            &mut Silent::default(),
+        )
+        .unwrap_err();
+        assert!(error.to_string().contains("--fresh"), "{error}");
     }
 
     #[test]
     fn rounds_have_orders_of_their_own() {
-        let cells: Vec<Cell> = (0..20).map(|n| Cell { key: n.to_string() }).collect();
+        let cells: Vec<Cell> = (0..20).map(|n| Cell::new(n.to_string())).collect();
         let first = order(&cells, 7, 0);
         assert_eq!(first, order(&cells, 7, 0));
         assert_ne!(first, order(&cells, 7, 1));

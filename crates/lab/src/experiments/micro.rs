@@ -7,22 +7,25 @@
 //! Within a trial the six run one after another in one node, so that a node is
 //! started once for all of them.
 
+mod page;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result, ensure};
 use sandbag_kernel::CpuList;
+use sandbag_report::Run;
 
-use super::{Cell, Choices, Experiment, Setup, distinct};
-use crate::condition::{Condition, Place};
-use crate::figure::{Axes, Line, Point, draw};
-use crate::page::{Section, Table};
-use crate::pair::{Trial, own_words};
-use crate::published;
+use crate::condition::Condition;
+use crate::experiment::{Cell, Choices, Experiment, Measured, Remarks};
+use crate::page::Section;
+use crate::pair::Trial;
+use crate::place::Runner as _;
+use crate::reading::{in_turn, marked_words};
 use crate::row::Row;
-use crate::summary::{Median, Summary, mean_sd};
-use crate::workload::{Done, Name, TASKS};
+use crate::setup::Setup;
+use crate::summary::mean_sd;
+use crate::workload::{Done, Name};
 
 /// A part of a program takes about so long at full speed, milliseconds.
 const PART_MS: u64 = 1000;
@@ -34,11 +37,17 @@ const COMPUTE_PARTS: u64 = 3;
 const SPEEDS: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 const SPEEDS_QUICK: [f64; 3] = [0.25, 0.5, 1.0];
 
+/// What is chosen for a machine: elements of the arrays of the memory program,
+/// which would otherwise change with the memory that is free.
+const ELEMENTS: &str = "elements of memory";
+
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(super) struct Micro {
     /// What each program does in a part, in its own unit.
     amounts: BTreeMap<Name, u64>,
+    /// Of the memory program's arrays.
+    elements: u64,
     notes: Vec<String>,
 }
 
@@ -51,9 +60,7 @@ struct Parts {
 
 impl Parts {
     fn cell(&self) -> Cell {
-        Cell {
-            key: format!("{}/{}/{}", self.cores, self.speed, self.method),
-        }
+        Cell::new(format!("{}/{}/{}", self.cores, self.speed, self.method))
     }
 
     fn of(cell: &Cell) -> Result<Self> {
@@ -69,33 +76,47 @@ impl Parts {
 
 impl Micro {
     fn part_ms(setup: &Setup) -> u64 {
-        if setup.quick { PART_QUICK_MS } else { PART_MS }
+        setup.form(PART_QUICK_MS, PART_MS)
     }
 
     /// A shell's words that run all six.
     fn words(&self, setup: &Setup) -> Vec<OsString> {
-        let mut script = String::new();
-        for name in Name::MICRO {
+        let programs = Name::MICRO.map(|name| {
             let amount = self.amounts.get(&name).copied().unwrap_or(1);
-            let amount = match name {
-                Name::Compute => amount * COMPUTE_PARTS,
-                _ => amount,
-            };
-            let _ = write!(
-                script,
-                "\"$0\" lab work {} --amount {amount} --sleep {} || exit 1; ",
-                name.as_str(),
-                Self::part_ms(setup)
-            );
-        }
-        [
-            "sh".into(),
-            "-c".into(),
-            script.into(),
-            setup.sandbag.clone().into(),
-        ]
-        .into()
+            let mut words = vec![name.as_str().to_owned()];
+            let mut add = |option: &str, value: u64| words.push(format!("{option} {value}"));
+            match name {
+                Name::Compute => add("--amount", amount * COMPUTE_PARTS),
+                _ => add("--amount", amount),
+            }
+            match name {
+                Name::ComputeSleep => add("--sleep", Self::part_ms(setup)),
+                Name::Memory => add("--elements", self.elements),
+                _ => {}
+            }
+            words
+        });
+        in_turn(&setup.sandbag, &programs)
     }
+
+    /// What a program says that is to find how much it does in a part.
+    fn calibrate(&self, setup: &Setup, name: Name) -> Result<Done> {
+        let one = CpuList::from_iter(setup.cpus.iter().take(1));
+        let mut words = vec![OsString::from(&setup.sandbag)];
+        let part = Self::part_ms(setup).to_string();
+        words.extend(["lab", "work", name.as_str(), "--within", &part].map(OsString::from));
+        let met = setup.place(&one).meet(&Condition::Unloaded, &words)?;
+        let done: Done = serde_json::from_str(&met.ended.out)
+            .with_context(|| format!("{} said {:?}", name.as_str(), met.ended.out))?;
+        ensure!(done.right, "the result of {} is wrong", name.as_str());
+        Ok(done)
+    }
+}
+
+/// What was chosen before, or else `now`, which is then kept.
+fn choose(chosen: &mut Choices, what: String, now: impl FnOnce() -> String) -> Result<u64> {
+    let value = chosen.entry(what).or_insert_with(now);
+    value.parse().context("a number that was chosen before")
 }
 
 impl Experiment for Micro {
@@ -115,33 +136,24 @@ impl Experiment for Micro {
         if quick { 3 } else { 40 }
     }
 
+    fn minutes(&self, quick: bool) -> u32 {
+        if quick { 11 } else { 4800 }
+    }
+
     /// Finds how much each program does in a part.
     fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()> {
         self.notes.clear();
-        let one = CpuList::from_iter(setup.cpus.iter().take(1));
-        let place = Place {
-            sandbag: &setup.sandbag,
-            cpus: &one,
-            scratch: &setup.scratch,
-            limit: setup.limit,
-        };
-        let part = Self::part_ms(setup).to_string();
         for name in Name::MICRO {
-            let mut words = vec![OsString::from(&setup.sandbag)];
-            words.extend(["lab", "work", name.as_str(), "--within", &part].map(OsString::from));
-            let met = place.meet(&Condition::Unloaded, &words)?;
-            let done: Done = serde_json::from_str(&met.ended.out)
-                .with_context(|| format!("{} said {:?}", name.as_str(), met.ended.out))?;
-            ensure!(done.right, "the result of {} is wrong", name.as_str());
-            for (what, value) in &done.notes {
-                self.notes
-                    .push(format!("{}: {what} {value}", name.as_str()));
-            }
-            let amount = chosen
-                .entry(format!("{} in {part} ms", name.as_str()))
-                .or_insert_with(|| done.amount.max(1).to_string());
-            let amount = amount.parse().context("an amount that was chosen before")?;
+            let done = self.calibrate(setup, name)?;
+            let what = format!("{} in {} ms", name.as_str(), Self::part_ms(setup));
+            let amount = choose(chosen, what, || done.amount.max(1).to_string())?;
             self.amounts.insert(name, amount);
+            let notes = done.notes.iter();
+            self.notes
+                .extend(notes.map(|(what, value)| format!("{}: {what} {value}", name.as_str())));
+            if let (Name::Memory, Some(elements)) = (name, done.notes.get("elements")) {
+                self.elements = choose(chosen, ELEMENTS.to_owned(), || elements.clone())?;
+            }
         }
         Ok(())
     }
@@ -159,7 +171,7 @@ impl Experiment for Micro {
         let mut cells = Vec::new();
         for cores in cores {
             for speed in speeds {
-                for method in &setup.slowing {
+                for method in &setup.methods.slowing {
                     let parts = Parts {
                         method: method.clone(),
                         speed: *speed,
@@ -172,15 +184,18 @@ impl Experiment for Micro {
         cells
     }
 
-    fn left_out(&self) -> Vec<String> {
-        self.notes.clone()
+    fn remarks(&self) -> Remarks {
+        Remarks {
+            notes: self.notes.clone(),
+            ..Remarks::default()
+        }
     }
 
     fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
         let parts = Parts::of(cell)?;
         let cpus = CpuList::from_iter(setup.cpus.iter().take(parts.cores));
         let trial = Trial {
-            cell,
+            cell: &cell.key,
             round,
             cpus: &cpus,
             programs: &Name::MICRO.map(Name::as_str),
@@ -191,217 +206,28 @@ impl Experiment for Micro {
                 speed: parts.speed,
             },
         };
-        trial.pairs(setup, &own_words, &|run| {
-            let got = run.cpus.iter().map(|cpu| 100.0 - cpu.got_pct);
-            let got: Vec<f64> = got.collect();
-            let mean = mean_sd(&got).map(|(mean, _)| ("speed_claimed_pct".to_owned(), mean));
-            mean.into_iter().collect()
-        })
+        Ok(trial.pairs(&setup.place(&cpus), &marked_words, &speed_claimed))
     }
 
-    fn page(&self, rows: &[Row]) -> Result<Vec<Section>> {
-        let mut sections = Vec::new();
-        for cpus in distinct(rows, |row| row.cpus.clone()) {
-            for name in Name::MICRO {
-                let own: Vec<&Row> = rows
-                    .iter()
-                    .filter(|row| row.cpus == cpus && row.program == name.as_str())
-                    .collect();
-                if !own.is_empty() {
-                    sections.push(section(name, &cpus, &own)?);
-                }
-            }
-        }
-        Ok(sections)
+    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
+        page::sections(measured.rows)
     }
 
     fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
-        let mut lines = Vec::new();
-        let half: Vec<&Row> = rows
-            .iter()
-            .filter(|row| matches!(row.condition, Condition::Node { speed, .. } if speed == 0.5))
-            .collect();
-        // Another number of CPUs is another experiment.
-        for cpus in distinct(rows, |row| row.cpus.clone()) {
-            let here: Vec<&Row> = half.iter().filter(|r| r.cpus == cpus).copied().collect();
-            for name in Name::MICRO {
-                for method in methods(&here) {
-                    let own: Vec<&Row> = here
-                        .iter()
-                        .filter(|row| row.program == name.as_str() && method_of(row) == method)
-                        .copied()
-                        .collect();
-                    let speed = Median::of(&speeds_got(&own));
-                    lines.push([
-                        format!(
-                            "{} at speed 0.5 by {method} on CPUs {cpus}: speed got",
-                            name.as_str()
-                        ),
-                        published::micro(name.as_str(), &method)
-                            .unwrap_or("-")
-                            .to_owned(),
-                        format!(
-                            "{}, n = {}",
-                            Summary::of(&own).shown(speed, 3),
-                            speed.map_or(0, |m| m.n)
-                        ),
-                    ]);
-                }
-            }
-        }
-        lines
+        page::summary(rows)
     }
 }
 
-fn method_of(row: &Row) -> &str {
-    match &row.condition {
-        Condition::Node { method, .. } => method,
-        _ => "",
-    }
-}
-
-fn methods(rows: &[&Row]) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for row in rows {
-        if !found.iter().any(|method| method == method_of(row)) {
-            found.push(method_of(row).to_owned());
-        }
-    }
-    found
-}
-
-/// Speeds at which the program went: its unslowed time over its slowed one,
-/// both without the sleep that was intended.
-fn speeds_got(rows: &[&Row]) -> Vec<f64> {
-    rows.iter()
-        .filter(|row| row.counts())
-        .map(|row| {
-            let slept = row.figures.get("slept_s").copied().unwrap_or(0.0);
-            (row.unloaded_s - slept) / (row.loaded_s - slept)
-        })
-        .collect()
-}
-
-fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
-    let about = match name {
-        Name::Compute => "CPU-intensive".to_owned(),
-        Name::Datagrams => "UDP datagrams of 1 KB to an address where nobody is".to_owned(),
-        Name::ComputeSleep => "compute, sleep, compute; without the sleep".to_owned(),
-        Name::Memory => "STREAM's four kernels, beyond the last cache".to_owned(),
-        Name::Processes => format!("{TASKS} processes that compute"),
-        Name::Threads => format!("{TASKS} threads that compute"),
-        Name::Ep | Name::Sleepers => name.as_str().to_owned(),
-    };
-    let mut table = Table::new(&[
-        "method",
-        "speed asked",
-        "speed got, median (95 %)",
-        "relative spread, %",
-        "n",
-        "not counted",
-        "the paper",
-    ]);
-    let mut lines = Vec::new();
-    for method in methods(rows) {
-        let mut line = Line {
-            name: method.clone(),
-            points: Vec::new(),
-            connected: true,
-            reference: false,
-        };
-        let of_method: Vec<&Row> = rows
-            .iter()
-            .filter(|r| method_of(r) == method)
-            .copied()
-            .collect();
-        for speed in speeds_asked(&of_method) {
-            let own: Vec<&Row> = of_method
-                .iter()
-                .filter(|row| speed_of(row) == speed)
-                .copied()
-                .collect();
-            let got = speeds_got(&own);
-            let summary = Summary::of(&own);
-            let shown = match Median::of(&got) {
-                Some(m) if summary.over_limit.is_none() && summary.failed.is_none() => {
-                    line.points.push(Point {
-                        x: speed,
-                        y: m.value,
-                        low: m.low,
-                        high: m.high,
-                    });
-                    m.show(3)
-                }
-                _ => summary.cell(),
-            };
-            table.push(vec![
-                method.clone(),
-                format!("{speed}"),
-                shown,
-                mean_sd(&got).map_or_else(String::new, |(mean, sd)| {
-                    format!("{:.1}", 100.0 * sd / mean)
-                }),
-                got.len().to_string(),
-                (own.len() - got.len()).to_string(),
-                published::micro(name.as_str(), &method)
-                    .unwrap_or("")
-                    .to_owned(),
-            ]);
-        }
-        lines.push(line);
-    }
-    lines.push(Line {
-        name: "proportional".to_owned(),
-        points: [0.0, 1.0]
-            .map(|x| Point {
-                x,
-                y: x,
-                low: x,
-                high: x,
-            })
-            .into(),
-        connected: true,
-        reference: true,
-    });
-    let top = lines
-        .iter()
-        .flat_map(|line| &line.points)
-        .map(|point| point.high)
-        .fold(1.0, f64::max);
-    let axes = Axes {
-        title: format!("{}, CPUs {cpus}", name.as_str()),
-        x: "speed asked".to_owned(),
-        y: "speed got".to_owned(),
-        x_range: (0.0, 1.05),
-        x_names: Vec::new(),
-        y_range: (0.0, top * 1.05),
-    };
-    Ok(Section::new(&format!("{} on CPUs {cpus}", name.as_str()))
-        .text(&format!(
-            "{about}. Speed got is the unslowed time of the pair over the slowed one."
-        ))
-        .figure(draw(&axes, &lines)?)
-        .table(table))
-}
-
-fn speed_of(row: &Row) -> f64 {
-    match row.condition {
-        Condition::Node { speed, .. } => speed,
-        _ => 1.0,
-    }
-}
-
-fn speeds_asked(rows: &[&Row]) -> Vec<f64> {
-    let mut speeds: Vec<f64> = rows.iter().map(|row| speed_of(row)).collect();
-    speeds.sort_by(f64::total_cmp);
-    speeds.dedup();
-    speeds
+/// The speed that sandbag says the node had.
+fn speed_claimed(run: &Run) -> BTreeMap<String, f64> {
+    let got: Vec<f64> = run.cpus.iter().map(|cpu| 100.0 - cpu.got_pct).collect();
+    let mean = mean_sd(&got).map(|(mean, _)| ("speed_claimed_pct".to_owned(), mean));
+    mean.into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::tests::row;
 
     #[test]
     fn a_cell_is_found_again_by_its_key() {
@@ -415,31 +241,30 @@ mod tests {
             (again.method.as_str(), again.speed, again.cores),
             ("hogs", 0.3, 2)
         );
+        assert!(Parts::of(&Cell::new("pace")).is_err());
+    }
+
+    #[test]
+    fn what_was_chosen_stays() {
+        let mut chosen = Choices::new();
+        let mut elements = |now: &str| choose(&mut chosen, ELEMENTS.to_owned(), || now.to_owned());
+        assert_eq!(elements("1000").unwrap(), 1000);
+        assert_eq!(elements("2000").unwrap(), 1000);
+    }
+
+    #[test]
+    fn the_memory_program_has_the_same_arrays_each_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let micro = Micro {
+            elements: 77,
+            ..Micro::default()
+        };
+        let words = micro.words(&crate::setup::tests::setup(dir.path()));
+        let script = words[2].to_string_lossy().into_owned();
         assert!(
-            Parts::of(&Cell {
-                key: "pace".to_owned()
-            })
-            .is_err()
+            script.contains("lab work memory --amount 1 --elements 77"),
+            "{script}"
         );
-    }
-
-    #[test]
-    fn intended_sleep_is_not_slowed() {
-        // 2 s of computation and 1 s of sleep, at half speed 5 s.
-        let mut slept = row(0, 3.0, 5.0);
-        slept.figures.insert("slept_s".to_owned(), 1.0);
-        let got = speeds_got(&[&slept]);
-        assert!((got[0] - 0.5).abs() < 1e-12);
-    }
-
-    #[test]
-    fn the_page_has_a_figure_per_program_and_a_row_per_speed() {
-        let rows = [row(0, 1.0, 2.0), row(1, 1.0, 2.1)];
-        let sections = Micro::default().page(&rows).unwrap();
-        assert_eq!(sections.len(), 1);
-        let lines = Micro::default().summary(&rows);
-        assert_eq!(lines.len(), Name::MICRO.len());
-        assert!(lines[0][2].contains("n = 2"), "{lines:?}");
-        assert_eq!(lines[0][1], "proportional to the speed");
+        assert_eq!(script.matches("lab work").count(), Name::MICRO.len());
     }
 }

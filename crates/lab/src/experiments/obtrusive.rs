@@ -4,24 +4,34 @@
 //! that exchange messages, a parallel compilation. A load that is an ordinary
 //! competitor slows them as much as a real competitor does. The same beside a
 //! virtual node in which nothing runs: what slows it slows its neighbours.
+//!
+//! What is to be told apart is .05 of a slowdown, so pairs are made until the
+//! interval is as narrow ([`decide`]); the short form says how many that would
+//! take.
 
+mod page;
 mod programs;
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 
-use super::{Cell, Choices, Experiment, Setup, distinct};
 use crate::condition::Condition;
-use crate::page::{Section, Table};
-use crate::pair::{Trial, whole_time};
-use crate::published;
+use crate::decide;
+use crate::experiment::{Cell, Choices, Experiment, Measured, Remarks};
+use crate::page::Section;
+use crate::pair::Trial;
+use crate::program::Ended;
+use crate::reading::{Reading, Told, whole_time};
 use crate::row::Row;
-use crate::summary::Summary;
+use crate::setup::Setup;
 use programs::Program;
 
 /// The load of the tables, percent.
 const LOAD_PCT: f64 = 50.0;
+
+/// Rounds after which an interval that is too wide stays so.
+const MOST_ROUNDS: u32 = 120;
 
 /// A real competitor.
 const SPINNERS: &str = "spinners";
@@ -29,11 +39,16 @@ const SPINNERS: &str = "spinners";
 const BESIDE: &str = "node-";
 const NODES: [&str; 2] = ["hogs", "pace"];
 
+/// The choice that says what a program does.
+fn about(program: &str) -> String {
+    format!("about {program}")
+}
+
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(super) struct Obtrusive {
     programs: Vec<Program>,
-    left_out: Vec<String>,
+    skipped: Vec<String>,
 }
 
 impl Experiment for Obtrusive {
@@ -53,31 +68,47 @@ impl Experiment for Obtrusive {
         if quick { 3 } else { 30 }
     }
 
-    fn prepare(&mut self, setup: &Setup, _chosen: &mut Choices) -> Result<()> {
-        (self.programs, self.left_out) = programs::make(setup)?;
+    fn most_rounds(&self) -> u32 {
+        MOST_ROUNDS
+    }
+
+    fn minutes(&self, quick: bool) -> u32 {
+        if quick { 9 } else { 1200 }
+    }
+
+    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()> {
+        (self.programs, self.skipped) = programs::make(setup)?;
+        for program in &self.programs {
+            chosen.insert(about(program.name), program.about.clone());
+        }
         Ok(())
+    }
+
+    fn enough(&self, rows: &[&Row]) -> bool {
+        decide::enough(rows)
     }
 
     fn cells(&self, setup: &Setup) -> Vec<Cell> {
         let mut cells = Vec::new();
         for program in &self.programs {
             let mut conditions = vec![SPINNERS.to_owned()];
-            conditions.extend(setup.loading.iter().cloned());
+            conditions.extend(setup.methods.loading.iter().cloned());
             let nodes = NODES
                 .iter()
-                .filter(|n| setup.slowing.iter().any(|s| s == *n));
+                .filter(|n| setup.methods.slowing.iter().any(|s| s == *n));
             conditions.extend(nodes.map(|method| format!("{BESIDE}{method}")));
             for condition in conditions {
-                cells.push(Cell {
-                    key: format!("{}/{condition}", program.name),
-                });
+                cells.push(Cell::new(format!("{}/{condition}", program.name)));
             }
         }
         cells
     }
 
-    fn left_out(&self) -> Vec<String> {
-        self.left_out.clone()
+    fn remarks(&self) -> Remarks {
+        Remarks {
+            skipped: self.skipped.clone(),
+            ..Remarks::default()
+        }
     }
 
     fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
@@ -88,7 +119,7 @@ impl Experiment for Obtrusive {
             .find(|p| p.name == program)
             .context("no such program")?;
         let trial = Trial {
-            cell,
+            cell: &cell.key,
             round,
             cpus: &setup.cpus,
             programs: &[program.name],
@@ -103,137 +134,33 @@ impl Experiment for Obtrusive {
                 (method, None) => Condition::load(method, LOAD_PCT),
             },
         };
-        let read = |trial: &Trial<'_>, ended: &crate::program::Ended| {
-            if ended.status.is_some() {
-                program.check(&ended.out)?;
-            }
-            whole_time(trial, ended)
+        let read = |programs: &[&str], ended: &Ended| match ended
+            .status
+            .map(|_| program.check(&ended.out))
+        {
+            Some(Err(error)) => failed(programs, &error),
+            _ => whole_time(programs, ended),
         };
-        trial.pairs(setup, &read, &|_| BTreeMap::new())
+        let place = setup.place(&setup.cpus);
+        Ok(trial.pairs(&place, &read, &|_| BTreeMap::new()))
     }
 
-    fn page(&self, rows: &[Row]) -> Result<Vec<Section>> {
-        let programs = distinct(rows, |row| row.program.clone());
-        let mut sections = Vec::new();
-        for name in &programs {
-            let mut table = Table::new(&[
-                "condition",
-                "slowdown, median (95 %)",
-                "to the spinner's",
-                "unloaded, s",
-                "n",
-                "the paper",
-            ]);
-            let of = |condition: &Condition| -> Vec<&Row> {
-                rows.iter()
-                    .filter(|row| row.program == *name && row.condition == *condition)
-                    .collect()
-            };
-            let spinners = Summary::of(&of(&Condition::Spinners)).slowdown;
-            for condition in distinct(rows, |row| row.condition.clone()) {
-                let own = of(&condition);
-                if own.is_empty() {
-                    continue;
-                }
-                let summary = Summary::of(&own);
-                let against = summary.slowdown.zip(spinners);
-                table.push(vec![
-                    condition.name(),
-                    summary.cell(),
-                    against.map_or_else(String::new, |(own, reference)| {
-                        format!("{:+.2}", own.value - reference.value)
-                    }),
-                    summary.unloaded_s.map_or_else(String::new, |m| m.show(2)),
-                    summary.n().to_string(),
-                    paper(name, &condition).unwrap_or_default(),
-                ]);
-            }
-            let about = self
-                .programs
-                .iter()
-                .find(|program| program.name == *name)
-                .map_or(String::new(), |program| program.about.clone());
-            sections.push(Section::new(name).text(&about).table(table));
-        }
-        sections.push(
-            Section::new("Where ours differ, and why")
-                .text(published::WHAT_SPINNERS_ARE)
-                .points(&published::WHY_LOADS_DIFFER),
-        );
-        Ok(sections)
+    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
+        Ok(page::sections(measured.rows, measured.chosen))
     }
 
     fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
-        let mut lines = Vec::new();
-        for program in distinct(rows, |row| row.program.clone()) {
-            for condition in distinct(rows, |row| row.condition.clone()) {
-                let own: Vec<&Row> = rows
-                    .iter()
-                    .filter(|row| row.program == program && row.condition == condition)
-                    .collect();
-                if own.is_empty() {
-                    continue;
-                }
-                let summary = Summary::of(&own);
-                lines.push([
-                    format!("slowdown of {program}, {}", condition.name()),
-                    paper(&program, &condition).unwrap_or_else(|| "-".to_owned()),
-                    format!("{}, n = {}", summary.cell(), summary.n()),
-                ]);
-            }
-        }
-        lines
+        page::summary(rows)
     }
 }
 
-/// The published slowdown of the generator that is nearest to a condition.
-fn paper(program: &str, condition: &Condition) -> Option<String> {
-    let Condition::Load { method, .. } = condition else {
-        return None;
+/// Programs whose result was wrong.
+fn failed(programs: &[&str], error: &anyhow::Error) -> Reading {
+    let told = Told::Failed {
+        why: format!("{error:#}"),
     };
-    let row = published::OBTRUSIVE
+    programs
         .iter()
-        .find(|row| program.starts_with(row.program))?;
-    let at = published::GENERATORS
-        .iter()
-        .position(|(_, ours)| ours == method)?;
-    let (generator, _) = published::GENERATORS[at];
-    let slowdown = row.slowdowns[at];
-    Some(match slowdown.is_finite() {
-        true => format!("{slowdown} ({generator})"),
-        false => format!("> 100 ({generator})"),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::row::tests::row;
-
-    fn load(method: &str) -> Condition {
-        Condition::load(method, LOAD_PCT)
-    }
-
-    #[test]
-    fn the_papers_figure_is_that_of_the_nearest_generator() {
-        assert_eq!(paper("copy-sync", &load("rt")).unwrap(), "3.6 (real time)");
-        assert_eq!(paper("exchange", &load("shares")).unwrap(), "2.1 (KRASH)");
-        assert_eq!(paper("exchange", &load("pace")), None);
-        assert_eq!(paper("exchange", &Condition::Spinners), None);
-    }
-
-    #[test]
-    fn a_slowdown_stands_beside_the_spinners() {
-        let mut rows = vec![row(0, 1.0, 2.0), row(0, 1.0, 2.1)];
-        rows[0].condition = Condition::Spinners;
-        rows[1].condition = load("pace");
-        for row in &mut rows {
-            row.program = "copy".to_owned();
-        }
-        let sections = Obtrusive::default().page(&rows).unwrap();
-        let html = sections[0].render().into_string();
-        assert!(html.contains("+0.10"), "{html}");
-        let lines = Obtrusive::default().summary(&rows);
-        assert_eq!(lines.len(), 2);
-    }
+        .map(|program| ((*program).to_owned(), told.clone()))
+        .collect()
 }
