@@ -52,8 +52,9 @@ fn counted(reports: &[Report]) -> String {
     let skipped = count(|state| matches!(state, State::Skipped { .. }));
     let failed = count(|state| matches!(state, State::Failed { .. }));
     format!(
-        "{} experiments: {} run, {skipped} skipped, {failed} failed.",
+        "{} experiment{}: {} run, {skipped} skipped, {failed} failed.",
         reports.len(),
+        if reports.len() == 1 { "" } else { "s" },
         reports.len() - skipped - failed
     )
 }

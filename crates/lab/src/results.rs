@@ -3,7 +3,7 @@
 //! and page are functions of the rows that were kept.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
@@ -126,12 +126,22 @@ pub fn write(
             dir,
         })?,
     };
-    for (n, svg) in sections.iter().filter_map(|s| s.svg()).enumerate() {
-        put(&dir.join(format!("figure-{}.svg", n + 1)), svg.as_bytes())?;
+    let mut count = 0;
+    for svg in sections.iter().filter_map(|section| section.svg()) {
+        count += 1;
+        put(&figure(dir, count), svg.as_bytes())?;
+    }
+    // Those of an earlier page that had more.
+    while fs::remove_file(figure(dir, count + 1)).is_ok() {
+        count += 1;
     }
     put(&dir.join(PAGE), page::render(&frame, &sections).as_bytes())?;
     put(&dir.join(SUMMARY), &serde_json::to_vec_pretty(report)?)?;
     write_csv(&dir.join(CSV), &rows)
+}
+
+fn figure(dir: &Path, number: usize) -> PathBuf {
+    dir.join(format!("figure-{number}.svg"))
 }
 
 /// Makes the files of [`write`] again from what is in the directory, without

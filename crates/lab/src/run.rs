@@ -449,11 +449,14 @@ mod tests {
             (path.clone(), fs::read(&path).unwrap())
         });
         fs::remove_file(dir.path().join(PAGE)).unwrap();
+        let stale = dir.path().join("figure-2.svg");
+        fs::write(&stale, "of an earlier version").unwrap();
         let report = again(&Fake::default(), dir.path()).unwrap().unwrap();
         assert_eq!(report.lines[0][2], "6");
         for (path, bytes) in &files {
             assert_eq!(&fs::read(path).unwrap(), bytes, "{}", path.display());
         }
+        assert!(!stale.exists());
         // Without its summary, too.
         fs::remove_file(dir.path().join(SUMMARY)).unwrap();
         again(&fake, dir.path()).unwrap().unwrap();

@@ -60,6 +60,21 @@ impl Factor {
         }
     }
 
+    /// A value of it with its unit, where that is a number.
+    pub fn named(self, label: &str) -> String {
+        let unit = match self {
+            Self::Period | Self::Slice => " ms",
+            Self::Load => " %",
+            Self::Weight | Self::Competitors => "",
+        };
+        let is_number = label.parse::<f64>().is_ok();
+        format!(
+            "{} {label}{}",
+            self.name(),
+            if is_number { unit } else { "" }
+        )
+    }
+
     /// A value on the abscissa.
     pub fn label(self, value: f64) -> String {
         match (self, value) {
@@ -187,6 +202,13 @@ mod tests {
         );
         assert_eq!(Case::of("load/x/pace"), None);
         assert_eq!(Case::of("linpack"), None);
+    }
+
+    #[test]
+    fn numbers_have_their_unit() {
+        assert_eq!(Factor::Slice.named("100"), "slice 100 ms");
+        assert_eq!(Factor::Slice.named("kernel's"), "slice kernel's");
+        assert_eq!(Factor::Weight.named("headroom"), "weight headroom");
     }
 
     #[test]

@@ -179,7 +179,7 @@ impl Choice {
         };
         let better = others.iter().filter(is_better);
         Some(Self {
-            name: format!("{method}, {} {label}", factor.axis()),
+            name: format!("{method}, {}", factor.named(label)),
             better: better.map(|level| level.label.clone()).collect(),
             own,
             others,
@@ -200,14 +200,15 @@ fn defaults(rows: &[Row]) -> Section {
         "error 1 s, points",
         "latency p99, us",
         "n",
-        "other values: error / p99",
+        "worst 1 s, points",
+        "other values: error / p99 / worst",
         "better in both",
     ]);
     for default in DEFAULTS {
         let Some(default) = Choice::of(rows, default) else {
             let (method, factor, _, label) = default;
-            let mut row = vec![format!("{method}, {} {label}", factor.axis())];
-            row.resize(5, String::new());
+            let mut row = vec![format!("{method}, {}", factor.named(label))];
+            row.resize(6, String::new());
             row.push("other values were not measured".to_owned());
             table.push(row);
             continue;
@@ -216,12 +217,8 @@ fn defaults(rows: &[Row]) -> Section {
         let shown = |level: &Level| {
             let own = of(rows, &level.key);
             let median = |name| figure(&own, name).map_or(f64::NAN, |m: Median| m.value);
-            format!(
-                "{}: {:.3} / {:.0}",
-                level.label,
-                median(ERROR),
-                median(LATENCY)
-            )
+            let (error, late) = (median(ERROR), median(LATENCY));
+            format!("{}: {error:.3} / {late:.0} / {}", level.label, worst(&own))
         };
         let others: Vec<String> = default.others.iter().map(shown).collect();
         table.push(vec![
@@ -229,6 +226,7 @@ fn defaults(rows: &[Row]) -> Section {
             shown_figure(&own, ERROR, 3),
             shown_figure(&own, LATENCY, 0),
             figure(&own, ERROR).map_or(0, |m| m.n).to_string(),
+            worst(&own),
             others.join("; "),
             default.verdict(),
         ]);
@@ -237,9 +235,18 @@ fn defaults(rows: &[Row]) -> Section {
         .text(&format!(
             "At {BASE_PCT} % beside {BASE_COMPETITORS} spinning tasks. A default stands where no \
              other value holds the load better and lets others wake up sooner, with both intervals \
-             apart. Headroom is the weight that pace finds for itself."
+             apart. Headroom is the weight that pace finds for itself. The worst second is that of \
+             all rounds: what happens once in a hundred runs no median shows."
         ))
         .table(table)
+}
+
+/// The worst second of all rounds, points.
+fn worst(rows: &[&Row]) -> String {
+    let counted = rows.iter().filter(|row| row.counts());
+    let all = counted.filter_map(|row| row.figures.get("worst_points").copied());
+    all.reduce(f64::max)
+        .map_or_else(|| "-".to_owned(), |points| format!("{points:.2}"))
 }
 
 /// A figure against a factor; `None` where nothing was measured.
@@ -426,15 +433,19 @@ mod tests {
 
     #[test]
     fn the_page_says_what_the_defaults_rest_on() {
-        let rows = [
+        let mut rows = [
             measured("load/50/pace", 0.01, 40.0),
             measured("weight/1/pace", 0.50, 30.0),
             measured("weight/100/pace", 0.01, 5000.0),
             measured("slice/0/pace", 0.01, 3900.0),
             measured("slice/5/pace", 0.005, 30.0),
         ];
+        rows[1].figures.insert("worst_points".to_owned(), 7.0);
         let page = html(&sections(&rows).unwrap());
-        assert!(page.contains("1: 0.500 / 30; 100: 0.010 / 5000"), "{page}");
+        assert!(
+            page.contains("1: 0.500 / 30 / 7.00; 100: 0.010 / 5000 / -"),
+            "{page}"
+        );
         assert!(
             page.contains("headroom") && page.contains("kernel&#39;s") || page.contains("kernel's")
         );
