@@ -69,7 +69,7 @@ fn as_page(reports: &[Report]) -> String {
         .iter()
         .map(|report| {
             let section = Section::new(&report.experiment);
-            let about = format!("Repeats {}; {}.", report.source, report.form());
+            let about = format!("Repeats: {}; {}.", report.source, report.form());
             let details = format!("Figures and details: {}/{PAGE}", report.experiment);
             let state = report.state.shown();
             let points = [Some(measured_on(report)), state, Some(details)];

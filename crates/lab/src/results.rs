@@ -111,7 +111,7 @@ pub fn write(
     let trials = distinct(&rows, |row| (row.cell.clone(), row.round)).len();
     let frame = Frame {
         title: format!("Lab: {}", experiment.name()),
-        source: format!("{}. Repeats {}.", experiment.about(), experiment.source()),
+        source: format!("{}. Repeats: {}.", experiment.about(), experiment.source()),
         progress: format!("{trials} trials; {}.", report.form()),
         state: report.state.shown(),
         machine: report.machine.clone(),

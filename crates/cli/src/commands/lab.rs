@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag lab`: the papers' experiments on this machine.
 
+mod methods;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
-use sandbag_burner::method;
 use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{CpuList, Root};
 use sandbag_lab::experiment::Experiment;
 use sandbag_lab::results::{self, State};
 use sandbag_lab::run::{self, Listener, Repeat};
-use sandbag_lab::setup::{Methods, Setup};
+use sandbag_lab::setup::Setup;
 use sandbag_lab::workload::{self, WorkArgs};
 use sandbag_lab::{experiments, index, interrupt};
 
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::units::{self, Cpus};
+use methods::find_methods;
 
 /// Re-run the papers' experiments: which method to trust for which workload
 #[derive(Debug, Args)]
@@ -318,54 +319,6 @@ fn choose(names: &[String]) -> Result<Vec<Box<dyn Experiment>>, BadInput> {
         .into_iter()
         .filter(|e| names.is_empty() || names.iter().any(|name| name == e.name()))
         .collect())
-}
-
-/// Which methods work on these CPUs: by what a run with them checks.
-fn find_methods(sandbag: &Path, cpus: &CpuList, wanted: &[String]) -> Result<Methods> {
-    if let Some(name) = wanted
-        .iter()
-        .find(|name| !method::SLOWING.contains(&name.as_str()))
-    {
-        return Err(BadInput(format!(
-            "--methods: there is no method {name}; there are {}",
-            method::SLOWING.join(", ")
-        ))
-        .into());
-    }
-    let mut refused = Vec::new();
-    let mut usable = |names: &[&str], verb: &[&str]| -> Result<Vec<String>> {
-        let mut usable = Vec::new();
-        for name in names {
-            if !wanted.is_empty() && !wanted.iter().any(|w| w == name) {
-                continue;
-            }
-            match refusal(sandbag, cpus, verb, name)? {
-                None => usable.push((*name).to_owned()),
-                Some(reason) => refused.push(format!("{name} ({}): {reason}", verb[0])),
-            }
-        }
-        Ok(usable)
-    };
-    Ok(Methods {
-        loading: usable(&method::NAMES, &["load", "50"])?,
-        slowing: usable(&method::SLOWING, &["slow", "--speed", "0.5"])?,
-        refused,
-    })
-}
-
-/// Why a method does not work here.
-fn refusal(sandbag: &Path, cpus: &CpuList, verb: &[&str], method: &str) -> Result<Option<String>> {
-    let ended = Command::new(sandbag)
-        .arg("-q")
-        .args(verb)
-        .args(["--dry-run", "--cpus", &cpus.to_string()])
-        .args(["--method", method])
-        .stdin(Stdio::null())
-        .output()
-        .context("try a method")?;
-    let said = String::from_utf8_lossy(&ended.stderr);
-    let reason = said.trim().trim_start_matches("sandbag: ");
-    Ok((!ended.status.success()).then(|| reason.to_owned()))
 }
 
 /// What an experiment says, on our standard error.

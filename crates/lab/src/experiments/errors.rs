@@ -4,6 +4,7 @@
 //! of competitors and the load asked; one factor at a time around 50 % beside
 //! five. Steal cannot be made; what came is a factor, too.
 
+mod defaults;
 mod factor;
 mod page;
 
@@ -41,7 +42,7 @@ impl Experiment for Errors {
     }
 
     fn source(&self) -> &'static str {
-        "nothing; docs/methods.md argues with these figures"
+        "no paper; docs/methods.md argues with these figures"
     }
 
     fn rounds(&self, quick: bool) -> u32 {

@@ -4,14 +4,17 @@
 
 use anyhow::Result;
 
+use super::defaults::{Level, choices, defaults, levels};
 use super::factor::{BASE_COMPETITORS, BASE_PCT, Case, Factor, METHODS, SPINNERS};
 use crate::figure::{Axes, Line, Point, draw};
 use crate::page::{Section, Table};
 use crate::row::{End, MOST_STEAL_PCT, Row, distinct};
 use crate::summary::{Median, figure, shown_figure};
 
-const ERROR: &str = "mean_abs_points";
-const LATENCY: &str = "p99_us";
+/// The figure that says how well a load is held.
+pub(super) const ERROR: &str = "mean_abs_points";
+/// And the one that says how long others wait.
+pub(super) const LATENCY: &str = "p99_us";
 
 /// Figures of every factor.
 const FIGURES: [(&str, &str); 2] = [
@@ -23,15 +26,6 @@ const WAITING: [(&str, &str); 3] = [
     ("p50_us", "wake-up latency of a 1 ms sleeper, p50, us"),
     ("p90_us", "wake-up latency of a 1 ms sleeper, p90, us"),
     ("migrations_per_s", "migrations of the spinning tasks per s"),
-];
-
-/// Defaults of methods: the factor, the value by order and by name.
-const DEFAULTS: [(&str, Factor, f64, &str); 5] = [
-    ("pace", Factor::Period, 20.0, "20"),
-    ("pace", Factor::Weight, f64::INFINITY, "headroom"),
-    ("pace", Factor::Slice, 100.0, "100"),
-    ("quota", Factor::Period, 20.0, "20"),
-    ("hogs", Factor::Period, 10.0, "10"),
 ];
 
 /// The whole page.
@@ -84,10 +78,7 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
             show(LATENCY, 0),
         ]);
     }
-    for default in DEFAULTS
-        .iter()
-        .filter_map(|default| Choice::of(rows, *default))
-    {
+    for default in choices(rows) {
         lines.push([
             format!(
                 "default of {}: other values better in error and latency",
@@ -100,153 +91,9 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
     lines
 }
 
-fn of<'a>(rows: &'a [Row], key: &str) -> Vec<&'a Row> {
+/// Rows of a cell.
+pub(super) fn of<'a>(rows: &'a [Row], key: &str) -> Vec<&'a Row> {
     rows.iter().filter(|row| row.cell == key).collect()
-}
-
-/// A value of a factor that was measured with a method.
-#[derive(Debug, Clone, PartialEq)]
-struct Level {
-    /// By which values are sorted.
-    order: f64,
-    label: String,
-    /// Of its cell.
-    key: String,
-}
-
-/// Those there are, ascending. Where the method's own value was measured in the
-/// base case only, that is one of them.
-fn levels(rows: &[Row], factor: Factor, method: &str) -> Vec<Level> {
-    let mut levels: Vec<Level> = distinct(rows, |row| row.cell.clone())
-        .iter()
-        .filter_map(|key| Case::of(key))
-        .filter(|case| case.factor == factor && case.method == method)
-        .map(|case| Level {
-            order: case.value,
-            label: factor.label(case.value),
-            key: case.key(),
-        })
-        .collect();
-    let own = DEFAULTS
-        .iter()
-        .find(|(m, f, ..)| *m == method && *f == factor);
-    if let Some((_, _, order, label)) = own {
-        let key = Case::base(method).key();
-        let there = levels.iter().any(|level| level.label == *label);
-        // Alone it is no figure against anything.
-        if !there && !levels.is_empty() && rows.iter().any(|row| row.cell == key) {
-            levels.push(Level {
-                order: *order,
-                label: (*label).to_owned(),
-                key,
-            });
-        }
-    }
-    levels.sort_by(|a, b| a.order.total_cmp(&b.order));
-    levels
-}
-
-/// A default beside the other values.
-struct Choice {
-    name: String,
-    own: Level,
-    others: Vec<Level>,
-    /// Of the others, those that are better in both error and latency.
-    better: Vec<String>,
-}
-
-impl Choice {
-    /// `None` where the other values were not measured.
-    fn of(rows: &[Row], (method, factor, _, label): (&str, Factor, f64, &str)) -> Option<Self> {
-        let (own, others): (Vec<Level>, Vec<Level>) = levels(rows, factor, method)
-            .into_iter()
-            .partition(|level| level.label == label);
-        let own = own.into_iter().next()?;
-        if others.is_empty() {
-            return None;
-        }
-        let medians = |level: &Level| -> Option<[Median; 2]> {
-            let own = of(rows, &level.key);
-            Some([figure(&own, ERROR)?, figure(&own, LATENCY)?])
-        };
-        let ours = medians(&own)?;
-        let is_better = |level: &&Level| {
-            medians(level).is_some_and(|theirs| {
-                ours.iter()
-                    .zip(theirs)
-                    .all(|(own, other)| other.high < own.low)
-            })
-        };
-        let better = others.iter().filter(is_better);
-        Some(Self {
-            name: format!("{method}, {}", factor.named(label)),
-            better: better.map(|level| level.label.clone()).collect(),
-            own,
-            others,
-        })
-    }
-
-    fn verdict(&self) -> String {
-        match self.better.is_empty() {
-            true => format!("none of {}", self.others.len()),
-            false => self.better.join(", "),
-        }
-    }
-}
-
-fn defaults(rows: &[Row]) -> Section {
-    let mut table = Table::new(&[
-        "default",
-        "error 1 s, points",
-        "latency p99, us",
-        "n",
-        "worst 1 s, points",
-        "other values: error / p99 / worst",
-        "better in both",
-    ]);
-    for default in DEFAULTS {
-        let Some(default) = Choice::of(rows, default) else {
-            let (method, factor, _, label) = default;
-            let mut row = vec![format!("{method}, {}", factor.named(label))];
-            row.resize(6, String::new());
-            row.push("other values were not measured".to_owned());
-            table.push(row);
-            continue;
-        };
-        let own = of(rows, &default.own.key);
-        let shown = |level: &Level| {
-            let own = of(rows, &level.key);
-            let median = |name| figure(&own, name).map_or(f64::NAN, |m: Median| m.value);
-            let (error, late) = (median(ERROR), median(LATENCY));
-            format!("{}: {error:.3} / {late:.0} / {}", level.label, worst(&own))
-        };
-        let others: Vec<String> = default.others.iter().map(shown).collect();
-        table.push(vec![
-            default.name.clone(),
-            shown_figure(&own, ERROR, 3),
-            shown_figure(&own, LATENCY, 0),
-            figure(&own, ERROR).map_or(0, |m| m.n).to_string(),
-            worst(&own),
-            others.join("; "),
-            default.verdict(),
-        ]);
-    }
-    Section::new("The defaults, and the figures behind them")
-        .text(&format!(
-            "At {BASE_PCT} % beside {BASE_COMPETITORS} spinning tasks. A default stands where no \
-             other value holds the load better and lets others wake up sooner, with both intervals \
-             apart. Headroom is the weight that pace finds for itself. The worst second is that of \
-             all rounds: what happens once in a hundred runs no median shows."
-        ))
-        .table(table)
-}
-
-/// The worst second of all rounds, points.
-fn worst(rows: &[&Row]) -> String {
-    let counted = rows.iter().filter(|row| row.counts());
-    let all = counted.filter_map(|row| row.figures.get("worst_points").copied());
-    all.reduce(f64::max)
-        .map_or_else(|| "-".to_owned(), |points| format!("{points:.2}"))
 }
 
 /// A figure against a factor; `None` where nothing was measured.
@@ -394,11 +241,11 @@ fn all(rows: &[Row]) -> Table {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::row::tests::row;
 
-    fn measured(cell: &str, error: f64, p99: f64) -> Row {
+    pub(crate) fn measured(cell: &str, error: f64, p99: f64) -> Row {
         let mut row = row(0, 0.0, 4.0);
         row.cell = cell.to_owned();
         if error > 0.0 {
@@ -458,22 +305,6 @@ mod tests {
         assert_eq!(verdict("pace, slice").unwrap(), "5");
         assert_eq!(verdict("hogs, period"), None, "not measured");
         assert!(page.contains("other values were not measured"));
-    }
-
-    #[test]
-    fn the_own_value_of_a_method_is_taken_from_the_base_case_once() {
-        let mut rows = vec![
-            measured("load/50/pace", 0.01, 40.0),
-            measured("slice/0/pace", 0.01, 3900.0),
-        ];
-        let labels = |rows: &[Row]| -> Vec<String> {
-            let levels = levels(rows, Factor::Slice, "pace");
-            levels.into_iter().map(|level| level.key).collect()
-        };
-        assert_eq!(labels(&rows), ["slice/0/pace", "load/50/pace"]);
-        rows.push(measured("slice/100/pace", 0.01, 40.0));
-        assert_eq!(labels(&rows), ["slice/0/pace", "slice/100/pace"]);
-        assert!(levels(&rows, Factor::Weight, "pace").is_empty());
     }
 
     #[test]
