@@ -59,9 +59,13 @@ fn counted(reports: &[Report]) -> String {
     )
 }
 
-/// On what an experiment was measured.
-fn measured_on(report: &Report) -> String {
-    format!("Measured on: {}.", lasting(&report.machine))
+/// On what an experiment was measured, or would have been.
+fn machine_of(report: &Report) -> String {
+    let what = match report.state {
+        State::Skipped { .. } => "The machine",
+        State::Run | State::Failed { .. } => "Measured on",
+    };
+    format!("{what}: {}.", lasting(&report.machine))
 }
 
 fn as_page(reports: &[Report]) -> String {
@@ -72,7 +76,7 @@ fn as_page(reports: &[Report]) -> String {
             let about = format!("Repeats: {}; {}.", report.source, report.form());
             let details = format!("Figures and details: {}/{PAGE}", report.experiment);
             let state = report.state.shown();
-            let points = [Some(measured_on(report)), state, Some(details)];
+            let points = [Some(machine_of(report)), state, Some(details)];
             let points: Vec<&str> = points.iter().flatten().map(String::as_str).collect();
             let section = section.text(&about).points(&points);
             if report.lines.is_empty() {
@@ -118,7 +122,7 @@ fn as_text(reports: &[Report]) -> String {
             report.experiment,
             report.source,
             report.form(),
-            measured_on(report)
+            machine_of(report)
         );
         if let Some(state) = report.state.shown() {
             let _ = writeln!(text, "\n**{state}**");

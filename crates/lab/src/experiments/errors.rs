@@ -6,6 +6,7 @@
 
 mod defaults;
 mod factor;
+mod levels;
 mod page;
 
 use std::collections::BTreeMap;

@@ -1,63 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The defaults of methods beside the other values that were measured.
 
-use super::factor::{BASE_COMPETITORS, BASE_PCT, Case, Factor};
-use super::page::{ERROR, LATENCY, of};
+use super::factor::{BASE_COMPETITORS, BASE_PCT, Factor};
+use super::levels::{DEFAULTS, ERROR, LATENCY, Level, levels, of};
 use crate::page::{Section, Table};
-use crate::row::{Row, distinct};
+use crate::row::Row;
 use crate::summary::{Median, figure, shown_figure};
-
-/// Defaults of methods: the factor, the value by order and by name.
-const DEFAULTS: [(&str, Factor, f64, &str); 5] = [
-    ("pace", Factor::Period, 20.0, "20"),
-    ("pace", Factor::Weight, f64::INFINITY, "headroom"),
-    ("pace", Factor::Slice, 100.0, "100"),
-    ("quota", Factor::Period, 20.0, "20"),
-    ("hogs", Factor::Period, 10.0, "10"),
-];
-
-/// A value of a factor that was measured with a method.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Level {
-    /// By which values are sorted.
-    pub order: f64,
-    /// On the abscissa.
-    pub label: String,
-    /// Of its cell.
-    pub key: String,
-}
-
-/// Those there are, ascending. Where the method's own value was measured in the
-/// base case only, that is one of them.
-pub fn levels(rows: &[Row], factor: Factor, method: &str) -> Vec<Level> {
-    let mut levels: Vec<Level> = distinct(rows, |row| row.cell.clone())
-        .iter()
-        .filter_map(|key| Case::of(key))
-        .filter(|case| case.factor == factor && case.method == method)
-        .map(|case| Level {
-            order: case.value,
-            label: factor.label(case.value),
-            key: case.key(),
-        })
-        .collect();
-    let own = DEFAULTS
-        .iter()
-        .find(|(m, f, ..)| *m == method && *f == factor);
-    if let Some((_, _, order, label)) = own {
-        let key = Case::base(method).key();
-        let there = levels.iter().any(|level| level.label == *label);
-        // Alone it is no figure against anything.
-        if !there && !levels.is_empty() && rows.iter().any(|row| row.cell == key) {
-            levels.push(Level {
-                order: *order,
-                label: (*label).to_owned(),
-                key,
-            });
-        }
-    }
-    levels.sort_by(|a, b| a.order.total_cmp(&b.order));
-    levels
-}
 
 /// A default beside the other values.
 pub struct Choice {
@@ -170,26 +118,4 @@ fn worst(rows: &[&Row]) -> String {
     let all = counted.filter_map(|row| row.figures.get("worst_points").copied());
     all.reduce(f64::max)
         .map_or_else(|| "-".to_owned(), |points| format!("{points:.2}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::page::tests::measured;
-    use super::*;
-
-    #[test]
-    fn the_own_value_of_a_method_is_taken_from_the_base_case_once() {
-        let mut rows = vec![
-            measured("load/50/pace", 0.01, 40.0),
-            measured("slice/0/pace", 0.01, 3900.0),
-        ];
-        let labels = |rows: &[Row]| -> Vec<String> {
-            let levels = levels(rows, Factor::Slice, "pace");
-            levels.into_iter().map(|level| level.key).collect()
-        };
-        assert_eq!(labels(&rows), ["slice/0/pace", "load/50/pace"]);
-        rows.push(measured("slice/100/pace", 0.01, 40.0));
-        assert_eq!(labels(&rows), ["slice/0/pace", "slice/100/pace"]);
-        assert!(levels(&rows, Factor::Weight, "pace").is_empty());
-    }
 }

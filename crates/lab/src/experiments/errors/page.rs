@@ -4,17 +4,13 @@
 
 use anyhow::Result;
 
-use super::defaults::{Level, choices, defaults, levels};
+use super::defaults::{choices, defaults};
 use super::factor::{BASE_COMPETITORS, BASE_PCT, Case, Factor, METHODS, SPINNERS};
+use super::levels::{ERROR, LATENCY, Level, levels, of};
 use crate::figure::{Axes, Line, Point, draw};
 use crate::page::{Section, Table};
 use crate::row::{End, MOST_STEAL_PCT, Row, distinct};
 use crate::summary::{Median, figure, shown_figure};
-
-/// The figure that says how well a load is held.
-pub(super) const ERROR: &str = "mean_abs_points";
-/// And the one that says how long others wait.
-pub(super) const LATENCY: &str = "p99_us";
 
 /// Figures of every factor.
 const FIGURES: [(&str, &str); 2] = [
@@ -89,11 +85,6 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
         ]);
     }
     lines
-}
-
-/// Rows of a cell.
-pub(super) fn of<'a>(rows: &'a [Row], key: &str) -> Vec<&'a Row> {
-    rows.iter().filter(|row| row.cell == key).collect()
 }
 
 /// A figure against a factor; `None` where nothing was measured.
@@ -241,19 +232,9 @@ fn all(rows: &[Row]) -> Table {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use super::super::levels::tests::measured;
     use super::*;
-    use crate::row::tests::row;
-
-    pub(crate) fn measured(cell: &str, error: f64, p99: f64) -> Row {
-        let mut row = row(0, 0.0, 4.0);
-        row.cell = cell.to_owned();
-        if error > 0.0 {
-            row.figures.insert(ERROR.to_owned(), error);
-        }
-        row.figures.insert(LATENCY.to_owned(), p99);
-        row
-    }
 
     fn html(sections: &[Section]) -> String {
         sections.iter().map(|s| s.render().into_string()).collect()
