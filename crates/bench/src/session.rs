@@ -20,7 +20,8 @@ use crate::row::Row;
 use crate::runner::Bench;
 use crate::tables::undecided;
 use sandbag_lab::interrupt;
-use sandbag_lab::machine::{StealMeter, describe};
+use sandbag_lab::machine::describe;
+use sandbag_lab::steal::StealMeter;
 
 /// What a run takes besides its length, seconds: starts, ends, clocks.
 const OVERHEAD_S: f64 = 1.7;

@@ -152,10 +152,14 @@ pub const SLOWING: [&str; 10] = [
 ];
 
 /// Constants of methods that a user may choose; `None` is the method's own.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Options {
     /// Period, ns.
     pub period_ns: Option<u64>,
+    /// Weight of pace's burners on each CPU, in place of one that makes room.
+    pub weight: Option<Weight>,
+    /// Slice of pace's burners, ns; 0 for the kernel's own.
+    pub slice_ns: Option<u64>,
     /// What keeps hogs in phase.
     pub sync: Option<Sync>,
     /// Real-time priority of hogs.
@@ -189,17 +193,19 @@ pub fn with_options(name: &str, options: Options) -> Result<Box<dyn Method>, Str
             "the period of {name} must be at least 1 ms and divide 100 ms"
         )),
     };
+    if name != "pace" && (options.weight.is_some() || options.slice_ns.is_some()) {
+        return Err(format!("{name} has no weight or slice to choose: pace has"));
+    }
     let is_hogs = name == "hogs";
     if !is_hogs && (options.sync.is_some() || options.priority.is_some()) {
         return Err(format!("{name} has neither phase nor priority: hogs has"));
     }
     slowing::refuse_what_it_has_not(name, options)?;
     Ok(match name {
-        "pace" => Box::new(Pace {
-            period_ns: on_grid(Pace::default().period_ns)?,
-            in_phase: options.in_phase,
-            ..Pace::default()
-        }),
+        "pace" => Box::new(Pace::with_options(
+            on_grid(Pace::default().period_ns)?,
+            options,
+        )?),
         "quota" => Box::new(match options.period_ns {
             None => Quota::default(),
             Some(ns) if (LEAST_PERIOD_NS..=1_000_000_000).contains(&ns) => Quota {
@@ -292,6 +298,17 @@ mod tests {
                 },
             )
         };
+        let slice = |name| {
+            with_options(
+                name,
+                Options {
+                    slice_ns: Some(5_000_000),
+                    ..Options::default()
+                },
+            )
+        };
+        assert!(slice("pace").is_ok());
+        assert!(slice("hogs").is_err() && slice("lim").is_err());
         assert!(priority("hogs", 99).is_ok());
         assert!(priority("hogs", 100).is_err());
         assert!(priority("pace", 1).is_err());

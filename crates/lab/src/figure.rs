@@ -6,6 +6,8 @@ use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use crate::summary::Median;
+
 /// A median and where it lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
@@ -17,6 +19,34 @@ pub struct Point {
     pub low: f64,
     /// Upper end.
     pub high: f64,
+    /// Values that it is the median of; 0 for what was not measured so often.
+    pub n: usize,
+}
+
+impl Point {
+    /// A median at an abscissa.
+    #[must_use]
+    pub fn of(x: f64, median: Median) -> Self {
+        Self {
+            x,
+            y: median.value,
+            low: median.low,
+            high: median.high,
+            n: median.n,
+        }
+    }
+
+    /// A value by itself.
+    #[must_use]
+    pub fn bare(x: f64, y: f64) -> Self {
+        Self {
+            x,
+            y,
+            low: y,
+            high: y,
+            n: 0,
+        }
+    }
 }
 
 /// One line of a figure.
@@ -65,7 +95,19 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(204, 121, 167),
 ];
 
-/// Draws the figure.
+/// How many values the points are medians of, in words; empty where they are
+/// none.
+fn counted(lines: &[Line]) -> String {
+    let n = || lines.iter().flat_map(|line| &line.points).map(|p| p.n);
+    let n = || n().filter(|n| *n > 0);
+    match (n().min(), n().max()) {
+        (Some(least), Some(most)) if least == most => format!(" (n = {least})"),
+        (Some(least), Some(most)) => format!(" (n = {least} to {most})"),
+        _ => String::new(),
+    }
+}
+
+/// Draws the figure; its title says of how many values the points are medians.
 ///
 /// # Errors
 /// A figure that is not a number, which no axis has.
@@ -85,7 +127,10 @@ pub fn draw(axes: &Axes, lines: &[Line]) -> Result<String> {
             .unwrap_or_default()
         };
         let mut chart = ChartBuilder::on(&plot)
-            .caption(&axes.title, text(16).pos(Pos::new(HPos::Center, VPos::Top)))
+            .caption(
+                format!("{}{}", axes.title, counted(lines)),
+                text(16).pos(Pos::new(HPos::Center, VPos::Top)),
+            )
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(60)
@@ -172,6 +217,7 @@ mod tests {
             y,
             low: y - 0.05,
             high: y + 0.05,
+            n: if x < 0.4 { 3 } else { 2 },
         };
         let lines = ["hogs", "pace & co"].map(|name| Line {
             name: name.to_owned(),
@@ -185,11 +231,15 @@ mod tests {
             svg.contains("hogs") && svg.contains("pace &amp; co"),
             "{svg}"
         );
-        assert!(!svg.contains("<got>"));
+        assert!(
+            !svg.contains("<got>") && svg.contains("(n = 2 to 3)"),
+            "{svg}"
+        );
     }
 
     #[test]
     fn a_figure_without_lines_is_a_figure() {
-        assert!(draw(&axes(), &[]).unwrap().contains("asked"));
+        let svg = draw(&axes(), &[]).unwrap();
+        assert!(svg.contains("asked") && !svg.contains("n ="));
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All experiments of a directory side by side: what, the paper's figure,
-//! ours; as a page and as a table for a text file.
+//! ours; as a page, as a table for a text file, and for programs.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,108 +8,142 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
+use crate::machine::lasting;
 use crate::page::{self, Frame, Section, Table};
-use crate::run::{PAGE, Report, SUMMARY};
+use crate::results::{PAGE, Report, SUMMARY, State, read_json};
 
 /// The table as text.
 pub const TEXT: &str = "summary.md";
 
 /// Reads what the experiments in `dir` came to, in the order given; those that
-/// have not been run are left out.
+/// were never begun are not among them.
 ///
 /// # Errors
 /// A summary cannot be read.
 pub fn reports(dir: &Path, names: &[&str]) -> Result<Vec<Report>> {
     let mut reports = Vec::new();
     for name in names {
-        let path = dir.join(name).join(SUMMARY);
-        if path.is_file() {
-            let bytes = fs::read(&path).with_context(|| path.display().to_string())?;
-            let report = serde_json::from_slice(&bytes);
-            reports.push(report.with_context(|| path.display().to_string())?);
-        }
+        reports.extend(read_json(&dir.join(name).join(SUMMARY))?);
     }
     Ok(reports)
 }
 
-/// Writes both into `dir`; returns the text.
+/// Writes page, text and JSON into `dir`; returns the text.
 ///
 /// # Errors
 /// They cannot be written.
 pub fn write(dir: &Path, reports: &[Report]) -> Result<String> {
     let text = as_text(reports);
-    let sections: Vec<Section> = reports
-        .iter()
-        .map(|report| {
-            let mut table = Table::new(&["what", "paper", "ours"]);
-            for line in &report.lines {
-                table.push(line.to_vec());
-            }
-            Section::new(&report.experiment)
-                .text(&format!(
-                    "Repeats {}. Figures and details: {}/{PAGE}",
-                    report.source, report.experiment
-                ))
-                .table(table)
-        })
-        .collect();
-    let frame = Frame {
-        title: "Lab: the papers and this machine".to_owned(),
-        machine: reports
-            .first()
-            .map(|report| report.machine.clone())
-            .unwrap_or_default(),
-        left_out: left_out(reports),
-        ..Frame::default()
-    };
-    for (name, bytes) in [
-        (PAGE, page::render(&frame, &sections)),
+    let files = [
+        (PAGE, as_page(reports)),
         (TEXT, text.clone()),
-    ] {
+        (SUMMARY, serde_json::to_string_pretty(reports)?),
+    ];
+    for (name, bytes) in files {
         let path = dir.join(name);
         fs::write(&path, bytes).with_context(|| path.display().to_string())?;
     }
     Ok(text)
 }
 
-fn left_out(reports: &[Report]) -> Vec<String> {
+/// How many were run, and how many were not.
+fn counted(reports: &[Report]) -> String {
+    let count = |is: fn(&State) -> bool| reports.iter().filter(|r| is(&r.state)).count();
+    let skipped = count(|state| matches!(state, State::Skipped { .. }));
+    let failed = count(|state| matches!(state, State::Failed { .. }));
+    format!(
+        "{} experiment{}: {} run, {skipped} skipped, {failed} failed.",
+        reports.len(),
+        if reports.len() == 1 { "" } else { "s" },
+        reports.len() - skipped - failed
+    )
+}
+
+/// On what an experiment was measured, or would have been.
+fn machine_of(report: &Report) -> String {
+    let what = match report.state {
+        State::Skipped { .. } => "The machine",
+        State::Run | State::Failed { .. } => "Measured on",
+    };
+    format!("{what}: {}.", lasting(&report.machine))
+}
+
+fn as_page(reports: &[Report]) -> String {
+    let sections: Vec<Section> = reports
+        .iter()
+        .map(|report| {
+            let section = Section::new(&report.experiment);
+            let about = format!("Repeats: {}; {}.", report.source, report.form());
+            let details = format!("Figures and details: {}/{PAGE}", report.experiment);
+            let state = report.state.shown();
+            let points = [Some(machine_of(report)), state, Some(details)];
+            let points: Vec<&str> = points.iter().flatten().map(String::as_str).collect();
+            let section = section.text(&about).points(&points);
+            if report.lines.is_empty() {
+                return section;
+            }
+            let mut table = Table::new(&["what", "paper", "ours"]);
+            for line in &report.lines {
+                table.push(line.to_vec());
+            }
+            section.table(table)
+        })
+        .collect();
+    let frame = Frame {
+        title: "Lab: the papers and this machine".to_owned(),
+        progress: counted(reports),
+        skipped: all_of(reports, |report| &report.left_out),
+        notes: all_of(reports, |report| &report.notes),
+        ..Frame::default()
+    };
+    page::render(&frame, &sections)
+}
+
+/// What several say is said once.
+fn all_of(reports: &[Report], of: fn(&Report) -> &Vec<String>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
-    for reason in reports.iter().flat_map(|report| &report.left_out) {
-        if !all.contains(reason) {
-            all.push(reason.clone());
+    for text in reports.iter().flat_map(of) {
+        if !all.contains(text) {
+            all.push(text.clone());
         }
     }
     all
 }
 
 fn as_text(reports: &[Report]) -> String {
-    let mut text = String::from("# The papers' experiments on this machine\n");
-    if let Some(first) = reports.first() {
-        text.push('\n');
-        for (name, value) in &first.machine {
-            let _ = writeln!(text, "- {name}: {value}");
-        }
-    }
+    let mut text = format!(
+        "# The papers' experiments on this machine\n\n{}\n",
+        counted(reports)
+    );
     for report in reports {
-        let form = if report.quick {
-            "short form"
-        } else {
-            "full form"
-        };
-        let _ = write!(
+        let _ = writeln!(
             text,
-            "\n## {}\n\n{}; {form}, {} rounds.\n\n| what | paper | ours |\n| --- | --- | --- |\n",
-            report.experiment, report.source, report.rounds
+            "\n## {}\n\n{}; {}.\n{}",
+            report.experiment,
+            report.source,
+            report.form(),
+            machine_of(report)
         );
+        if let Some(state) = report.state.shown() {
+            let _ = writeln!(text, "\n**{state}**");
+        }
+        if !report.lines.is_empty() {
+            text += "\n| what | paper | ours |\n| --- | --- | --- |\n";
+        }
         for line in &report.lines {
             let _ = writeln!(text, "| {} |", line.join(" | "));
         }
     }
-    let left_out = left_out(reports);
-    if !left_out.is_empty() {
-        text += "\n## Left out, and notes\n\n";
-        for reason in left_out {
-            let _ = writeln!(text, "- {reason}");
+    for (title, of) in [
+        ("Skipped", (|r| &r.left_out) as fn(&Report) -> &Vec<String>),
+        ("Notes", |r| &r.notes),
+    ] {
+        let all = all_of(reports, of);
+        if !all.is_empty() {
+            let _ = writeln!(text, "\n## {title} ({})\n", all.len());
+        }
+        for item in all {
+            let _ = writeln!(text, "- {item}");
         }
     }
     text
@@ -119,25 +153,58 @@ fn as_text(reports: &[Report]) -> String {
 mod tests {
     use super::*;
 
+    fn report(name: &str, cpu: &str) -> Report {
+        Report {
+            experiment: name.to_owned(),
+            source: "KRASH, table II".to_owned(),
+            state: State::Run,
+            rounds: 3,
+            quick: true,
+            machine: vec![("CPU".to_owned(), cpu.to_owned())],
+            lines: vec![["EP".to_owned(), "48.9".to_owned(), "50.0".to_owned()]],
+            left_out: vec!["freq: no driver".to_owned()],
+            notes: Vec::new(),
+            cells: Vec::new(),
+        }
+    }
+
     #[test]
     fn experiments_stand_side_by_side() {
         let dir = tempfile::tempdir().unwrap();
-        let report = Report {
-            experiment: "precision".to_owned(),
-            source: "KRASH, table II".to_owned(),
-            rounds: 3,
-            quick: true,
-            machine: vec![("CPU".to_owned(), "fast".to_owned())],
-            lines: vec![["EP".to_owned(), "48.9".to_owned(), "50.0".to_owned()]],
-            left_out: vec!["freq: no driver".to_owned()],
-        };
         let sub = dir.path().join("precision");
         fs::create_dir(&sub).unwrap();
-        fs::write(sub.join(SUMMARY), serde_json::to_vec(&report).unwrap()).unwrap();
+        let one = serde_json::to_vec(&report("precision", "fast")).unwrap();
+        fs::write(sub.join(SUMMARY), one).unwrap();
         let reports = reports(dir.path(), &["micro", "precision"]).unwrap();
         assert_eq!(reports.len(), 1);
         let text = write(dir.path(), &reports).unwrap();
         assert!(text.contains("| EP | 48.9 | 50.0 |") && text.contains("- freq: no driver"));
         assert!(dir.path().join(PAGE).is_file() && dir.path().join(TEXT).is_file());
+        let all: Option<Vec<Report>> = read_json(&dir.path().join(SUMMARY)).unwrap();
+        assert_eq!(all.unwrap().len(), 1);
+    }
+
+    #[test]
+    fn each_has_the_machine_that_it_was_measured_on() {
+        let reports = [report("precision", "fast"), report("micro", "slow")];
+        for text in [as_text(&reports), as_page(&reports)] {
+            let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+            assert!(at("precision") < at("CPU: fast") && at("CPU: fast") < at("micro"));
+            assert!(at("micro") < at("CPU: slow"));
+        }
+    }
+
+    #[test]
+    fn what_was_skipped_is_counted_and_has_its_reason() {
+        let mut skipped = report("replay", "fast");
+        skipped.lines.clear();
+        skipped.state = State::Skipped {
+            why: "no hpcc here".to_owned(),
+        };
+        let reports = [report("precision", "fast"), skipped];
+        for text in [as_text(&reports), as_page(&reports)] {
+            assert!(text.contains("2 experiments: 1 run, 1 skipped, 0 failed."));
+            assert!(text.contains("Skipped: no hpcc here."), "{text}");
+        }
     }
 }

@@ -119,12 +119,25 @@ pub struct Frame {
     pub title: String,
     /// What is repeated, and from where.
     pub source: String,
-    /// Rounds that were made, of how many.
+    /// Trials that were made, and how many rounds there are.
     pub progress: String,
-    /// The machine, by name and value.
+    /// That it was not run, or failed, and why.
+    pub state: Option<String>,
+    /// The machine, by name and value; empty where each section has its own.
     pub machine: Vec<(String, String)>,
-    /// What was left out, each with its reason.
-    pub left_out: Vec<String>,
+    /// What was skipped, each with its reason.
+    pub skipped: Vec<String>,
+    /// What is to be known besides.
+    pub notes: Vec<String>,
+}
+
+fn list(title: &str, items: &[String]) -> Markup {
+    html! {
+        @if !items.is_empty() {
+            h2 { (title) }
+            ul { @for item in items { li { (item) } } }
+        }
+    }
 }
 
 /// The page.
@@ -145,14 +158,15 @@ pub fn render(frame: &Frame, sections: &[Section]) -> String {
                 h1 { (frame.title) }
                 p.soft { (frame.source) }
                 p { (frame.progress) }
+                @if let Some(state) = &frame.state { p { strong { (state) } } }
                 @for section in sections { (section.render()) }
-                @if !frame.left_out.is_empty() {
-                    h2 { "Left out, and notes" }
-                    ul { @for reason in &frame.left_out { li { (reason) } } }
-                }
-                h2 { "The machine" }
-                dl {
-                    @for (name, value) in &frame.machine { dt { (name) } dd { (value) } }
+                (list(&format!("Skipped ({})", frame.skipped.len()), &frame.skipped))
+                (list("Notes", &frame.notes))
+                @if !frame.machine.is_empty() {
+                    h2 { "The machine" }
+                    dl {
+                        @for (name, value) in &frame.machine { dt { (name) } dd { (value) } }
+                    }
                 }
                 footer {
                     p {
@@ -181,5 +195,20 @@ mod tests {
         let page = render(&Frame::default(), &[section]);
         assert!(!page.contains("<script>") && page.contains("1 &lt; 2"));
         assert!(!page.contains("http://") && !page.contains("https://"));
+    }
+
+    #[test]
+    fn what_was_skipped_is_counted() {
+        let mut frame = Frame {
+            state: Some("Skipped: no root.".to_owned()),
+            ..Frame::default()
+        };
+        assert!(render(&frame, &[]).contains("<strong>Skipped: no root.</strong>"));
+        assert!(
+            !render(&frame, &[]).contains("Skipped (") && !render(&frame, &[]).contains("Notes")
+        );
+        frame.skipped = vec!["freq: no driver".to_owned(), "copy: no room".to_owned()];
+        let page = render(&frame, &[]);
+        assert!(page.contains("<h2>Skipped (2)</h2>") && page.contains("<li>copy: no room</li>"));
     }
 }

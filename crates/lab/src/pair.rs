@@ -5,25 +5,22 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use anyhow::{Context as _, Result, ensure};
-use sandbag_kernel::{CpuList, Root};
+use anyhow::Result;
+use sandbag_kernel::CpuList;
 use sandbag_report::Run;
 
-use crate::condition::{Condition, Met, Place};
-use crate::experiment::{Cell, Setup};
-use crate::machine::StealMeter;
-use crate::program::Ended;
+use crate::condition::Condition;
+use crate::place::{Met, Runner};
+use crate::reading::{Read, Reading, Told};
 use crate::row::{End, Row};
-use crate::workload::Done;
 
-/// What is read from a program's run, by the name of the program: its time
-/// in seconds and what else it says.
-pub type Reading = BTreeMap<String, (f64, BTreeMap<String, f64>)>;
+/// Figures by name.
+type Figures = BTreeMap<String, f64>;
 
 /// A pair, or several that share their runs.
 pub struct Trial<'a> {
-    /// The cell.
-    pub cell: &'a Cell,
+    /// The key of the cell.
+    pub cell: &'a str,
     /// The round; odd ones begin with the condition.
     pub round: u32,
     /// CPUs of program and condition.
@@ -38,220 +35,282 @@ pub struct Trial<'a> {
     pub condition: &'a Condition,
 }
 
+/// One of the runs of a trial.
+struct Half {
+    met: Met,
+    reading: Reading,
+}
+
+/// What a program came to in one of the runs.
+enum Outcome {
+    Done(f64, Figures),
+    Over,
+    Failed(String),
+}
+
 impl Trial<'_> {
-    /// Makes both runs. `read` finds the programs' times in what they said, a
-    /// program that is not there did not end; `of_run` takes figures from
-    /// what sandbag recorded.
-    ///
-    /// # Errors
-    /// The unloaded run failed, or nothing can be started.
+    /// Makes both runs: a row for each program that was begun. `read` finds the
+    /// programs' times in what they said; `of_run` takes figures from what
+    /// sandbag recorded. Whatever fails or hangs, with the condition or
+    /// without, is a row that says so.
     pub fn pairs(
         &self,
-        setup: &Setup,
-        read: &dyn Fn(&Self, &Ended) -> Result<Reading>,
-        of_run: &dyn Fn(&Run) -> BTreeMap<String, f64>,
-    ) -> Result<Vec<Row>> {
-        let place = Place {
-            sandbag: &setup.sandbag,
-            cpus: self.cpus,
-            scratch: &setup.scratch,
-            limit: setup.limit,
-        };
-        let mut steal = StealMeter::start(&Root::default(), self.cpus)?;
-        let unloaded = || -> Result<Reading> {
-            (self.before)()?;
-            let met = place.meet(&Condition::Unloaded, self.words)?;
-            ensure!(
-                met.ended.status.is_some(),
-                "{} takes longer than the limit of {} s even unloaded",
-                self.programs.join(", "),
-                setup.limit.as_secs()
-            );
-            read(self, &met.ended)
-        };
-        // A failure under the condition is a result; the reading's, too.
-        let loaded = || -> Result<(Met, Reading)> {
-            (self.before)()?;
-            let met = place.meet(self.condition, self.words)?;
-            let reading = read(self, &met.ended)?;
-            Ok((met, reading))
-        };
+        runner: &dyn Runner,
+        read: &Read<'_>,
+        of_run: &dyn Fn(&Run) -> Figures,
+    ) -> Vec<Row> {
         let (alone, under) = if self.round.is_multiple_of(2) {
-            let alone = unloaded()?;
-            (alone, loaded())
+            let alone = self.half(runner, &Condition::Unloaded, read);
+            (alone, self.half(runner, self.condition, read))
         } else {
-            let under = loaded();
-            (unloaded()?, under)
+            let under = self.half(runner, self.condition, read);
+            (self.half(runner, &Condition::Unloaded, read), under)
         };
-        let steal_pct = steal.steal_pct()?;
-        // After the one that did not end none was begun.
-        let begun = match &under {
-            Ok((_, reading)) => reading.len() + 1,
-            Err(_) => self.programs.len(),
-        };
-        self.programs
+        let limit_s = runner.limit().as_secs_f64();
+        let begun = self.begun(&alone).min(self.begun(&under));
+        self.programs[..begun]
             .iter()
-            .take(begun)
             .map(|program| {
-                let (unloaded_s, _) = alone
-                    .get(*program)
-                    .with_context(|| format!("{program} said nothing when it ran unloaded"))?;
-                let mut row = Row {
-                    cell: self.cell.key.clone(),
-                    round: self.round,
-                    program: (*program).to_owned(),
-                    condition: self.condition.clone(),
-                    cpus: self.cpus.to_string(),
-                    unloaded_s: *unloaded_s,
-                    loaded_s: 0.0,
-                    end: End::Done,
-                    steal_pct,
-                    figures: BTreeMap::new(),
-                };
-                match &under {
-                    Err(error) => {
-                        row.end = End::Failed {
-                            why: format!("{error:#}"),
-                        }
+                let mut row = self.row(program, [&alone, &under]);
+                row.figures = recorded(&under, of_run);
+                match (outcome(&alone, program), outcome(&under, program)) {
+                    (Outcome::Failed(why), _) => {
+                        row.end = failed(format!("without the condition: {why}"));
                     }
-                    Ok((met, reading)) => {
-                        if let Some(run) = &met.run {
-                            row.figures = of_run(run);
-                        }
-                        match reading.get(*program) {
-                            Some((seconds, figures)) => {
-                                row.loaded_s = *seconds;
-                                row.figures.extend(figures.clone());
-                            }
-                            None => {
-                                row.end = End::OverLimit {
-                                    limit_s: setup.limit.as_secs_f64(),
-                                }
-                            }
-                        }
+                    (Outcome::Over, _) => {
+                        row.end = failed(format!(
+                            "it takes longer than the limit of {limit_s} s without the condition"
+                        ));
+                    }
+                    (Outcome::Done(unloaded_s, figures), under) => {
+                        row.unloaded_s = unloaded_s;
+                        let unloaded = |(name, value)| (format!("unloaded_{name}"), value);
+                        row.figures.extend(figures.into_iter().map(unloaded));
+                        end(&mut row, under, limit_s);
                     }
                 }
-                Ok(row)
+                row
             })
             .collect()
     }
-}
 
-/// Reads what the lab's own programs say: a line each, in their order.
-///
-/// # Errors
-/// A line is none of theirs, or a result was wrong.
-pub fn own_words(trial: &Trial<'_>, ended: &Ended) -> Result<Reading> {
-    let mut reading = Reading::new();
-    for (program, line) in trial.programs.iter().zip(ended.out.lines()) {
-        let done: Done =
-            serde_json::from_str(line).with_context(|| format!("{program} said {line:?}"))?;
-        ensure!(done.right, "the result of {program} is wrong");
-        let mut figures = done.figures;
-        if done.slept_s > 0.0 {
-            figures.insert("slept_s".to_owned(), done.slept_s);
-        }
-        reading.insert((*program).to_owned(), (done.seconds, figures));
-    }
-    if ended.status.is_some() {
-        let missing = trial.programs.iter().find(|p| !reading.contains_key(**p));
-        ensure!(
-            missing.is_none(),
-            "{} said nothing; {}",
-            missing.unwrap_or(&""),
-            ended.last_words()
+    /// Makes the run under the condition only, of a program whose time is
+    /// given and whose other figures count: the row of the first program.
+    pub fn single(
+        &self,
+        runner: &dyn Runner,
+        read: &Read<'_>,
+        of_run: &dyn Fn(&Run) -> Figures,
+    ) -> Row {
+        let under = self.half(runner, self.condition, read);
+        let program = self.programs.first().copied().unwrap_or_default();
+        let mut row = self.row(program, [&under, &under]);
+        row.figures = recorded(&under, of_run);
+        end(
+            &mut row,
+            outcome(&under, program),
+            runner.limit().as_secs_f64(),
         );
+        row
     }
-    Ok(reading)
-}
 
-/// The time of the whole program, by us.
-///
-/// # Errors
-/// None.
-pub fn whole_time(trial: &Trial<'_>, ended: &Ended) -> Result<Reading> {
-    let mut reading = Reading::new();
-    if ended.status.is_some() {
-        for program in trial.programs {
-            reading.insert((*program).to_owned(), (ended.seconds, BTreeMap::new()));
+    fn half(&self, runner: &dyn Runner, condition: &Condition, read: &Read<'_>) -> Result<Half> {
+        (self.before)()?;
+        let met = runner.meet(condition, self.words)?;
+        let reading = read(self.programs, &met.ended);
+        Ok(Half { met, reading })
+    }
+
+    /// Programs of a run that were begun: after the one that did not end, none
+    /// was.
+    fn begun(&self, half: &Result<Half>) -> usize {
+        match half {
+            Ok(half) => self.programs.len().min(half.reading.len() + 1),
+            Err(_) => self.programs.len(),
         }
     }
-    Ok(reading)
+
+    fn row(&self, program: &str, halves: [&Result<Half>; 2]) -> Row {
+        let mut row = Row::new(self.cell, self.round, program, self.condition, self.cpus);
+        // Of the runs' whole time.
+        let met = || halves.into_iter().flatten().map(|half| &half.met);
+        let seconds: f64 = met().map(|met| met.ended.seconds).sum();
+        let stolen: f64 = met().map(|met| met.ended.seconds * met.steal_pct).sum();
+        if seconds > 0.0 {
+            row.steal_pct = stolen / seconds;
+        }
+        row
+    }
+}
+
+fn outcome(half: &Result<Half>, program: &str) -> Outcome {
+    match half {
+        Err(error) => Outcome::Failed(format!("{error:#}")),
+        Ok(half) => match half.reading.get(program) {
+            Some(Told::Done { seconds, figures }) => Outcome::Done(*seconds, figures.clone()),
+            Some(Told::Failed { why }) => Outcome::Failed(why.clone()),
+            None => Outcome::Over,
+        },
+    }
+}
+
+fn recorded(half: &Result<Half>, of_run: &dyn Fn(&Run) -> Figures) -> Figures {
+    let run = half.as_ref().ok().and_then(|half| half.met.run.as_ref());
+    run.map(of_run).unwrap_or_default()
+}
+
+fn end(row: &mut Row, outcome: Outcome, limit_s: f64) {
+    match outcome {
+        Outcome::Done(seconds, figures) => {
+            row.loaded_s = seconds;
+            row.figures.extend(figures);
+        }
+        Outcome::Over => row.end = End::OverLimit { limit_s },
+        Outcome::Failed(why) => row.end = failed(why),
+    }
+}
+
+fn failed(why: String) -> End {
+    End::Failed { why }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
+    use crate::reading::tests::{DONE, ended};
+    use crate::reading::{marked_words, own_words};
+    use std::cell::RefCell;
     use std::time::Duration;
 
-    fn setup(scratch: PathBuf, limit: Duration) -> Setup {
-        Setup {
-            sandbag: PathBuf::from("/no/sandbag"),
-            cpus: CpuList::from_iter([0]),
-            quick: true,
-            loading: Vec::new(),
-            slowing: Vec::new(),
-            left_out: Vec::new(),
-            limit,
-            sources: None,
-            dir: scratch.clone(),
-            scratch,
+    /// Says what it is told to, without the condition and under it; nothing
+    /// means that the run fails, `...` at the end that it hangs there.
+    struct Fake {
+        alone: &'static str,
+        under: &'static str,
+        met: RefCell<Vec<Condition>>,
+    }
+
+    impl Fake {
+        fn new(alone: &'static str, under: &'static str) -> Self {
+            Self {
+                alone,
+                under,
+                met: RefCell::default(),
+            }
         }
     }
 
-    fn trial(script: &str, limit: Duration, programs: &[&str]) -> Result<Vec<Row>> {
-        let dir = tempfile::tempdir().unwrap();
-        let setup = setup(dir.path().to_owned(), limit);
-        let words = ["sh", "-c", script].map(OsString::from);
+    impl Runner for Fake {
+        fn meet(&self, condition: &Condition, _words: &[OsString]) -> Result<Met> {
+            self.met.borrow_mut().push(condition.clone());
+            let (said, steal_pct) = match condition {
+                Condition::Unloaded => (self.alone, 1.0),
+                _ => (self.under, 4.0),
+            };
+            anyhow::ensure!(!said.is_empty(), "no such method");
+            let (said, hangs) = match said.strip_suffix("...") {
+                Some(said) => (said, true),
+                None => (said, false),
+            };
+            Ok(Met {
+                ended: ended(&said.replace("DONE", DONE), hangs),
+                run: None,
+                steal_pct,
+            })
+        }
+
+        fn limit(&self) -> Duration {
+            Duration::from_secs(7)
+        }
+    }
+
+    fn trial(fake: &Fake, round: u32, programs: &[&str]) -> Vec<Row> {
+        let cpus = CpuList::from_iter([0]);
         let trial = Trial {
-            cell: &Cell {
-                key: "k".to_owned(),
-            },
-            round: 0,
-            cpus: &setup.cpus,
+            cell: "k",
+            round,
+            cpus: &cpus,
             programs,
-            words: &words,
+            words: &[],
             before: &|| Ok(()),
             condition: &Condition::Spinners,
         };
-        trial.pairs(&setup, &own_words, &|_| BTreeMap::new())
+        trial.pairs(fake, &marked_words, &|_| BTreeMap::new())
     }
 
-    const DONE: &str = r#"{"seconds":0.5,"slept_s":0,"amount":1,"right":true}"#;
-    const LONG: Duration = Duration::from_secs(30);
+    fn why(row: &Row) -> &str {
+        match &row.end {
+            End::Failed { why } => why,
+            _ => panic!("{row:?}"),
+        }
+    }
 
     #[test]
     fn each_program_of_a_trial_has_its_row() {
-        let script = format!("echo '{DONE}'; echo '{DONE}'");
-        let rows = trial(&script, LONG, &["a", "b"]).unwrap();
+        let fake = Fake::new("= a\nDONE\n= b\nDONE\n", "= a\nDONE\n= b\nDONE\n");
+        let rows = trial(&fake, 0, &["a", "b"]);
         assert_eq!(rows.len(), 2);
-        assert!(
-            rows.iter()
-                .all(|row| row.end == End::Done && row.loaded_s == 0.5)
+        for row in rows {
+            assert_eq!((&row.end, row.loaded_s), (&End::Done, 0.5));
+            // Both runs took as long.
+            assert!((row.steal_pct - 2.5).abs() < 1e-12);
+        }
+        let _ = trial(&fake, 1, &["a", "b"]);
+        let met = fake.met.into_inner();
+        assert_eq!(met[0], Condition::Unloaded);
+        assert_eq!(met[3], Condition::Unloaded, "odd rounds turn round");
+    }
+
+    #[test]
+    fn a_program_that_fails_takes_no_other_with_it() {
+        let fake = Fake::new(
+            "= a\nDONE\n= b\nDONE\n= c\n! 1\n",
+            "= a\n! 2\n= b\nDONE\n= c\nDONE\n",
         );
+        let rows = trial(&fake, 0, &["a", "b", "c"]);
+        assert!(why(&rows[0]).starts_with("exit code 2"));
+        assert_eq!(rows[1].end, End::Done);
+        assert!(why(&rows[2]).starts_with("without the condition: exit code 1"));
     }
 
     #[test]
     fn a_program_that_hangs_under_the_condition_is_over_the_limit() {
-        // The second run, under the condition, finds the file and hangs.
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("again");
-        let script = format!(
-            "echo '{DONE}'; if [ -e {0} ]; then sleep 100; fi; touch {0}; echo '{DONE}'",
-            file.display()
-        );
-        let rows = trial(&script, Duration::from_secs(1), &["a", "b"]).unwrap();
+        let fake = Fake::new("= a\nDONE\n= b\nDONE\n= c\nDONE\n", "= a\nDONE\n= b\n...");
+        let rows = trial(&fake, 0, &["a", "b", "c"]);
+        assert_eq!(rows.len(), 2, "the third was not begun");
         assert_eq!(rows[0].end, End::Done);
-        assert_eq!(rows[1].end, End::OverLimit { limit_s: 1.0 });
+        assert_eq!(rows[1].end, End::OverLimit { limit_s: 7.0 });
+        let hangs_alone = Fake::new("= a\n...", "= a\nDONE\n");
+        assert!(why(&trial(&hangs_alone, 1, &["a"])[0]).contains("limit of 7 s without"));
     }
 
     #[test]
-    fn a_wrong_result_is_no_figure() {
-        let wrong = DONE.replace("true", "false");
-        let error = trial(&format!("echo '{wrong}'"), LONG, &["a"]).unwrap_err();
-        assert!(error.to_string().contains("the result of a is wrong"));
-        let error = trial("true", LONG, &["a"]).unwrap_err();
-        assert!(error.to_string().contains("a said nothing"), "{error}");
+    fn a_condition_that_fails_fails_all_its_programs() {
+        let fake = Fake::new("= a\nDONE\n= b\nDONE\n", "");
+        let rows = trial(&fake, 0, &["a", "b"]);
+        assert!(rows.iter().all(|row| why(row) == "no such method"));
+    }
+
+    #[test]
+    fn a_single_run_is_one_under_the_condition() {
+        let cpus = CpuList::from_iter([0]);
+        for (said, expected) in [
+            ("DONE", End::Done),
+            ("...", End::OverLimit { limit_s: 7.0 }),
+        ] {
+            let fake = Fake::new("", said);
+            let trial = Trial {
+                cell: "k",
+                round: 1,
+                cpus: &cpus,
+                programs: &["a"],
+                words: &[],
+                before: &|| Ok(()),
+                condition: &Condition::Spinners,
+            };
+            let row = trial.single(&fake, &own_words, &|_| BTreeMap::new());
+            assert_eq!((row.end, row.unloaded_s), (expected, 0.0));
+            assert_eq!((row.steal_pct, fake.met.borrow().len()), (4.0, 1));
+        }
     }
 }

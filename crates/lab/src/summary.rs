@@ -112,11 +112,7 @@ impl Summary {
             |value: fn(&Row) -> f64| -> Vec<f64> { quiet.iter().map(|row| value(row)).collect() };
         let unloaded = of(|row| row.unloaded_s);
         let loaded = of(|row| row.loaded_s);
-        let ratios: Vec<f64> = quiet
-            .iter()
-            .filter(|row| row.unloaded_s > 0.0)
-            .map(|row| row.loaded_s / row.unloaded_s)
-            .collect();
+        let ratios = slowdowns(rows);
         let over: Vec<f64> = rows
             .iter()
             .filter_map(|row| match row.end {
@@ -190,6 +186,37 @@ impl Summary {
     #[must_use]
     pub fn n(&self) -> usize {
         self.slowdown.map_or(0, |median| median.n)
+    }
+}
+
+/// Slowdowns of the pairs that count.
+#[must_use]
+pub fn slowdowns(rows: &[&Row]) -> Vec<f64> {
+    rows.iter()
+        .filter(|row| row.counts() && row.unloaded_s > 0.0)
+        .map(|row| row.loaded_s / row.unloaded_s)
+        .collect()
+}
+
+/// A figure of these trials, of those that count.
+#[must_use]
+pub fn figure(rows: &[&Row], name: &str) -> Option<Median> {
+    let values: Vec<f64> = rows
+        .iter()
+        .filter(|row| row.counts())
+        .filter_map(|row| row.figures.get(name).copied())
+        .collect();
+    Median::of(&values)
+}
+
+/// A figure for a table; or why there is none, or none to rely on. Empty where
+/// nobody looked.
+#[must_use]
+pub fn shown_figure(rows: &[&Row], name: &str, digits: usize) -> String {
+    let there = rows.iter().any(|row| row.figures.contains_key(name));
+    match there || rows.iter().any(|row| row.end != End::Done) {
+        true => Summary::of(rows).shown(figure(rows, name), digits),
+        false => String::new(),
     }
 }
 
@@ -284,6 +311,23 @@ mod tests {
         let summary = Summary::of(&rows.iter().collect::<Vec<_>>());
         assert_eq!(summary.verdict, Verdict::Missed);
         assert_eq!(summary.failed, Some((1, "wrong sums".to_owned())));
+    }
+
+    #[test]
+    fn a_figure_of_a_noisy_machine_is_undecided() {
+        let mut rows = [row(0, 0.0, 4.0), row(1, 0.0, 4.0)];
+        for (row, value) in rows.iter_mut().zip([1.0, 3.0]) {
+            row.figures.insert("p99_us".to_owned(), value);
+        }
+        let show = |rows: &[Row]| shown_figure(&rows.iter().collect::<Vec<_>>(), "p99_us", 0);
+        assert_eq!(show(&rows), "2 (1 .. 3)");
+        rows[0].steal_pct = 10.0;
+        assert_eq!(show(&rows), "3 (3 .. 3)");
+        rows[1].steal_pct = 10.0;
+        assert_eq!(show(&rows), "undecided");
+        rows[1].end = End::OverLimit { limit_s: 9.0 };
+        assert_eq!(show(&rows), "> limit (9 s)");
+        assert_eq!(shown_figure(&[], "p99_us", 0), "");
     }
 
     proptest! {

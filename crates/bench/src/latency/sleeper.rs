@@ -12,14 +12,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, getppid};
 use sandbag_kernel::Root;
+use sandbag_lab::workload::sleepers::wake_up_until;
 use serde::{Deserialize, Serialize};
 
 use crate::compete::account::{Account, configured_cpus, monotonic_ns};
-use crate::compete::kinds::{Job, Kind, sleep_until};
+use crate::compete::kinds::{Job, Kind};
 use crate::tasks::burners;
-
-/// Period of the sleeper.
-const PERIOD_NS: u64 = 1_000_000;
 
 /// Arguments of `latency`.
 #[derive(Debug, Args)]
@@ -89,20 +87,15 @@ pub fn latency(args: &LatencyArgs) -> Result<()> {
 
 fn sleep_and_note(end: u64, watch: &Watch, note: bool) -> Wakeups {
     let mut woken = Wakeups::default();
-    let mut due = monotonic_ns() + PERIOD_NS;
-    while due < end {
-        sleep_until(due);
-        let now = monotonic_ns();
+    wake_up_until(end, |_, late_ns| {
         // Everybody on this CPU waits for us now, so that the answer still is
         // that of the wake-up. It is asked for in any case: it takes time.
         let active = watch.active();
         if note {
             woken.active.push(active);
         }
-        woken.delays_ns.push(now - due);
-        // A deadline that has passed meanwhile is skipped, not made up for.
-        due += PERIOD_NS * (1 + (monotonic_ns() - due) / PERIOD_NS);
-    }
+        woken.delays_ns.push(late_ns);
+    });
     woken
 }
 

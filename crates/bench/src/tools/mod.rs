@@ -24,7 +24,8 @@ use sandbag_kernel::{CpuList, Root};
 use crate::cells::rounds;
 use run::{Stand, Window};
 use sandbag_lab::interrupt;
-use sandbag_lab::machine::{StealMeter, describe};
+use sandbag_lab::machine::describe;
+use sandbag_lab::steal::StealMeter;
 use table::{Group, report};
 
 /// Arguments of `others`.

@@ -42,23 +42,37 @@
 //! whoever is there; with the maximum weight it takes it in one piece at the
 //! beginning ([`Pace::in_phase`]).
 //!
+//! # Weight and slice of one's own
+//! Both are options, so that the figures above can be had again (`sandbag lab
+//! run errors`). A weight that was asked for stays as it is: nobody rings for
+//! more, and a level above its share is missed. A slice that the kernel does
+//! not keep is refused ([`Pace::fit_to`](Method::fit_to)); the default one is
+//! only wished for.
+//!
 //! P = 20 ms divides every window and is not a multiple of a 4 ms tick's
 //! aliasing partners that matter here: the claims are made on CPU clocks, not
 //! on sampled ticks. Shorter periods wake more often and gain nothing at 1 s.
 
+use std::ops::RangeInclusive;
+
 use sandbag_kernel::cgroup::Weight;
 use sandbag_kernel::sched::Attributes;
+use sandbag_kernel::{CpuList, Root};
 
-use super::{Demand, Method, headroom_weight};
+use super::{Demand, Method, Options, headroom_weight};
 use crate::burn::Duty;
+use crate::error::{Error, Result as Outcome};
+use crate::probe;
 
 /// See the module's text.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     /// Length of the grid, ns.
     pub period_ns: u64,
-    /// Custom slice, ns; 0 for the kernel's own.
-    pub slice_ns: u64,
+    /// Custom slice that a user asked for, ns; 0 for the kernel's own.
+    pub asked_slice_ns: Option<u64>,
+    /// Weight that a user asked for, in place of headroom.
+    pub asked_weight: Option<Weight>,
     /// Take the level in one piece at the beginning of the period.
     pub in_phase: bool,
 }
@@ -67,14 +81,77 @@ impl Default for Pace {
     fn default() -> Self {
         Self {
             period_ns: 20_000_000,
-            slice_ns: 100_000_000,
+            asked_slice_ns: None,
+            asked_weight: None,
             in_phase: false,
         }
     }
 }
 
+/// The longest slice that the kernel takes, ns.
+const SLICE_NS: u64 = 100_000_000;
+/// Slices that the kernel keeps as they are asked for, ns (`__setparam_fair`
+/// in kernel/sched/syscalls.c, Linux 6.12 and later).
+const SLICES_NS: RangeInclusive<u64> = 100_000..=SLICE_NS;
+/// Weights that one group carries on either version of cgroups, in those of a
+/// default group.
+const WEIGHTS: RangeInclusive<f64> = 0.01..=100.0;
+
 /// Above this a paced burner has no time left to make up for anything.
 const MOST: f64 = 0.995;
+
+impl Pace {
+    /// With constants of the user's; the period is already checked.
+    ///
+    /// # Errors
+    /// The reason, in words, where a constant cannot be that.
+    pub fn with_options(period_ns: u64, options: Options) -> Result<Self, String> {
+        if let Some(Weight(weight)) = options.weight
+            && !WEIGHTS.contains(&weight)
+        {
+            return Err("the weight of pace lies between 0.01 and 100 default weights".to_owned());
+        }
+        if let Some(slice) = options.slice_ns
+            && slice != 0
+            && !SLICES_NS.contains(&slice)
+        {
+            return Err(
+                "the slice of pace lies between 0.1 and 100 ms, or is the kernel's".to_owned(),
+            );
+        }
+        Ok(Self {
+            period_ns,
+            asked_slice_ns: options.slice_ns,
+            asked_weight: options.weight,
+            in_phase: options.in_phase,
+        })
+    }
+
+    fn slice_ns(self) -> u64 {
+        self.asked_slice_ns.unwrap_or(SLICE_NS)
+    }
+
+    /// Refuses a slice that was asked for where `kept` is what the kernel made
+    /// of it.
+    fn judge_slice(asked_ns: u64, kept_ns: u64) -> Outcome<()> {
+        if kept_ns == asked_ns {
+            return Ok(());
+        }
+        let asked_ms = asked_ns as f64 / 1e6;
+        Err(Error::NotPossible {
+            what: match kept_ns {
+                0 => format!("this kernel has no custom slices, and {asked_ms} ms were asked for"),
+                kept => format!(
+                    "this kernel makes {} ms of a slice of {asked_ms} ms",
+                    kept as f64 / 1e6
+                ),
+            },
+            remedy: "Linux 6.12 and later have them; without --pace-slice the load is held here, \
+                     too"
+            .to_owned(),
+        })
+    }
+}
 
 impl Method for Pace {
     fn name(&self) -> &'static str {
@@ -83,6 +160,13 @@ impl Method for Pace {
 
     fn about(&self) -> &'static str {
         "an ordinary task with headroom that paces itself by its own CPU clock"
+    }
+
+    fn fit_to(&mut self, _root: &Root, _cpus: &CpuList) -> Outcome<()> {
+        match self.asked_slice_ns {
+            None | Some(0) => Ok(()),
+            Some(asked) => Self::judge_slice(asked, probe::slice(asked)?),
+        }
     }
 
     fn duty(&self) -> Duty {
@@ -94,7 +178,7 @@ impl Method for Pace {
     fn attributes(&self) -> Attributes {
         Attributes::Fair {
             nice: 0,
-            slice_ns: self.slice_ns,
+            slice_ns: self.slice_ns(),
         }
     }
 
@@ -104,16 +188,17 @@ impl Method for Pace {
 
     fn demand(&self, level: f64, competition: f64) -> Demand {
         Demand {
-            weight: match self.in_phase {
-                true => Weight(f64::MAX),
-                false => headroom_weight(level, competition),
+            weight: match (self.asked_weight, self.in_phase) {
+                (Some(weight), _) => weight,
+                (None, true) => Weight(f64::MAX),
+                (None, false) => headroom_weight(level, competition),
             },
             cap: None,
         }
     }
 
     fn wants_headroom(&self) -> bool {
-        !self.in_phase
+        !self.in_phase && self.asked_weight.is_none()
     }
 
     fn grouped(&self) -> bool {
@@ -121,9 +206,15 @@ impl Method for Pace {
     }
 
     fn parameters(&self) -> Vec<(&'static str, String)> {
-        let mut all = vec![("slice_ms", format!("{}", self.slice_ns as f64 / 1e6))];
-        if self.in_phase {
-            all.push(("weight", "maximum, in phase".to_owned()));
+        let slice = match self.slice_ns() {
+            0 => "the kernel's".to_owned(),
+            ns => format!("{}", ns as f64 / 1e6),
+        };
+        let mut all = vec![("slice_ms", slice)];
+        match (self.asked_weight, self.in_phase) {
+            (Some(Weight(weight)), _) => all.push(("weight", format!("{weight}, as asked"))),
+            (None, true) => all.push(("weight", "maximum, in phase".to_owned())),
+            (None, false) => {}
         }
         all
     }
@@ -143,5 +234,64 @@ mod tests {
     #[test]
     fn the_period_divides_the_boundaries() {
         assert_eq!(crate::board::BOUNDARY_NS % Pace::default().period_ns, 0);
+    }
+
+    fn with(options: Options) -> Result<Pace, String> {
+        Pace::with_options(20_000_000, options)
+    }
+
+    #[test]
+    fn weights_and_slices_beyond_the_kernels_are_refused() {
+        let weight = |weight| {
+            with(Options {
+                weight: Some(Weight(weight)),
+                ..Options::default()
+            })
+        };
+        for inside in [0.01, 1.0, 100.0] {
+            assert!(weight(inside).is_ok(), "{inside}");
+        }
+        for outside in [0.0, 0.009, 100.1, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(weight(outside).is_err(), "{outside}");
+        }
+        let slice = |ns| {
+            with(Options {
+                slice_ns: Some(ns),
+                ..Options::default()
+            })
+        };
+        for inside in [0, 100_000, 20_000_000, 100_000_000] {
+            assert!(slice(inside).is_ok(), "{inside}");
+        }
+        for outside in [1, 99_999, 100_000_001, u64::MAX] {
+            assert!(slice(outside).is_err(), "{outside}");
+        }
+    }
+
+    #[test]
+    fn a_weight_that_was_asked_for_stays() {
+        let pace = with(Options {
+            weight: Some(Weight(3.0)),
+            ..Options::default()
+        })
+        .unwrap();
+        assert!(!pace.wants_headroom());
+        for competition in [1.0, 64.0] {
+            assert_eq!(pace.demand(0.9, competition).weight, Weight(3.0));
+        }
+        assert!(Pace::default().wants_headroom());
+        assert!(
+            pace.parameters()
+                .contains(&("weight", "3, as asked".to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_slice_that_is_not_kept_is_refused_with_its_remedy() {
+        assert!(Pace::judge_slice(5_000_000, 5_000_000).is_ok());
+        let error = Pace::judge_slice(5_000_000, 0).unwrap_err().to_string();
+        assert!(error.contains("no custom slices"), "{error}");
+        let error = Pace::judge_slice(5_000_000, 3_000_000).unwrap_err();
+        assert!(error.to_string().contains("makes 3 ms"), "{error}");
     }
 }

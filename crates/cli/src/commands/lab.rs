@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag lab`: the papers' experiments on this machine.
 
+mod methods;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
-use sandbag_burner::method;
 use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{CpuList, Root};
-use sandbag_lab::experiment::{self, Experiment, NotHere, Setup};
-use sandbag_lab::run::{self, Listener};
+use sandbag_lab::experiment::Experiment;
+use sandbag_lab::results::{self, State};
+use sandbag_lab::run::{self, Listener, Repeat};
+use sandbag_lab::setup::Setup;
 use sandbag_lab::workload::{self, WorkArgs};
-use sandbag_lab::{index, interrupt};
+use sandbag_lab::{experiments, index, interrupt};
 
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::units::{self, Cpus};
+use methods::find_methods;
 
 /// Re-run the papers' experiments: which method to trust for which workload
 #[derive(Debug, Args)]
@@ -30,13 +33,26 @@ pub struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Say which experiments there are
+    /// Say which experiments there are, and how long they take
     List,
     /// Run experiments, or go on with them where they were stopped
     Run(RunArgs),
+    /// Make tables, figures and pages again from what was measured
+    ///
+    /// Measures nothing and needs no privilege: rows.jsonl, choices.json and
+    /// summary.json of each experiment are read, everything else is made anew.
+    Page(PageArgs),
     /// Run one of the lab's own programs
     #[command(hide = true)]
     Work(WorkArgs),
+}
+
+/// Make tables, figures and pages again from what was measured
+#[derive(Debug, Args)]
+pub struct PageArgs {
+    /// Directory of the results
+    #[arg(long, value_name = "DIR", default_value = "sandbag-lab")]
+    out: PathBuf,
 }
 
 /// Run experiments, or go on with them where they were stopped
@@ -47,7 +63,7 @@ pub struct RunArgs {
     names: Vec<String>,
 
     /// The short form: fewer cells, shorter programs, three rounds; all within
-    /// an hour
+    /// forty minutes
     #[arg(long)]
     quick: bool,
 
@@ -63,6 +79,12 @@ pub struct RunArgs {
     /// Rounds over all conditions [default: 30 or 40 as the papers; quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
+
+    /// Go on after the rounds with what they do not decide: until the slowdown
+    /// is known to 0.05, or 120 rounds (obtrusive; without --rounds and --quick
+    /// that is so anyway)
+    #[arg(long)]
+    decide: bool,
 
     /// The CPUs to use [default: all]
     #[arg(long, value_name = "LIST", value_parser = units::cpus)]
@@ -95,6 +117,7 @@ pub fn main(args: &LabArgs, messages: &Messages) -> Result<u8> {
     match &args.verb {
         Verb::List => list(),
         Verb::Run(args) => run_all(args, messages),
+        Verb::Page(args) => page(args),
         Verb::Work(args) => {
             let done = workload::work(args)?;
             writeln!(std::io::stdout(), "{}", serde_json::to_string(&done)?)?;
@@ -105,16 +128,57 @@ pub fn main(args: &LabArgs, messages: &Messages) -> Result<u8> {
 
 fn list() -> Result<u8> {
     let mut out = std::io::stdout();
-    for experiment in experiment::all() {
+    let (mut quick, mut full) = (0, 0);
+    for experiment in experiments::all() {
+        let minutes = [true, false].map(|form| experiment.minutes(form));
+        quick += minutes[0];
+        full += minutes[1];
         writeln!(
             out,
-            "{:<10} {}\n{:<10} {}",
+            "{:<10} {}\n{:<10} {}\n{:<10} --quick {}, in full {}",
             experiment.name(),
             experiment.about(),
             "",
-            experiment.source()
+            experiment.source(),
+            "",
+            about(minutes[0]),
+            about(minutes[1])
         )?;
     }
+    writeln!(
+        out,
+        "all        --quick {}, in full {} (on two CPUs)",
+        about(quick),
+        about(full)
+    )?;
+    Ok(exit::KEPT)
+}
+
+/// Minutes in words.
+fn about(minutes: u32) -> String {
+    const HOURS: u32 = 2 * 60;
+    match minutes {
+        0..HOURS => format!("{minutes} min"),
+        _ => format!("{} h", minutes.div_ceil(60)),
+    }
+}
+
+fn page(args: &PageArgs) -> Result<u8> {
+    let all = experiments::all();
+    let mut reports = Vec::new();
+    for experiment in &all {
+        let dir = args.out.join(experiment.name());
+        reports.extend(results::again(experiment.as_ref(), &dir)?);
+    }
+    if reports.is_empty() {
+        return Err(BadInput(format!(
+            "{} holds no results of the lab; --out names the directory of `sandbag lab run`",
+            args.out.display()
+        ))
+        .into());
+    }
+    let text = index::write(&args.out, &reports)?;
+    std::io::stdout().write_all(text.as_bytes())?;
     Ok(exit::KEPT)
 }
 
@@ -127,6 +191,62 @@ fn run_all(args: &RunArgs, messages: &Messages) -> Result<u8> {
         }
         .into());
     }
+    let cpus = usable(args)?;
+    fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
+    let sandbag = std::env::current_exe().context("our own program")?;
+    let mut setup = Setup {
+        methods: find_methods(&sandbag, &cpus, &args.methods)?,
+        sandbag,
+        cpus,
+        quick: args.quick,
+        limit: args.limit,
+        sources: args.sources.clone(),
+        scratch: PathBuf::new(),
+        dir: PathBuf::new(),
+    };
+    interrupt::watch()?;
+    let of = chosen.len();
+    let (mut skipped, mut failed) = (0, 0);
+    for mut experiment in chosen {
+        match run_one(experiment.as_mut(), args, &mut setup, messages) {
+            Ok(State::Run) => {}
+            Ok(State::Skipped { why }) => {
+                skipped += 1;
+                messages.warning(&format!("{} skipped: {why}", experiment.name()));
+            }
+            Ok(State::Failed { why }) => {
+                failed += 1;
+                Messages::error(&format!("{}: {why}", experiment.name()));
+            }
+            Err(_) if interrupt::came() => {
+                messages.say("Stopped; the same command goes on from here.");
+                return Ok(exit::INTERRUPTED);
+            }
+            // Nothing was begun.
+            Err(error) if error.is::<BadInput>() => return Err(error),
+            Err(error) => {
+                failed += 1;
+                Messages::error(&format!("{}: {error:#}", experiment.name()));
+            }
+        }
+    }
+    let all = experiments::all();
+    let names: Vec<&str> = all.iter().map(|experiment| experiment.name()).collect();
+    let text = index::write(&args.out, &index::reports(&args.out, &names)?)?;
+    std::io::stdout().write_all(text.as_bytes())?;
+    if failed > 0 {
+        messages.warning(&format!("{failed} of {of} experiments failed"));
+        return Ok(exit::FAILED);
+    }
+    if skipped > 0 {
+        messages.warning(&format!("{skipped} of {of} experiments were skipped"));
+        return Ok(exit::NOT_POSSIBLE);
+    }
+    Ok(exit::KEPT)
+}
+
+/// The CPUs to use.
+fn usable(args: &RunArgs) -> Result<CpuList> {
     let topology = Topology::read(&Root::default())?;
     let cpus: CpuList = match &args.cpus {
         Some(cpus) => cpus.on(&topology),
@@ -142,75 +262,44 @@ fn run_all(args: &RunArgs, messages: &Messages) -> Result<u8> {
     if cpus.is_empty() {
         return Err(BadInput("--cpus names no CPU of this machine".to_owned()).into());
     }
-    fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
-    let sandbag = std::env::current_exe().context("our own program")?;
-    let mut setup = Setup {
-        sandbag,
-        cpus,
-        quick: args.quick,
-        loading: Vec::new(),
-        slowing: Vec::new(),
-        left_out: Vec::new(),
-        limit: args.limit,
-        sources: args.sources.clone(),
-        scratch: PathBuf::new(),
-        dir: PathBuf::new(),
+    Ok(cpus)
+}
+
+fn run_one(
+    experiment: &mut dyn Experiment,
+    args: &RunArgs,
+    setup: &mut Setup,
+    messages: &Messages,
+) -> Result<State> {
+    let dir = args.out.join(experiment.name());
+    if args.fresh && dir.exists() {
+        // Somebody else's directory may have the name of an experiment.
+        if !dir.join(results::ROWS).exists() && fs::read_dir(&dir)?.next().is_some() {
+            return Err(BadInput(format!(
+                "--fresh: {} holds no results of the lab; it is left alone",
+                dir.display()
+            ))
+            .into());
+        }
+        fs::remove_dir_all(&dir).with_context(|| dir.display().to_string())?;
+    }
+    messages.say(&format!(
+        "{}: {}; about {} in all",
+        experiment.name(),
+        experiment.about(),
+        about(experiment.minutes(args.quick))
+    ));
+    // On the disk of the results: a gigabyte is too much for many a /tmp.
+    let scratch = tempfile::tempdir_in(&args.out).context("a directory for the moment")?;
+    setup.scratch = absolute(scratch.path())?;
+    setup.dir = absolute(&dir)?;
+    let repeat = Repeat {
+        rounds: args.rounds,
+        decide: args.decide || (args.rounds.is_none() && !args.quick),
     };
-    find_methods(&mut setup, &args.methods)?;
-    interrupt::watch()?;
-    let names: Vec<&str> = experiment::all().iter().map(|e| e.name()).collect();
-    let of = chosen.len();
-    let (mut left_out, mut failed) = (0, 0);
-    for mut experiment in chosen {
-        let dir = args.out.join(experiment.name());
-        if args.fresh && dir.exists() {
-            // Somebody else's directory may have the name of an experiment.
-            if !dir.join(run::ROWS).exists() && fs::read_dir(&dir)?.next().is_some() {
-                return Err(BadInput(format!(
-                    "--fresh: {} holds no results of the lab; it is left alone",
-                    dir.display()
-                ))
-                .into());
-            }
-            fs::remove_dir_all(&dir).with_context(|| dir.display().to_string())?;
-        }
-        messages.say(&format!("{}: {}", experiment.name(), experiment.about()));
-        // On the disk of the results: a gigabyte is too much for many a /tmp.
-        let scratch = tempfile::tempdir_in(&args.out).context("a directory for the moment")?;
-        setup.scratch = absolute(scratch.path())?;
-        setup.dir = absolute(&dir)?;
-        let mut told = Told(messages);
-        let ended = run::run(experiment.as_mut(), &setup, &dir, args.rounds, &mut told);
-        if ended.is_err() && interrupt::came() {
-            messages.say("Stopped; the same command goes on from here.");
-            return Ok(exit::INTERRUPTED);
-        }
-        match ended {
-            Ok(_) => {}
-            Err(error) if error.is::<NotHere>() => {
-                left_out += 1;
-                messages.warning(&format!("{} left out: {error}", experiment.name()));
-                continue;
-            }
-            Err(error) => {
-                failed += 1;
-                Messages::error(&format!("{}: {error:#}", experiment.name()));
-                continue;
-            }
-        }
-        messages.say(&format!("Page: {}", dir.join(run::PAGE).display()));
-    }
-    let text = index::write(&args.out, &index::reports(&args.out, &names)?)?;
-    std::io::stdout().write_all(text.as_bytes())?;
-    if failed > 0 {
-        messages.warning(&format!("{failed} of {of} experiments failed"));
-        return Ok(exit::FAILED);
-    }
-    if left_out > 0 {
-        messages.warning(&format!("{left_out} of {of} experiments were left out"));
-        return Ok(exit::NOT_POSSIBLE);
-    }
-    Ok(exit::KEPT)
+    let report = run::run(experiment, setup, &dir, repeat, &mut Told(messages))?;
+    messages.say(&format!("Page: {}", dir.join(results::PAGE).display()));
+    Ok(report.state)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
@@ -218,7 +307,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 fn choose(names: &[String]) -> Result<Vec<Box<dyn Experiment>>, BadInput> {
-    let all = experiment::all();
+    let all = experiments::all();
     let known: Vec<&str> = all.iter().map(|experiment| experiment.name()).collect();
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(BadInput(format!(
@@ -230,61 +319,6 @@ fn choose(names: &[String]) -> Result<Vec<Box<dyn Experiment>>, BadInput> {
         .into_iter()
         .filter(|e| names.is_empty() || names.iter().any(|name| name == e.name()))
         .collect())
-}
-
-/// Which methods work on these CPUs: by what a run with them checks.
-fn find_methods(setup: &mut Setup, wanted: &[String]) -> Result<()> {
-    if let Some(name) = wanted
-        .iter()
-        .find(|name| !method::SLOWING.contains(&name.as_str()))
-    {
-        return Err(BadInput(format!(
-            "--methods: there is no method {name}; there are {}",
-            method::SLOWING.join(", ")
-        ))
-        .into());
-    }
-    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
-    let uses: [(&[&str], &[&str]); 2] = [
-        (&method::NAMES, &["load", "50"]),
-        (&method::SLOWING, &["slow", "--speed", "0.5"]),
-    ];
-    for (names, verb) in uses {
-        let mut usable = Vec::new();
-        for name in names.iter().filter(|name| is_wanted(name)) {
-            match refused(setup, verb, name)? {
-                None => usable.push((*name).to_owned()),
-                Some(reason) => setup
-                    .left_out
-                    .push(format!("{name} ({}): {reason}", verb[0])),
-            }
-        }
-        match verb[0] {
-            "load" => setup.loading = usable,
-            _ => setup.slowing = usable,
-        }
-    }
-    Ok(())
-}
-
-/// Why a method does not work here.
-fn refused(setup: &Setup, verb: &[&str], method: &str) -> Result<Option<String>> {
-    let ended = Command::new(&setup.sandbag)
-        .arg("-q")
-        .args(verb)
-        .args([
-            "--dry-run",
-            "--cpus",
-            &setup.cpus.to_string(),
-            "--method",
-            method,
-        ])
-        .stdin(Stdio::null())
-        .output()
-        .context("try a method")?;
-    let said = String::from_utf8_lossy(&ended.stderr);
-    let reason = said.trim().trim_start_matches("sandbag: ");
-    Ok((!ended.status.success()).then(|| reason.to_owned()))
 }
 
 /// What an experiment says, on our standard error.
@@ -311,7 +345,15 @@ mod tests {
             error.0.contains("macro") && error.0.contains("micro"),
             "{error}"
         );
-        assert_eq!(choose(&[]).unwrap().len(), experiment::all().len());
+        assert_eq!(choose(&[]).unwrap().len(), experiments::all().len());
         assert_eq!(choose(&["micro".to_owned()]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn long_times_are_hours() {
+        assert_eq!(
+            [3, 119, 120, 240].map(about),
+            ["3 min", "119 min", "2 h", "4 h"]
+        );
     }
 }

@@ -7,6 +7,7 @@ pub mod hold_options;
 pub mod machine;
 mod observer;
 pub mod options;
+pub mod pace_options;
 mod record;
 mod schedule;
 
@@ -64,14 +65,14 @@ pub struct Node {
 
 /// Makes the run and everything it leaves; returns the exit code.
 pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> {
-    let method = method::with_options(
-        &options.method,
-        method::Options {
-            period_ns: options.period.map(nanos),
-            ..method::Options::default()
-        },
-    )
-    .map_err(|reason| exit::BadInput(format!("--method: {reason}")))?;
+    let mut constants = method::Options {
+        period_ns: options.period.map(nanos),
+        ..method::Options::default()
+    };
+    options.pace.put_into(&mut constants);
+    let mut method = method::with_options(&options.method, constants)
+        .map_err(|reason| exit::BadInput(format!("--method: {reason}")))?;
+    method.fit_to(&Root::default(), &load.cpus.iter().copied().collect())?;
     run_by(load, method, None, options, messages)
 }
 

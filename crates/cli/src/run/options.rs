@@ -7,6 +7,7 @@ use clap::Args;
 use sandbag_burner::supervisor::StartOn;
 
 use super::hold_options::HoldOptions;
+use super::pace_options::PaceOptions;
 use crate::units::{self, Cpus};
 
 /// How a run is made, and what it leaves.
@@ -20,6 +21,9 @@ pub struct RunOptions {
     /// Period of the method [default: 20ms]; for pace it must divide 100 ms
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub period: Option<Duration>,
+
+    #[command(flatten)]
+    pub pace: PaceOptions,
 
     /// Also write achieved-100ms.csv, one row per CPU and 100 ms
     #[arg(long, value_name = "100ms", value_parser = ["100ms"])]

@@ -9,16 +9,55 @@ use std::time::{Duration, Instant};
 /// Steps between two looks at the clock: some 20 us.
 const BATCH: u64 = 10_000;
 
+/// Knuth's multiplier, The Art of Computer Programming 2, 3.3.4, and increment.
+const STEP: Affine = Affine {
+    multiplier: 6_364_136_223_846_793_005,
+    increment: 1_442_695_040_888_963_407,
+};
+
+/// x -> multiplier * x + increment, modulo 2^64.
+#[derive(Clone, Copy)]
+struct Affine {
+    multiplier: u64,
+    increment: u64,
+}
+
+impl Affine {
+    fn of(self, x: u64) -> u64 {
+        self.multiplier.wrapping_mul(x).wrapping_add(self.increment)
+    }
+
+    /// This one after another.
+    fn after(self, first: Self) -> Self {
+        Self {
+            multiplier: self.multiplier.wrapping_mul(first.multiplier),
+            increment: self.of(first.increment),
+        }
+    }
+}
+
+/// Where the chain ends after so many steps, without taking them: what
+/// [`steps`] must return.
+#[must_use]
+pub fn end(mut count: u64) -> u64 {
+    let (mut x, mut power) = (1, STEP);
+    while count > 0 {
+        if count & 1 == 1 {
+            x = power.of(x);
+        }
+        power = power.after(power);
+        count >>= 1;
+    }
+    x
+}
+
 /// Takes so many steps; returns the end of the chain, which depends on all of
 /// them.
 #[must_use]
 pub fn steps(count: u64) -> u64 {
     let mut x = black_box(1u64);
     for _ in 0..count {
-        // Knuth's multiplier, The Art of Computer Programming 2, 3.3.4.
-        x = x
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        x = STEP.of(x);
     }
     black_box(x)
 }
@@ -45,6 +84,13 @@ mod tests {
         let once = 6_364_136_223_846_793_005u64.wrapping_add(1_442_695_040_888_963_407);
         assert_eq!(steps(1), once);
         assert_ne!(steps(2), steps(3));
+    }
+
+    #[test]
+    fn its_end_is_known_without_taking_the_steps() {
+        for count in [0, 1, 2, 3, 7, 1000, 65_537] {
+            assert_eq!(end(count), steps(count), "{count}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::hint::spin_loop;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -17,31 +17,40 @@ const EVERY_NS: u64 = 1_000_000;
 /// The first wake-ups, in which the tasks start, are not counted, ns.
 const START_NS: u64 = 200_000_000;
 
-/// How late the sleepers were, ns, in ascending order.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Latency(Vec<u64>);
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Seen {
+    /// How late the sleepers were, ns, in ascending order.
+    late_ns: Vec<u64>,
+    /// How often a spinning task found itself on another CPU, per second of
+    /// all of them together.
+    migrations_per_s: f64,
+}
 
-impl Latency {
+impl Seen {
     /// Wake-ups that were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.len() as u64
+        self.late_ns.len() as u64
     }
 
     /// The value that this share of them does not exceed, us.
     #[must_use]
     pub fn quantile_us(&self, share: f64) -> Option<f64> {
-        let last = self.0.len().checked_sub(1)?;
-        Some(self.0[(last as f64 * share).round() as usize] as f64 / 1e3)
+        let last = self.late_ns.len().checked_sub(1)?;
+        Some(self.late_ns[(last as f64 * share).round() as usize] as f64 / 1e3)
     }
 
     /// By name, for results.
     #[must_use]
     pub fn figures(&self) -> BTreeMap<String, f64> {
-        [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99)]
-            .into_iter()
-            .filter_map(|(name, share)| Some((name.to_owned(), self.quantile_us(share)?)))
-            .collect()
+        let mut figures: BTreeMap<String, f64> =
+            [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99)]
+                .into_iter()
+                .filter_map(|(name, share)| Some((name.to_owned(), self.quantile_us(share)?)))
+                .collect();
+        figures.insert("migrations_per_s".to_owned(), self.migrations_per_s);
+        figures
     }
 }
 
@@ -50,19 +59,14 @@ impl Latency {
 ///
 /// # Errors
 /// A sleeper cannot be placed.
-pub fn run(spinning: u64, time: Duration) -> Result<Latency> {
+pub fn run(spinning: u64, time: Duration) -> Result<Seen> {
     let cpus = sched::affinity(0).context("our CPUs")?;
     let over = AtomicBool::new(false);
+    let migrations = AtomicU64::new(0);
     let mut all = Vec::new();
     thread::scope(|scope| -> Result<()> {
         for _ in 0..spinning {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    for _ in 0..1000 {
-                        spin_loop();
-                    }
-                }
-            });
+            scope.spawn(|| migrations.fetch_add(spin(&over), Ordering::Relaxed));
         }
         let sleepers: Vec<_> = cpus
             .iter()
@@ -80,7 +84,25 @@ pub fn run(spinning: u64, time: Duration) -> Result<Latency> {
         result
     })?;
     all.sort_unstable();
-    Ok(Latency(all))
+    Ok(Seen {
+        late_ns: all,
+        migrations_per_s: migrations.into_inner() as f64 / time.as_secs_f64(),
+    })
+}
+
+/// Spins until it is over; returns how often the kernel moved the task. Looks
+/// every 20 us or so of its own time, so that hardly a move is missed.
+fn spin(over: &AtomicBool) -> u64 {
+    let (mut cpu, mut moves) = (sched::current_cpu(), 0);
+    while !over.load(Ordering::Relaxed) {
+        for _ in 0..1000 {
+            spin_loop();
+        }
+        let now = sched::current_cpu();
+        moves += u64::from(now != cpu);
+        cpu = now;
+    }
+    moves
 }
 
 fn sleeper(cpu: u32, time: Duration) -> Result<Vec<u64>> {
@@ -88,18 +110,24 @@ fn sleeper(cpu: u32, time: Duration) -> Result<Vec<u64>> {
     let begin = clock::monotonic();
     let end = begin + time.as_nanos() as u64;
     let mut own = Vec::with_capacity((time.as_nanos() as u64 / EVERY_NS) as usize + 1);
-    let mut due = begin;
-    while due < end {
-        due += EVERY_NS;
-        clock::sleep_until(due);
-        let now = clock::monotonic();
+    wake_up_until(end, |due, late| {
         if due > begin + START_NS {
-            own.push(now.saturating_sub(due));
+            own.push(late);
         }
-        // Who comes a whole period late does not hurry after.
-        due = due.max(now - now.saturating_sub(due) % EVERY_NS);
-    }
+    });
     Ok(own)
+}
+
+/// Wakes up every millisecond until `end_ns` of the monotonic clock, and tells
+/// when it was due and how late it is, ns. A deadline that has passed meanwhile
+/// is skipped, not made up for.
+pub fn wake_up_until(end_ns: u64, mut woken: impl FnMut(u64, u64)) {
+    let mut due = clock::monotonic() + EVERY_NS;
+    while due < end_ns {
+        clock::sleep_until(due);
+        woken(due, clock::monotonic().saturating_sub(due));
+        due += EVERY_NS * (1 + clock::monotonic().saturating_sub(due) / EVERY_NS);
+    }
 }
 
 #[cfg(test)]
@@ -108,16 +136,22 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_sorted_values() {
-        let latency = Latency((1..=100).map(|n| n * 1000).collect());
-        assert_eq!(latency.quantile_us(0.5), Some(51.0));
-        assert_eq!(latency.quantile_us(0.99), Some(99.0));
-        assert_eq!(Latency::default().quantile_us(0.5), None);
-        assert_eq!(latency.figures().len(), 3);
+        let seen = Seen {
+            late_ns: (1..=100).map(|n| n * 1000).collect(),
+            migrations_per_s: 2.5,
+        };
+        assert_eq!(seen.quantile_us(0.5), Some(51.0));
+        assert_eq!(seen.quantile_us(0.99), Some(99.0));
+        assert_eq!(Seen::default().quantile_us(0.5), None);
+        assert_eq!(
+            (seen.figures().len(), seen.figures()["migrations_per_s"]),
+            (4, 2.5)
+        );
     }
 
     #[test]
     fn sleepers_wake_up() {
-        let latency = run(1, Duration::from_millis(300)).unwrap();
-        assert!(latency.count() >= 5, "{latency:?}");
+        let seen = run(1, Duration::from_millis(300)).unwrap();
+        assert!(seen.count() >= 5, "{seen:?}");
     }
 }

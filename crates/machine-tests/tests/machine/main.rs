@@ -17,6 +17,7 @@ mod nodes;
 mod nodes_file;
 mod on_v2;
 mod others;
+mod pace;
 mod place;
 mod processes;
 mod prometheus;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         record_command::CASES,
         record_command::OPPOSING,
         record_command::FAMILY,
+        pace::CASES,
         holding::CASES,
         holding::ALONE,
         on_v2::CASES,

@@ -36,7 +36,7 @@ pub struct SlowArgs {
     /// are in docs/nodes.md.
     // What is each node's own is in the file, or could be.
     #[arg(value_name = "NODES.toml", conflicts_with_all = ["speed", "profile", "name", "period",
-          "hog_sync", "hog_priority", "lim_variant", "lim_interval", "split_domains",
+          "pace_weight", "pace_slice", "hog_sync", "hog_priority", "lim_variant", "lim_interval", "split_domains",
           "calibrate", "json", "timeout", "kill", "command"])]
     file: Option<PathBuf>,
 

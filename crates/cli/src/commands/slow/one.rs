@@ -285,6 +285,7 @@ fn as_run(options: &NodeOptions) -> RunOptions {
     RunOptions {
         method: options.method.clone(),
         period: options.period,
+        pace: options.pace,
         windows: None,
         at: None,
         start_on: None,

@@ -14,6 +14,7 @@ use sandbag_node::{NodeName, Speeds};
 
 use crate::exit::BadInput;
 use crate::run::hold_options::HoldOptions;
+use crate::run::pace_options::PaceOptions;
 use crate::units::{self, nanos};
 
 /// The node, how it is slowed, and what it leaves.
@@ -63,6 +64,9 @@ pub struct NodeOptions {
     /// lim and freq have none.
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub period: Option<Duration>,
+
+    #[command(flatten)]
+    pub pace: PaceOptions,
 
     /// hogs: in phase by the clock, or at a barrier as published
     #[arg(long, value_name = "HOW")]
@@ -119,7 +123,7 @@ impl NodeOptions {
     /// # Errors
     /// [`BadInput`]: it has no such option, or not of that value.
     pub fn method(&self) -> Result<Box<dyn Method>> {
-        let options = method::Options {
+        let mut options = method::Options {
             period_ns: self.period.map(nanos),
             sync: self.hog_sync.map(|sync| match sync {
                 HogSync::Clock => method::Sync::Clock,
@@ -136,15 +140,19 @@ impl NodeOptions {
                 split_domains: self.split_domains,
                 calibrate: self.calibrate,
             },
+            ..method::Options::default()
         };
+        self.pace.put_into(&mut options);
         method::with_options(&self.method, options)
             .map_err(|reason| BadInput(format!("--method: {reason}")).into())
     }
 }
 
 /// Options of methods as they may stand in a nodes file.
-pub const METHOD_OPTIONS: [&str; 7] = [
+pub const METHOD_OPTIONS: [&str; 9] = [
     "period",
+    "pace-weight",
+    "pace-slice",
     "hog-sync",
     "hog-priority",
     "lim-variant",

@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::statvfs::statvfs;
 
-use super::super::Setup;
 use crate::program::{is_there, run};
+use crate::setup::Setup;
 
 /// What the copy copies, MiB; the paper's file.
 const COPY_MIB: u64 = 1024;
@@ -116,14 +116,14 @@ impl Program {
 /// # Errors
 /// The scratch directory cannot be written.
 pub fn make(setup: &Setup) -> Result<(Vec<Program>, Vec<String>)> {
-    let (mut programs, mut left_out) = (Vec::new(), Vec::new());
+    let (mut programs, mut skipped) = (Vec::new(), Vec::new());
     for made in [copies(setup)?, exchange(setup)?, compile(setup)?] {
         match made {
             Ok(some) => programs.extend(some),
-            Err(reason) => left_out.push(reason),
+            Err(reason) => skipped.push(reason),
         }
     }
-    Ok((programs, left_out))
+    Ok((programs, skipped))
 }
 
 /// What can be made, or why it cannot.
@@ -137,11 +137,7 @@ fn shell(script: &str, paths: &[&Path]) -> Vec<OsString> {
 }
 
 fn copies(setup: &Setup) -> Result<Made> {
-    let mib = if setup.quick {
-        COPY_QUICK_MIB
-    } else {
-        COPY_MIB
-    };
+    let mib = setup.form(COPY_QUICK_MIB, COPY_MIB);
     let room = statvfs(&setup.scratch).context("statvfs")?;
     let free_mib = (room.blocks_available() * room.fragment_size()) >> 20;
     if free_mib < 2 * mib + SPARE_MIB {
@@ -201,10 +197,7 @@ fn exchange(setup: &Setup) -> Result<Made> {
     if !built.status.is_some_and(|status| status.success()) {
         return Ok(Err(format!("exchange: mpicc: {}", built.last_words())));
     }
-    let (ranks, rounds) = match setup.quick {
-        true => (RANKS_QUICK, ROUNDS / 10),
-        false => (RANKS, ROUNDS),
-    };
+    let (ranks, rounds) = setup.form((RANKS_QUICK, ROUNDS / 10), (RANKS, ROUNDS));
     Ok(Ok(vec![Program {
         name: "exchange",
         about: format!(

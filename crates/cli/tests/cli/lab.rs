@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What of the lab needs no root: its list, and pages of what was measured.
+
+use crate::dir::Dir;
+use predicates::prelude::*;
+use predicates::str::contains;
+
+/// The terms of some rows, and one of a pair.
+const ROWS: &str = concat!(
+    r#"{"experiment":"precision","quick":true,"sandbag":"0.1.0","machine":"CPU: fast","#,
+    r#""cpus":"0","limit_s":600.0,"sources":null,"seed":1}"#,
+    "\n",
+    r#"{"cell":"pace","round":0,"program":"ep","condition":{"load":{"method":"pace","pct":50.0}},"#,
+    r#""cpus":"0","unloaded_s":1.0,"loaded_s":2.0,"end":"done","steal_pct":0.0}"#,
+    "\n",
+);
+
+#[test]
+fn the_list_says_how_long_each_takes() {
+    let all = ["precision", "obtrusive", "replay", "errors", "micro"];
+    let assert = Dir::new().run(&["lab", "list"]).success();
+    let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    for name in all {
+        assert!(text.contains(name), "{text}");
+    }
+    assert_eq!(text.matches("--quick").count(), all.len() + 1, "{text}");
+}
+
+#[test]
+fn a_page_is_made_of_what_was_measured() {
+    let dir = Dir::new();
+    let results = dir.path().join("sandbag-lab/precision");
+    std::fs::create_dir_all(&results).unwrap();
+    std::fs::write(results.join("rows.jsonl"), ROWS).unwrap();
+    dir.run(&["lab", "page"])
+        .success()
+        .stdout(contains("50.0 (50.0 .. 50.0), n = 1").and(contains("CPU: fast")));
+    let page = dir.read("sandbag-lab/precision/index.html");
+    assert!(page.contains("<svg") && page.contains("(n = 1)"));
+    assert!(
+        dir.read("sandbag-lab/index.html")
+            .contains("1 experiment: 1 run")
+    );
+    assert_eq!(dir.read("sandbag-lab/precision/rows.jsonl"), ROWS);
+}
+
+#[test]
+fn a_directory_without_results_is_refused() {
+    let dir = Dir::new();
+    dir.run(&["lab", "page", "--out", "nothing"])
+        .code(2)
+        .stderr(contains("holds no results"));
+    assert!(dir.names().is_empty());
+}
+
+#[test]
+fn rows_that_are_none_are_named() {
+    let dir = Dir::new();
+    let results = dir.path().join("sandbag-lab/micro");
+    std::fs::create_dir_all(&results).unwrap();
+    std::fs::write(results.join("rows.jsonl"), "rubbish\n").unwrap();
+    dir.run(&["lab", "page"])
+        .code(predicate::ne(0))
+        .stderr(contains("rows.jsonl, line 1"));
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How many pairs a slowdown needs. Pure.
+//!
+//! # Problem
+//! Two slowdowns of 2.00 and 2.05 are to be told apart. How many pairs that
+//! takes nobody knows beforehand: a compilation scatters by .03, a copy by 5.
+//!
+//! # Approach
+//! Pairs are made until the 95 % interval of the median is not wider than
+//! ±[`HALF_WIDTH`], or a limit is reached. The interval is that of the sign
+//! test, which six pairs are the fewest for. How many are missing is estimated
+//! from the scatter of those there are: with normal scatter of sd s the
+//! interval of the median is ±1.96 sqrt(pi/2) s / sqrt(n) (Kenney and Keeping,
+//! Mathematics of Statistics 1, 14.7), so n = (2.46 s / .05)^2. For s = .1
+//! that is 25 pairs.
+//!
+//! Looking after every round whether it is enough makes intervals that stop
+//! early a little too narrow; with the fixed number of rounds before the first
+//! look it is little.
+
+use crate::row::{End, Row};
+use crate::summary::{Median, mean_sd, slowdowns};
+
+/// What is to be told apart, in slowdowns.
+pub const HALF_WIDTH: f64 = 0.05;
+/// The fewest pairs that have a 95 % interval.
+const FEWEST: usize = 6;
+/// More than that nobody makes.
+const MOST: usize = 10_000;
+
+/// Whether some pairs decide.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Decided {
+    /// The median is known to within this.
+    Yes {
+        /// Half of the 95 % interval.
+        half_width: f64,
+    },
+    /// It is not.
+    No {
+        /// Half of the 95 % interval, where there are enough pairs for one.
+        half_width: Option<f64>,
+        /// Pairs in all that would be needed, about; `None` where fewer than
+        /// two say nothing about that.
+        pairs: Option<usize>,
+    },
+}
+
+impl Decided {
+    /// By these slowdowns.
+    #[must_use]
+    pub fn by(slowdowns: &[f64]) -> Self {
+        let interval = Median::of(slowdowns).filter(|median| median.n >= FEWEST);
+        let half_width = interval.map(|median| (median.high - median.low) / 2.0);
+        match half_width {
+            Some(half_width) if half_width <= HALF_WIDTH => Self::Yes { half_width },
+            _ => Self::No {
+                half_width,
+                pairs: needed(slowdowns),
+            },
+        }
+    }
+
+    /// Half of the 95 % interval, where there is one.
+    #[must_use]
+    pub fn half_width(self) -> Option<f64> {
+        match self {
+            Self::Yes { half_width } => Some(half_width),
+            Self::No { half_width, .. } => half_width,
+        }
+    }
+
+    /// For a table: to what the median is known, or what it would take.
+    #[must_use]
+    pub fn shown(self) -> String {
+        match self {
+            Self::Yes { half_width } => format!("± {half_width:.3}"),
+            Self::No { half_width, pairs } => {
+                let known = half_width.map_or_else(String::new, |half| format!("± {half:.2}, "));
+                let takes = match pairs {
+                    None => "more pairs".to_owned(),
+                    Some(pairs) if pairs >= MOST => format!("more than {MOST} pairs"),
+                    Some(pairs) => format!("about {pairs} pairs"),
+                };
+                format!("{known}undecided to {HALF_WIDTH}: {takes} needed")
+            }
+        }
+    }
+}
+
+/// Pairs for an interval of ±[`HALF_WIDTH`], by the scatter of these.
+fn needed(slowdowns: &[f64]) -> Option<usize> {
+    if slowdowns.len() < 2 {
+        return None;
+    }
+    let (_, sd) = mean_sd(slowdowns)?;
+    let root = 1.96 * std::f64::consts::FRAC_PI_2.sqrt() * sd / HALF_WIDTH;
+    // What there are did not do, however little they scatter.
+    let least = FEWEST.max(slowdowns.len() + 1);
+    Some((root.powi(2).ceil() as usize).clamp(least, MOST.max(least)))
+}
+
+/// Whether a cell needs no more pairs: its slowdown is known well enough, or
+/// more of its pairs failed or hung than did not.
+#[must_use]
+pub fn enough(rows: &[&Row]) -> bool {
+    let done = rows.iter().filter(|row| row.end == End::Done).count();
+    2 * done < rows.len() || matches!(Decided::by(&slowdowns(rows)), Decided::Yes { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::tests::row;
+    use proptest::prelude::*;
+    use statrs::distribution::{ContinuousCDF as _, Normal};
+
+    /// As many values as even quantiles of a normal scatter.
+    fn scatter(n: usize, sd: f64) -> Vec<f64> {
+        let normal = Normal::new(2.0, sd).unwrap();
+        (0..n)
+            .map(|i| normal.inverse_cdf((i as f64 + 0.5) / n as f64))
+            .collect()
+    }
+
+    #[test]
+    fn two_pairs_decide_nothing_and_say_what_would() {
+        let few = Decided::by(&[1.95, 2.05]);
+        assert_eq!(few.half_width(), None);
+        assert_eq!(few.shown(), "undecided to 0.05: about 13 pairs needed");
+        assert_eq!(
+            Decided::by(&[2.0]).shown(),
+            "undecided to 0.05: more pairs needed"
+        );
+        assert!(matches!(Decided::by(&[]), Decided::No { pairs: None, .. }));
+        let wild = Decided::by(&[1.0, 12.0, 3.0, 9.0, 2.0, 7.0, 30.0]);
+        assert!(wild.shown().ends_with("more than 10000 pairs needed"));
+    }
+
+    #[test]
+    fn six_equal_pairs_do() {
+        assert_eq!(Decided::by(&[2.0; 6]).shown(), "± 0.000");
+        assert!(matches!(Decided::by(&[2.0; 5]), Decided::No { .. }));
+    }
+
+    #[test]
+    fn who_fails_again_and_again_is_not_asked_for_ever() {
+        let mut rows = vec![row(0, 1.0, 2.0), row(1, 1.0, 9.0), row(2, 1.0, 4.0)];
+        let refer = |rows: &[Row]| enough(&rows.iter().collect::<Vec<_>>());
+        assert!(!refer(&rows));
+        rows[0].end = End::OverLimit { limit_s: 1.0 };
+        assert!(!refer(&rows));
+        rows[1].end = End::Failed { why: String::new() };
+        assert!(refer(&rows));
+    }
+
+    proptest! {
+        /// What is estimated from few suffices, and is not far too many.
+        #[test]
+        fn the_estimate_is_what_it_takes(sd in 0.05f64..1.0) {
+            let Decided::No { pairs: Some(pairs), .. } = Decided::by(&scatter(30, sd)) else {
+                return Ok(());
+            };
+            let half = Decided::by(&scatter(pairs, sd)).half_width().unwrap();
+            prop_assert!((0.6..=1.25).contains(&(half / HALF_WIDTH)), "{pairs}: {half}");
+        }
+    }
+}

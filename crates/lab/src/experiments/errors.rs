@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sources of error: how well a load is held, and how an ordinary competitor
+//! fares beside it, against the method's period, weight and slice, the number
+//! of competitors and the load asked; one factor at a time around 50 % beside
+//! five. Steal cannot be made; what came is a factor, too.
+
+mod defaults;
+mod factor;
+mod levels;
+mod page;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use anyhow::{Context as _, Result};
+use sandbag_report::Run;
+
+use crate::experiment::{Cell, Choices, Experiment, Measured, Remarks};
+use crate::page::Section;
+use crate::pair::Trial;
+use crate::reading::own_words;
+use crate::row::Row;
+use crate::setup::Setup;
+use factor::{Case, Factor, METHODS, SPINNERS};
+
+/// How long the competitors run, ms: as many whole windows of 1 s, at least,
+/// as the error wants.
+const LENGTH_MS: u64 = 10_000;
+const LENGTH_QUICK_MS: u64 = 4_000;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Errors;
+
+impl Experiment for Errors {
+    fn name(&self) -> &'static str {
+        "errors"
+    }
+
+    fn about(&self) -> &'static str {
+        "error, wake-up latency and migrations against period, weight, slice, competitors, load \
+         and steal: why the defaults are so"
+    }
+
+    fn source(&self) -> &'static str {
+        "no paper; docs/methods.md argues with these figures"
+    }
+
+    fn rounds(&self, quick: bool) -> u32 {
+        if quick { 3 } else { 30 }
+    }
+
+    fn minutes(&self, quick: bool) -> u32 {
+        if quick { 10 } else { 520 }
+    }
+
+    fn prepare(&mut self, _setup: &Setup, _chosen: &mut Choices) -> Result<()> {
+        Ok(())
+    }
+
+    fn cells(&self, setup: &Setup) -> Vec<Cell> {
+        let mut cases = Vec::new();
+        for value in Factor::Competitors.values(setup.quick) {
+            cases.push(Case::new(Factor::Competitors, *value, SPINNERS));
+        }
+        for factor in Factor::ALL {
+            for value in factor.values(setup.quick) {
+                for method in METHODS {
+                    let works = setup.methods.loading.iter().any(|name| name == method);
+                    if works && factor.is_of(method) {
+                        cases.push(Case::new(factor, *value, method));
+                    }
+                }
+            }
+        }
+        cases.iter().map(|case| Cell::new(case.key())).collect()
+    }
+
+    fn remarks(&self) -> Remarks {
+        Remarks {
+            notes: vec![
+                "errors: steal cannot be made here; the rows are sorted by what came".to_owned(),
+            ],
+            ..Remarks::default()
+        }
+    }
+
+    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
+        let case = Case::of(&cell.key).context("no cell of this one")?;
+        let length = setup.form(LENGTH_QUICK_MS, LENGTH_MS).to_string();
+        let competitors = case.competitors().to_string();
+        let mut words = vec![OsString::from(&setup.sandbag)];
+        words.extend(["lab", "work", "sleepers", "--tasks"].map(OsString::from));
+        words.extend([&competitors, "--within", &length].map(OsString::from));
+        let trial = Trial {
+            cell: &cell.key,
+            round,
+            cpus: &setup.cpus,
+            programs: &["sleepers"],
+            words: &words,
+            before: &|| Ok(()),
+            condition: &case.condition(),
+        };
+        let row = trial.single(&setup.place(&setup.cpus), &own_words, &figures);
+        Ok(vec![row])
+    }
+
+    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
+        page::sections(measured.rows)
+    }
+
+    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
+        page::summary(rows)
+    }
+}
+
+/// How well the load was held.
+fn figures(run: &Run) -> BTreeMap<String, f64> {
+    let mut figures = BTreeMap::new();
+    let mut add = |name: &str, value: f64| figures.insert(name.to_owned(), value);
+    if let Some(error) = run.error_1s {
+        add("mean_abs_points", error.mean_abs_points);
+        add("worst_points", error.worst_points.abs());
+    }
+    if let Some(error) = run.error_100ms {
+        add("mean_abs_100ms_points", error.mean_abs_points);
+    }
+    figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setup::tests::setup;
+
+    #[test]
+    fn every_cell_is_found_again_and_is_there_once() {
+        let dir = tempfile::tempdir().unwrap();
+        for quick in [false, true] {
+            let mut setup = setup(dir.path());
+            setup.quick = quick;
+            setup.methods.loading = ["pace", "hogs", "shares"].map(str::to_owned).into();
+            let cells = Errors.cells(&setup);
+            for (n, cell) in cells.iter().enumerate() {
+                assert_eq!(Case::of(&cell.key).unwrap().key(), cell.key);
+                assert!(!cells[..n].contains(cell), "{cell:?}");
+            }
+            let count = |part: &str| cells.iter().filter(|c| c.key.contains(part)).count();
+            assert!(count("slice/") > 1 && count("weight/") > 1);
+            assert_eq!(count("shares") + count("quota"), 0);
+            assert!(
+                cells
+                    .iter()
+                    .all(|c| !c.key.starts_with("slice") || c.key.ends_with("pace"))
+            );
+        }
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The six micro-benchmarks (Buchert, Nussbaum and Gustedt, HPCC 2011, figures
+//! 5 and 6): what a slowed CPU does to computation, datagrams, computation
+//! with sleep, memory, processes and threads; each method of `slow`, each
+//! speed, on one CPU and on more.
+//!
+//! Within a trial the six run one after another in one node, so that a node is
+//! started once for all of them.
+
+mod page;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use anyhow::{Context as _, Result, ensure};
+use sandbag_kernel::CpuList;
+use sandbag_report::Run;
+
+use crate::condition::Condition;
+use crate::experiment::{Cell, Choices, Experiment, Measured, Remarks};
+use crate::page::Section;
+use crate::pair::Trial;
+use crate::place::Runner as _;
+use crate::reading::{in_turn, marked_words};
+use crate::row::Row;
+use crate::setup::Setup;
+use crate::summary::mean_sd;
+use crate::workload::{Done, Name};
+
+/// A part of a program takes about so long at full speed, milliseconds.
+const PART_MS: u64 = 1000;
+/// The same in the short form.
+const PART_QUICK_MS: u64 = 150;
+/// The CPU-intensive one is three parts long.
+const COMPUTE_PARTS: u64 = 3;
+
+const SPEEDS: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+const SPEEDS_QUICK: [f64; 3] = [0.25, 0.5, 1.0];
+
+/// What is chosen for a machine: elements of the arrays of the memory program,
+/// which would otherwise change with the memory that is free.
+const ELEMENTS: &str = "elements of memory";
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(super) struct Micro {
+    /// What each program does in a part, in its own unit.
+    amounts: BTreeMap<Name, u64>,
+    /// Of the memory program's arrays.
+    elements: u64,
+    notes: Vec<String>,
+}
+
+/// A cell's parts.
+struct Parts {
+    method: String,
+    speed: f64,
+    cores: usize,
+}
+
+impl Parts {
+    fn cell(&self) -> Cell {
+        Cell::new(format!("{}/{}/{}", self.cores, self.speed, self.method))
+    }
+
+    fn of(cell: &Cell) -> Result<Self> {
+        let mut words = cell.key.splitn(3, '/');
+        let mut next = || words.next().context("a cell of another experiment");
+        Ok(Self {
+            cores: next()?.parse()?,
+            speed: next()?.parse()?,
+            method: next()?.to_owned(),
+        })
+    }
+}
+
+impl Micro {
+    fn part_ms(setup: &Setup) -> u64 {
+        setup.form(PART_QUICK_MS, PART_MS)
+    }
+
+    /// A shell's words that run all six.
+    fn words(&self, setup: &Setup) -> Vec<OsString> {
+        let programs = Name::MICRO.map(|name| {
+            let amount = self.amounts.get(&name).copied().unwrap_or(1);
+            let mut words = vec![name.as_str().to_owned()];
+            let mut add = |option: &str, value: u64| words.push(format!("{option} {value}"));
+            match name {
+                Name::Compute => add("--amount", amount * COMPUTE_PARTS),
+                _ => add("--amount", amount),
+            }
+            match name {
+                Name::ComputeSleep => add("--sleep", Self::part_ms(setup)),
+                Name::Memory => add("--elements", self.elements),
+                _ => {}
+            }
+            words
+        });
+        in_turn(&setup.sandbag, &programs)
+    }
+
+    /// What a program says that is to find how much it does in a part.
+    fn calibrate(&self, setup: &Setup, name: Name) -> Result<Done> {
+        let one = CpuList::from_iter(setup.cpus.iter().take(1));
+        let mut words = vec![OsString::from(&setup.sandbag)];
+        let part = Self::part_ms(setup).to_string();
+        words.extend(["lab", "work", name.as_str(), "--within", &part].map(OsString::from));
+        let met = setup.place(&one).meet(&Condition::Unloaded, &words)?;
+        let done: Done = serde_json::from_str(&met.ended.out)
+            .with_context(|| format!("{} said {:?}", name.as_str(), met.ended.out))?;
+        ensure!(done.right, "the result of {} is wrong", name.as_str());
+        Ok(done)
+    }
+}
+
+/// What was chosen before, or else `now`, which is then kept.
+fn choose(chosen: &mut Choices, what: String, now: impl FnOnce() -> String) -> Result<u64> {
+    let value = chosen.entry(what).or_insert_with(now);
+    value.parse().context("a number that was chosen before")
+}
+
+impl Experiment for Micro {
+    fn name(&self) -> &'static str {
+        "micro"
+    }
+
+    fn about(&self) -> &'static str {
+        "six micro-benchmarks in slowed nodes: every method, speed and number of cores"
+    }
+
+    fn source(&self) -> &'static str {
+        "Buchert, Nussbaum and Gustedt (HPCC 2011), figures 5 and 6"
+    }
+
+    fn rounds(&self, quick: bool) -> u32 {
+        if quick { 3 } else { 40 }
+    }
+
+    fn minutes(&self, quick: bool) -> u32 {
+        if quick { 11 } else { 4800 }
+    }
+
+    /// Finds how much each program does in a part.
+    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()> {
+        self.notes.clear();
+        for name in Name::MICRO {
+            let done = self.calibrate(setup, name)?;
+            let what = format!("{} in {} ms", name.as_str(), Self::part_ms(setup));
+            let amount = choose(chosen, what, || done.amount.max(1).to_string())?;
+            self.amounts.insert(name, amount);
+            let notes = done.notes.iter();
+            self.notes
+                .extend(notes.map(|(what, value)| format!("{}: {what} {value}", name.as_str())));
+            if let (Name::Memory, Some(elements)) = (name, done.notes.get("elements")) {
+                self.elements = choose(chosen, ELEMENTS.to_owned(), || elements.clone())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cells(&self, setup: &Setup) -> Vec<Cell> {
+        let all = setup.cpus.iter().count();
+        let mut cores: Vec<usize> = match setup.quick {
+            true => vec![all],
+            false => [1, 2, 4, 8].into_iter().filter(|n| *n <= all).collect(),
+        };
+        if !cores.contains(&all) {
+            cores.push(all);
+        }
+        let speeds: &[f64] = if setup.quick { &SPEEDS_QUICK } else { &SPEEDS };
+        let mut cells = Vec::new();
+        for cores in cores {
+            for speed in speeds {
+                for method in &setup.methods.slowing {
+                    let parts = Parts {
+                        method: method.clone(),
+                        speed: *speed,
+                        cores,
+                    };
+                    cells.push(parts.cell());
+                }
+            }
+        }
+        cells
+    }
+
+    fn remarks(&self) -> Remarks {
+        Remarks {
+            notes: self.notes.clone(),
+            ..Remarks::default()
+        }
+    }
+
+    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
+        let parts = Parts::of(cell)?;
+        let cpus = CpuList::from_iter(setup.cpus.iter().take(parts.cores));
+        let trial = Trial {
+            cell: &cell.key,
+            round,
+            cpus: &cpus,
+            programs: &Name::MICRO.map(Name::as_str),
+            words: &self.words(setup),
+            before: &|| Ok(()),
+            condition: &Condition::Node {
+                method: parts.method,
+                speed: parts.speed,
+            },
+        };
+        Ok(trial.pairs(&setup.place(&cpus), &marked_words, &speed_claimed))
+    }
+
+    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
+        page::sections(measured.rows)
+    }
+
+    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
+        page::summary(rows)
+    }
+}
+
+/// The speed that sandbag says the node had.
+fn speed_claimed(run: &Run) -> BTreeMap<String, f64> {
+    let got: Vec<f64> = run.cpus.iter().map(|cpu| 100.0 - cpu.got_pct).collect();
+    let mean = mean_sd(&got).map(|(mean, _)| ("speed_claimed_pct".to_owned(), mean));
+    mean.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_is_found_again_by_its_key() {
+        let parts = Parts {
+            method: "hogs".to_owned(),
+            speed: 0.3,
+            cores: 2,
+        };
+        let again = Parts::of(&parts.cell()).unwrap();
+        assert_eq!(
+            (again.method.as_str(), again.speed, again.cores),
+            ("hogs", 0.3, 2)
+        );
+        assert!(Parts::of(&Cell::new("pace")).is_err());
+    }
+
+    #[test]
+    fn what_was_chosen_stays() {
+        let mut chosen = Choices::new();
+        let mut elements = |now: &str| choose(&mut chosen, ELEMENTS.to_owned(), || now.to_owned());
+        assert_eq!(elements("1000").unwrap(), 1000);
+        assert_eq!(elements("2000").unwrap(), 1000);
+    }
+
+    #[test]
+    fn the_memory_program_has_the_same_arrays_each_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let micro = Micro {
+            elements: 77,
+            ..Micro::default()
+        };
+        let words = micro.words(&crate::setup::tests::setup(dir.path()));
+        let script = words[2].to_string_lossy().into_owned();
+        assert!(
+            script.contains("lab work memory --amount 1 --elements 77"),
+            "{script}"
+        );
+        assert_eq!(script.matches("lab work").count(), Name::MICRO.len());
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Obtrusiveness (KRASH, tables III to V): what a load of 50 % does to
+//! programs that are not computation alone: copying a file, many processes
+//! that exchange messages, a parallel compilation. A load that is an ordinary
+//! competitor slows them as much as a real competitor does. The same beside a
+//! virtual node in which nothing runs: what slows it slows its neighbours.
+//!
+//! What is to be told apart is .05 of a slowdown, so pairs are made until the
+//! interval is as narrow ([`decide`]); the short form says how many that would
+//! take.
+
+mod page;
+mod programs;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+
+use crate::condition::Condition;
+use crate::decide;
+use crate::experiment::{Cell, Choices, Experiment, Measured, Remarks};
+use crate::page::Section;
+use crate::pair::Trial;
+use crate::program::Ended;
+use crate::reading::{Reading, Told, whole_time};
+use crate::row::Row;
+use crate::setup::Setup;
+use programs::Program;
+
+/// The load of the tables, percent.
+const LOAD_PCT: f64 = 50.0;
+
+/// Rounds after which an interval that is too wide stays so.
+const MOST_ROUNDS: u32 = 120;
+
+/// A real competitor.
+const SPINNERS: &str = "spinners";
+/// An empty node beside the program, by the methods that are defaults.
+const BESIDE: &str = "node-";
+const NODES: [&str; 2] = ["hogs", "pace"];
+
+/// The choice that says what a program does.
+fn about(program: &str) -> String {
+    format!("about {program}")
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(super) struct Obtrusive {
+    programs: Vec<Program>,
+    skipped: Vec<String>,
+}
+
+impl Experiment for Obtrusive {
+    fn name(&self) -> &'static str {
+        "obtrusive"
+    }
+
+    fn about(&self) -> &'static str {
+        "a file copy, an MPI exchange and a compilation under a load of 50 %, by each method"
+    }
+
+    fn source(&self) -> &'static str {
+        "KRASH (Perarnau and Huard, IPDPS 2010), tables III to V"
+    }
+
+    fn rounds(&self, quick: bool) -> u32 {
+        if quick { 3 } else { 30 }
+    }
+
+    fn most_rounds(&self) -> u32 {
+        MOST_ROUNDS
+    }
+
+    fn minutes(&self, quick: bool) -> u32 {
+        if quick { 9 } else { 1200 }
+    }
+
+    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()> {
+        (self.programs, self.skipped) = programs::make(setup)?;
+        for program in &self.programs {
+            chosen.insert(about(program.name), program.about.clone());
+        }
+        Ok(())
+    }
+
+    fn enough(&self, rows: &[&Row]) -> bool {
+        decide::enough(rows)
+    }
+
+    fn cells(&self, setup: &Setup) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for program in &self.programs {
+            let mut conditions = vec![SPINNERS.to_owned()];
+            conditions.extend(setup.methods.loading.iter().cloned());
+            let nodes = NODES
+                .iter()
+                .filter(|n| setup.methods.slowing.iter().any(|s| s == *n));
+            conditions.extend(nodes.map(|method| format!("{BESIDE}{method}")));
+            for condition in conditions {
+                cells.push(Cell::new(format!("{}/{condition}", program.name)));
+            }
+        }
+        cells
+    }
+
+    fn remarks(&self) -> Remarks {
+        Remarks {
+            skipped: self.skipped.clone(),
+            ..Remarks::default()
+        }
+    }
+
+    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
+        let (program, condition) = cell.key.split_once('/').context("no cell of this one")?;
+        let program = self
+            .programs
+            .iter()
+            .find(|p| p.name == program)
+            .context("no such program")?;
+        let trial = Trial {
+            cell: &cell.key,
+            round,
+            cpus: &setup.cpus,
+            programs: &[program.name],
+            words: &program.words,
+            before: &|| program.clear(),
+            condition: &match (condition, condition.strip_prefix(BESIDE)) {
+                (SPINNERS, _) => Condition::Spinners,
+                (_, Some(method)) => Condition::Beside {
+                    method: method.to_owned(),
+                    speed: 1.0 - LOAD_PCT / 100.0,
+                },
+                (method, None) => Condition::load(method, LOAD_PCT),
+            },
+        };
+        let read = |programs: &[&str], ended: &Ended| match ended
+            .status
+            .map(|_| program.check(&ended.out))
+        {
+            Some(Err(error)) => failed(programs, &error),
+            _ => whole_time(programs, ended),
+        };
+        let place = setup.place(&setup.cpus);
+        Ok(trial.pairs(&place, &read, &|_| BTreeMap::new()))
+    }
+
+    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
+        Ok(page::sections(measured.rows, measured.chosen))
+    }
+
+    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
+        page::summary(rows)
+    }
+}
+
+/// Programs whose result was wrong.
+fn failed(programs: &[&str], error: &anyhow::Error) -> Reading {
+    let told = Told::Failed {
+        why: format!("{error:#}"),
+    };
+    programs
+        .iter()
+        .map(|program| ((*program).to_owned(), told.clone()))
+        .collect()
+}

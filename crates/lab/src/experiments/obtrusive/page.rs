@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the page of tables III to V shows: slowdowns beside the spinners', to
+//! what they are known, and the papers'.
+
+use super::about;
+use crate::condition::Condition;
+use crate::decide::Decided;
+use crate::experiment::Choices;
+use crate::page::{Section, Table};
+use crate::published;
+use crate::row::{Row, distinct};
+use crate::summary::{Summary, slowdowns};
+
+/// A section per program.
+pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
+    let mut sections: Vec<Section> = distinct(rows, |row| row.program.clone())
+        .iter()
+        .map(|name| {
+            let about = chosen.get(&about(name)).map_or("", String::as_str);
+            Section::new(name).text(about).table(table(rows, name))
+        })
+        .collect();
+    sections.push(
+        Section::new("Where ours differ, and why")
+            .text(published::WHAT_SPINNERS_ARE)
+            .points(&published::WHY_LOADS_DIFFER),
+    );
+    sections
+}
+
+fn table(rows: &[Row], program: &str) -> Table {
+    let mut table = Table::new(&[
+        "condition",
+        "slowdown, median (95 %)",
+        "known to",
+        "to the spinners'",
+        "unloaded, s",
+        "n",
+        "the paper",
+    ]);
+    let (spinners, known) = {
+        let own = of(rows, program, &Condition::Spinners);
+        (Summary::of(&own).slowdown, decided(&own))
+    };
+    for condition in distinct(rows, |row| row.condition.clone()) {
+        let own = of(rows, program, &condition);
+        if own.is_empty() {
+            continue;
+        }
+        let summary = Summary::of(&own);
+        let against = summary.slowdown.zip(spinners);
+        table.push(vec![
+            condition.name(),
+            summary.cell(),
+            decided(&own).map_or_else(String::new, Decided::shown),
+            against.map_or_else(String::new, |(ours, reference)| {
+                difference(
+                    ours.value - reference.value,
+                    decided(&own).and_then(Decided::half_width),
+                    known.and_then(Decided::half_width),
+                )
+            }),
+            summary.unloaded_s.map_or_else(String::new, |m| m.show(2)),
+            summary.n().to_string(),
+            paper(program, &condition).unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+/// A line per program and condition.
+pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+    let mut lines = Vec::new();
+    for program in distinct(rows, |row| row.program.clone()) {
+        for condition in distinct(rows, |row| row.condition.clone()) {
+            let own = of(rows, &program, &condition);
+            if own.is_empty() {
+                continue;
+            }
+            let summary = Summary::of(&own);
+            let known = decided(&own).map_or_else(String::new, |d| format!(", {}", d.shown()));
+            lines.push([
+                format!("slowdown of {program}, {}", condition.name()),
+                paper(&program, &condition).unwrap_or_else(|| "-".to_owned()),
+                format!("{}, n = {}{known}", summary.cell(), summary.n()),
+            ]);
+        }
+    }
+    lines
+}
+
+fn of<'a>(rows: &'a [Row], program: &str, condition: &Condition) -> Vec<&'a Row> {
+    rows.iter()
+        .filter(|row| row.program == program && row.condition == *condition)
+        .collect()
+}
+
+/// To what a slowdown is known; `None` where there is none.
+fn decided(rows: &[&Row]) -> Option<Decided> {
+    let summary = Summary::of(rows);
+    let numbers = summary.over_limit.is_none() && summary.failed.is_none();
+    numbers.then(|| Decided::by(&slowdowns(rows)))
+}
+
+/// Of two medians that were measured apart, with its interval where both have
+/// one.
+fn difference(value: f64, own: Option<f64>, reference: Option<f64>) -> String {
+    match own.zip(reference) {
+        Some((own, reference)) => format!("{value:+.2} ± {:.2}", own.hypot(reference)),
+        None => format!("{value:+.2}"),
+    }
+}
+
+/// The published slowdown of the generator that is nearest to a condition.
+fn paper(program: &str, condition: &Condition) -> Option<String> {
+    let Condition::Load { method, .. } = condition else {
+        return None;
+    };
+    let row = published::OBTRUSIVE
+        .iter()
+        .find(|row| program.starts_with(row.program))?;
+    let at = published::GENERATORS
+        .iter()
+        .position(|(_, ours)| ours == method)?;
+    let (generator, _) = published::GENERATORS[at];
+    let slowdown = row.slowdowns[at];
+    Some(match slowdown.is_finite() {
+        true => format!("{slowdown} ({generator})"),
+        false => format!("> 100 ({generator})"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LOAD_PCT;
+    use super::*;
+    use crate::row::tests::row;
+
+    fn load(method: &str) -> Condition {
+        Condition::load(method, LOAD_PCT)
+    }
+
+    #[test]
+    fn the_papers_figure_is_that_of_the_nearest_generator() {
+        assert_eq!(paper("copy-sync", &load("rt")).unwrap(), "3.6 (real time)");
+        assert_eq!(paper("exchange", &load("shares")).unwrap(), "2.1 (KRASH)");
+        assert_eq!(paper("exchange", &load("pace")), None);
+        assert_eq!(paper("exchange", &Condition::Spinners), None);
+    }
+
+    #[test]
+    fn a_slowdown_stands_beside_the_spinners() {
+        let mut rows = vec![row(0, 1.0, 2.0), row(0, 1.0, 2.1)];
+        rows[0].condition = Condition::Spinners;
+        rows[1].condition = load("pace");
+        for row in &mut rows {
+            row.program = "copy".to_owned();
+        }
+        let chosen = Choices::from([("about copy".to_owned(), "dd of a file".to_owned())]);
+        let sections = sections(&rows, &chosen);
+        let html = sections[0].render().into_string();
+        assert!(
+            html.contains("+0.10") && html.contains("dd of a file"),
+            "{html}"
+        );
+        let lines = summary(&rows);
+        assert_eq!(lines.len(), 2);
+    }
+
+    #[test]
+    fn few_pairs_are_undecided_and_say_how_many_it_takes() {
+        let mut rows: Vec<Row> = (0..2)
+            .map(|n| row(n, 1.0, 1.95 + 0.1 * f64::from(n)))
+            .collect();
+        for row in &mut rows {
+            row.condition = load("pace");
+        }
+        let line = &summary(&rows)[0][2];
+        assert_eq!(
+            line,
+            "2.00 (1.95 .. 2.05), n = 2, undecided to 0.05: about 13 pairs needed"
+        );
+        let html = sections(&rows, &Choices::new())[0].render().into_string();
+        assert!(html.contains("about 13 pairs needed"), "{html}");
+        let many: Vec<Row> = (0..9).map(|n| row(n, 1.0, 2.0)).collect();
+        assert_eq!(summary(&many)[0][2], "2.00 (2.00 .. 2.00), n = 9, ± 0.000");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_not_asked_to_decide() {
+        let mut hangs = row(0, 1.0, 0.0);
+        hangs.end = crate::row::End::OverLimit { limit_s: 600.0 };
+        assert_eq!(summary(&[hangs])[0][2], "> limit (600 s), n = 0");
+    }
+}

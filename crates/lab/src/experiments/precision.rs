@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Precision and intrusiveness (KRASH, table II): NAS EP on all CPUs under a
+//! load of 50 %, by each method.
+
+mod page;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use anyhow::{Context as _, Result, ensure};
+use sandbag_report::Run;
+
+use crate::condition::Condition;
+use crate::experiment::{Cell, Choices, Experiment, Measured};
+use crate::page::Section;
+use crate::pair::Trial;
+use crate::place::Runner as _;
+use crate::reading::own_words;
+use crate::row::Row;
+use crate::setup::Setup;
+use crate::summary::mean_sd;
+use crate::workload::Done;
+use crate::workload::ep::Class;
+
+/// The load of the table, percent.
+const LOAD_PCT: f64 = 50.0;
+/// EP unloaded takes about so long, seconds; the paper's took 21.4.
+const WANTED_S: f64 = 20.0;
+/// The same in the short form.
+const WANTED_QUICK_S: f64 = 2.0;
+/// By how much time grows from class to class.
+const CLASSES: [(Class, f64); 5] = [
+    (Class::S, 1.0),
+    (Class::W, 2.0),
+    (Class::A, 16.0),
+    (Class::B, 64.0),
+    (Class::C, 256.0),
+];
+
+/// What is chosen for a machine.
+const CLASS: &str = "class of EP";
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(super) struct Precision {
+    class: Option<Class>,
+}
+
+impl Precision {
+    fn words(&self, setup: &Setup) -> Vec<OsString> {
+        let class = self.class.unwrap_or(Class::S);
+        let tasks = setup.cpus.iter().count().to_string();
+        let mut words = vec![OsString::from(&setup.sandbag)];
+        let rest = [
+            "lab",
+            "work",
+            "ep",
+            "--class",
+            class.name(),
+            "--tasks",
+            &tasks,
+        ];
+        words.extend(rest.map(OsString::from));
+        words
+    }
+}
+
+impl Experiment for Precision {
+    fn name(&self) -> &'static str {
+        "precision"
+    }
+
+    fn about(&self) -> &'static str {
+        "NAS EP on all CPUs under a load of 50 %, by each method: time, load perceived, cost"
+    }
+
+    fn source(&self) -> &'static str {
+        "KRASH (Perarnau and Huard, IPDPS 2010), table II"
+    }
+
+    fn rounds(&self, quick: bool) -> u32 {
+        if quick { 3 } else { 30 }
+    }
+
+    fn minutes(&self, quick: bool) -> u32 {
+        if quick { 3 } else { 240 }
+    }
+
+    /// Chooses the class whose time is nearest to the wanted one.
+    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()> {
+        if let Some(class) = chosen.get(CLASS).and_then(|name| Class::by_name(name)) {
+            self.class = Some(class);
+            return Ok(());
+        }
+        self.class = Some(Class::S);
+        let met = setup
+            .place(&setup.cpus)
+            .meet(&Condition::Unloaded, &self.words(setup))?;
+        ensure!(
+            met.ended.status.is_some(),
+            "EP class S took longer than the limit"
+        );
+        let done: Done = serde_json::from_str(&met.ended.out).context("what EP says")?;
+        ensure!(
+            done.right,
+            "the sums of EP class S are wrong on this machine"
+        );
+        let wanted = setup.form(WANTED_QUICK_S, WANTED_S);
+        let off = |factor: f64| (done.seconds * factor / wanted).ln().abs();
+        let nearest = CLASSES
+            .iter()
+            .min_by(|a, b| off(a.1).total_cmp(&off(b.1)))
+            .map(|(class, _)| *class);
+        self.class = nearest;
+        let name = nearest.map_or("S", Class::name);
+        chosen.insert(CLASS.to_owned(), name.to_owned());
+        Ok(())
+    }
+
+    fn cells(&self, setup: &Setup) -> Vec<Cell> {
+        let methods = setup.methods.loading.iter().map(String::as_str);
+        ["spinners"]
+            .into_iter()
+            .chain(methods)
+            .map(Cell::new)
+            .collect()
+    }
+
+    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
+        let condition = match cell.key.as_str() {
+            "spinners" => Condition::Spinners,
+            method => Condition::load(method, LOAD_PCT),
+        };
+        let words = self.words(setup);
+        let trial = Trial {
+            cell: &cell.key,
+            round,
+            cpus: &setup.cpus,
+            programs: &["ep"],
+            words: &words,
+            before: &|| Ok(()),
+            condition: &condition,
+        };
+        Ok(trial.pairs(&setup.place(&setup.cpus), &own_words, &figures))
+    }
+
+    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
+        let class = measured.chosen.get(CLASS).map_or("", String::as_str);
+        page::sections(measured.rows, class)
+    }
+
+    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
+        page::summary(rows)
+    }
+}
+
+/// What sandbag says of the run.
+fn figures(run: &Run) -> BTreeMap<String, f64> {
+    let mut figures = BTreeMap::new();
+    let mut add = |name: &str, value: f64| figures.insert(name.to_owned(), value);
+    let got: Vec<f64> = run.cpus.iter().map(|cpu| cpu.got_pct).collect();
+    if let Some((mean, _)) = mean_sd(&got) {
+        add("got_pct", mean);
+    }
+    add("supervisor_pct", run.supervisor.pct_per_cpu);
+    if let Some(error) = run.error_1s {
+        add("error_sd", error.sd_points);
+        add("error_mean_abs", error.mean_abs_points);
+    }
+    // The smallest window in which 95 % of the errors are at most 2 points.
+    const WITHIN: f64 = 2.0;
+    let fine = run.error_100ms.is_some_and(|e| e.p95_abs_points <= WITHIN);
+    let coarse = run.error_1s.is_some_and(|e| e.p95_abs_points <= WITHIN);
+    match (fine, coarse) {
+        (true, _) => add("resolution_s", 0.1),
+        (false, true) => add("resolution_s", 1.0),
+        _ => None,
+    };
+    figures
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Replay (KRASH, figure 3): the load that a scenario puts on the CPUs beside
+//! Linpack is recorded, and then replayed beside Linpack and beside ten
+//! programs as wide as the machine; and a day of jobs of a model beside
+//! Linpack. What was recorded is the reference: the error is that of each
+//! second against it.
+
+mod page;
+mod scenario;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use sandbag_kernel::Root;
+use sandbag_report::read_run;
+
+use crate::condition::Condition;
+use crate::experiment::{Cell, Choices, Experiment, Measured, NotHere};
+use crate::page::Section;
+use crate::program::{self, is_there};
+use crate::row::{End, Row};
+use crate::setup::Setup;
+use crate::steal::StealMeter;
+
+const LINPACK: &str = include_str!("../workload/linpack.sh");
+const INPUT: &str = include_str!("../workload/hpccinf.txt");
+
+/// Instances of EP in the second replay.
+const INSTANCES: usize = 10;
+/// Linpack's problem size.
+const SIZE: u32 = 1000;
+/// Length of the recording's steps.
+const INTERVAL: &str = "500ms";
+/// The third replay: a day of jobs of a model, in the time of the scenario.
+const LUBLIN: &str = "lublin";
+const DAY_S: f64 = 86_400.0;
+/// Rarer than on the published machine of 128 nodes.
+const LUBLIN_ARRIVALS: &str = "0.3";
+/// After its time Linpack may finish the run that it is in.
+const AROUND: Duration = Duration::from_secs(120);
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Replay;
+
+/// The profile that was recorded.
+fn reference(setup: &Setup) -> PathBuf {
+    setup.dir.join("reference.csv")
+}
+
+/// Linpack for the length of the scenario.
+fn linpack(setup: &Setup) -> Vec<OsString> {
+    vec![
+        "sh".into(),
+        setup.scratch.join("linpack.sh").into(),
+        setup.scratch.clone().into(),
+        format!("{:.0}", scenario::length_s(setup)).into(),
+        setup.cpus.iter().count().to_string().into(),
+    ]
+}
+
+/// Ten EP at the same time for the length of the scenario.
+fn ten_ep(setup: &Setup) -> Vec<OsString> {
+    let ep = scenario::ep(setup);
+    let script = format!(
+        "for i in $(seq {INSTANCES}); do timeout {:.0} \"$0\" \"$@\" & done; wait",
+        scenario::length_s(setup)
+    );
+    let mut words: Vec<OsString> = vec!["sh".into(), "-c".into(), script.into()];
+    words.push(ep.get_program().to_owned());
+    words.extend(ep.get_args().map(OsString::from));
+    words
+}
+
+/// The profile of the third replay, the same every time.
+fn lublin(setup: &Setup) -> Result<PathBuf> {
+    let path = setup.dir.join("lublin.csv");
+    let mut command = Command::new(&setup.sandbag);
+    command
+        .args(["-q", "synth", "lublin", "--arrivals", LUBLIN_ARRIVALS])
+        .args(["-d", &format!("{DAY_S}s")])
+        .args(["--cpus", &setup.cpus.to_string(), "-o"])
+        .arg(&path);
+    let ended = program::run(command, None, AROUND)?;
+    ensure!(
+        ended.status.is_some_and(|status| status.success()),
+        "synth lublin: {}",
+        ended.last_words()
+    );
+    Ok(path)
+}
+
+/// What the replay of a cell leaves.
+fn run_dir(dir: &Path, cell: &str, round: u32) -> PathBuf {
+    dir.join(format!("run-{cell}-{}", round + 1))
+}
+
+impl Experiment for Replay {
+    fn name(&self) -> &'static str {
+        "replay"
+    }
+
+    fn about(&self) -> &'static str {
+        "a load is recorded beside Linpack and replayed beside it and beside ten EP"
+    }
+
+    fn source(&self) -> &'static str {
+        "KRASH (Perarnau and Huard, IPDPS 2010), figure 3"
+    }
+
+    fn rounds(&self, quick: bool) -> u32 {
+        if quick { 1 } else { 5 }
+    }
+
+    fn minutes(&self, quick: bool) -> u32 {
+        if quick { 3 } else { 35 }
+    }
+
+    fn prepare(&mut self, setup: &Setup, _chosen: &mut Choices) -> Result<()> {
+        for (program, package) in [
+            ("hpcc", "hpcc"),
+            ("mpirun", "openmpi-bin"),
+            ("chrt", "util-linux"),
+        ] {
+            if !is_there(program) {
+                return Err(
+                    NotHere(format!("no {program} here; apt-get install {package}")).into(),
+                );
+            }
+        }
+        let ranks = setup.cpus.iter().count().to_string();
+        let input = INPUT
+            .replace("@N@", &SIZE.to_string())
+            .replace("@RANKS@", &ranks);
+        for (name, text) in [("hpccinf.txt", input.as_str()), ("linpack.sh", LINPACK)] {
+            let path = setup.scratch.join(name);
+            fs::write(&path, text).with_context(|| path.display().to_string())?;
+        }
+        match reference(setup).is_file() {
+            true => Ok(()),
+            false => scenario::record(setup, linpack(setup), &reference(setup)),
+        }
+    }
+
+    fn cells(&self, _setup: &Setup) -> Vec<Cell> {
+        ["linpack", "ep-10", LUBLIN].map(Cell::new).into()
+    }
+
+    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
+        let words = match cell.key.as_str() {
+            "linpack" | LUBLIN => linpack(setup),
+            _ => ten_ep(setup),
+        };
+        let dir = run_dir(&setup.dir, &cell.key, round);
+        let _ = fs::remove_dir_all(&dir);
+        let mut command = Command::new(&setup.sandbag);
+        command.args(["-q", "replay"]);
+        let profile = match cell.key.as_str() {
+            LUBLIN => {
+                let factor = (scenario::length_s(setup) / DAY_S).to_string();
+                command.args(["--scale-time", &factor, "--resample", INTERVAL]);
+                lublin(setup)?
+            }
+            _ => reference(setup),
+        };
+        command
+            .arg(&profile)
+            .args(["--cpus", &setup.cpus.to_string(), "--map", "first"])
+            .args(["--as-root", "--out"])
+            .arg(&dir)
+            .arg("--")
+            .args(words);
+        let mut steal = StealMeter::start(&Root::default(), &setup.cpus)?;
+        let limit = Duration::from_secs_f64(scenario::length_s(setup)) + AROUND;
+        let ended = program::run(command, None, limit)?;
+        let condition = Condition::Replay {
+            profile: profile
+                .file_name()
+                .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+        };
+        let mut row = Row::new(&cell.key, round, &cell.key, &condition, &setup.cpus);
+        row.loaded_s = ended.seconds;
+        row.steal_pct = steal.steal_pct()?;
+        match ended.status {
+            None => {
+                row.end = End::OverLimit {
+                    limit_s: limit.as_secs_f64(),
+                };
+            }
+            Some(status) if !status.success() => {
+                row.end = End::Failed {
+                    why: format!("{status}: {}", ended.last_words()),
+                };
+            }
+            Some(_) => {
+                let run = read_run(&dir)?;
+                let error = run.error_1s.context("a replay without a window of 1 s")?;
+                for (name, value) in [
+                    ("mean_points", error.mean_points),
+                    ("mean_abs_points", error.mean_abs_points),
+                    ("sd_points", error.sd_points),
+                    ("worst_points", error.worst_points.abs()),
+                    ("windows", error.windows as f64),
+                ] {
+                    row.figures.insert(name.to_owned(), value);
+                }
+            }
+        }
+        Ok(vec![row])
+    }
+
+    fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
+        page::sections(measured.rows, measured.dir)
+    }
+
+    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
+        page::summary(rows)
+    }
+}

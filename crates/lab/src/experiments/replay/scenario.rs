@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The scenario of figure 3, recorded as the load that everything except
+//! Linpack puts on the CPUs.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::{AROUND, INTERVAL};
+use crate::program::Running;
+use crate::setup::Setup;
+
+/// The paper's scenario, seconds: a real-time loop, nothing, EP on all CPUs,
+/// nothing, EP at a higher priority, EP, and then Linpack alone.
+const SCENARIO: [(Part, f64); 7] = [
+    (Part::RealTime, 15.0),
+    (Part::Nothing, 10.0),
+    (Part::Ep, 20.0),
+    (Part::Nothing, 16.0),
+    (Part::EpAhead, 30.0),
+    (Part::Ep, 20.0),
+    (Part::Nothing, 9.0),
+];
+/// In the short form all is so much shorter.
+const QUICK: f64 = 0.25;
+/// EP at a lower nice value than Linpack's.
+const AHEAD: i32 = -5;
+
+/// What a part of the scenario does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Nothing,
+    /// One task of a real-time class that never sleeps; the kernel's throttling
+    /// of such classes is left on.
+    RealTime,
+    Ep,
+    EpAhead,
+}
+
+fn scale(setup: &Setup) -> f64 {
+    setup.form(QUICK, 1.0)
+}
+
+/// Length of the whole, seconds.
+pub fn length_s(setup: &Setup) -> f64 {
+    SCENARIO.iter().map(|(_, s)| s).sum::<f64>() * scale(setup)
+}
+
+/// EP on all CPUs, again and again until it is ended.
+pub fn ep(setup: &Setup) -> Command {
+    let tasks = setup.cpus.iter().count().to_string();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "while \"$0\" \"$@\"; do :; done"])
+        .arg(&setup.sandbag)
+        .args(["lab", "work", "ep", "--class", "C", "--tasks", &tasks])
+        .stdout(Stdio::null());
+    command
+}
+
+fn part(setup: &Setup, part: Part) -> Result<Option<Running>> {
+    let command = match part {
+        Part::Nothing => return Ok(None),
+        Part::Ep => ep(setup),
+        Part::EpAhead => {
+            let ep = ep(setup);
+            let mut command = Command::new("nice");
+            command
+                .args(["-n", &AHEAD.to_string()])
+                .arg(ep.get_program())
+                .args(ep.get_args())
+                .stdout(Stdio::null());
+            command
+        }
+        Part::RealTime => {
+            let mut command = Command::new("timeout");
+            // Whatever becomes of us, it ends.
+            command.args(["60", "chrt", "-f", "1", "sh", "-c", "while :; do :; done"]);
+            command
+        }
+    };
+    Running::start(command, Some(&setup.cpus)).map(Some)
+}
+
+/// Records the scenario beside a program, as the load that everything except
+/// the program puts on the CPUs.
+///
+/// # Errors
+/// Something cannot be started, or the program does not end well.
+pub fn record(setup: &Setup, program: Vec<OsString>, path: &Path) -> Result<()> {
+    let new = path.with_extension("new");
+    let mut command = Command::new(&setup.sandbag);
+    command
+        .args(["-q", "record", "-i", INTERVAL, "--as-root", "-o"])
+        .arg(&new)
+        .args(["--cpus", &setup.cpus.to_string(), "--"])
+        .args(program);
+    let mut recording = Running::start(command, None)?;
+    for (what, seconds) in SCENARIO {
+        let until = Instant::now() + Duration::from_secs_f64(seconds * scale(setup));
+        let running = part(setup, what)?;
+        crate::interrupt::sleep_until(until)?;
+        drop(running);
+    }
+    let status = recording.wait(AROUND)?;
+    ensure!(
+        status.is_some_and(|status| status.success()),
+        "recording Linpack beside the scenario: {}",
+        status.map_or("it did not end".to_owned(), |status| status.to_string())
+    );
+    fs::rename(&new, path).context("keep the reference")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scenario_is_the_papers() {
+        // 15 + 10 + 20 + 16 + 30 + 20 seconds, and then Linpack alone.
+        let loaded: f64 = SCENARIO[..6].iter().map(|(_, s)| s).sum();
+        assert!((loaded - 111.0).abs() < 1e-9);
+    }
+}

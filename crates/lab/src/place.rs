@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Running a program under a condition, on this machine.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use sandbag_kernel::{CpuList, Root};
+use sandbag_report::Run;
+
+use crate::condition::Condition;
+use crate::program::{self, Ended, Running};
+use crate::steal::StealMeter;
+
+/// Until a load or speed is held, and for the end: on top of a program's own
+/// time limit.
+const AROUND: Duration = Duration::from_secs(20);
+
+/// A node holds its speed after this; it says so to nobody but its clients.
+const HELD: Duration = Duration::from_secs(2);
+
+/// A program that ran under a condition.
+#[derive(Debug)]
+pub struct Met {
+    /// The program.
+    pub ended: Ended,
+    /// What sandbag recorded, where it made the condition.
+    pub run: Option<Run>,
+    /// Steal of the CPUs meanwhile, percent.
+    pub steal_pct: f64,
+}
+
+/// Who runs programs under conditions: a [`Place`] of this machine, or a fake
+/// in tests.
+pub trait Runner {
+    /// Runs a program under a condition.
+    ///
+    /// # Errors
+    /// The condition or the program could not be started, or failed.
+    fn meet(&self, condition: &Condition, words: &[OsString]) -> Result<Met>;
+
+    /// What a program may take.
+    fn limit(&self) -> Duration;
+}
+
+/// What programs are run with.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// The sandbag under test.
+    pub sandbag: &'a Path,
+    /// The CPUs of the program and of the condition.
+    pub cpus: &'a CpuList,
+    /// A directory for files of the moment.
+    pub scratch: &'a Path,
+    /// What a program may take.
+    pub limit: Duration,
+}
+
+impl Runner for Place<'_> {
+    fn meet(&self, condition: &Condition, words: &[OsString]) -> Result<Met> {
+        let mut steal = StealMeter::start(&Root::default(), self.cpus)?;
+        let (ended, run) = self.under(condition, words)?;
+        if let Some(status) = ended.status
+            && !status.success()
+        {
+            bail!(
+                "{} under {} ended with {status}: {}",
+                words[0].display(),
+                condition.name(),
+                ended.last_words()
+            );
+        }
+        Ok(Met {
+            ended,
+            run,
+            steal_pct: steal.steal_pct()?,
+        })
+    }
+
+    fn limit(&self) -> Duration {
+        self.limit
+    }
+}
+
+impl Place<'_> {
+    fn under(&self, condition: &Condition, words: &[OsString]) -> Result<(Ended, Option<Run>)> {
+        let (program, arguments) = words.split_first().context("no program")?;
+        let plain = || {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            command
+        };
+        match condition {
+            Condition::Unloaded => self.alone(plain()),
+            Condition::Spinners => self.beside(self.spinners()?, "the spinners", plain()),
+            Condition::Load {
+                method,
+                pct,
+                tuning,
+            } => {
+                let (load, cpus) = (pct.to_string(), self.cpus.to_string());
+                let options = tuning.options();
+                let mut verb = vec!["load", &load, "--pin", &cpus, "--method", method];
+                verb.extend(options.iter().map(String::as_str));
+                self.held(&verb, words)
+            }
+            Condition::Replay { profile } => self.held(&["replay", profile], words),
+            Condition::Beside { method, speed } => {
+                self.beside(self.empty_node(method, *speed)?, "the node", plain())
+            }
+            Condition::Node { method, speed } => {
+                let speed = speed.to_string();
+                self.held(&["slow", "--speed", &speed, "--method", method], words)
+            }
+        }
+    }
+
+    fn alone(&self, program: Command) -> Result<(Ended, Option<Run>)> {
+        let ended = program::run(program, Some(self.cpus), self.limit)?;
+        Ok((ended, None))
+    }
+
+    /// A condition that was over before its program was none.
+    fn beside(
+        &self,
+        mut running: Running,
+        what: &str,
+        program: Command,
+    ) -> Result<(Ended, Option<Run>)> {
+        let ended = self.alone(program)?;
+        match running.wait(Duration::ZERO)? {
+            None => Ok(ended),
+            Some(status) => bail!("{what} ended before the program did, with {status}"),
+        }
+    }
+
+    /// One task per CPU, all of them in one session, as the threads of a program
+    /// are, and in another one than the program's, as another user's are.
+    fn spinners(&self) -> Result<Running> {
+        // Whoever ends the first one ends all.
+        const SCRIPT: &str = "trap 'kill -KILL 0' TERM; for cpu; do \
+             taskset -c $cpu sh -c 'while :; do :; done' & done; wait";
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", SCRIPT, "spinners"])
+            .args(self.cpus.iter().map(|cpu| cpu.to_string()))
+            .stdin(Stdio::null());
+        Running::start_session(command)
+    }
+
+    /// A node that slows nobody yet, once its speed is held.
+    fn empty_node(&self, method: &str, speed: f64) -> Result<Running> {
+        let mut command = Command::new(self.sandbag);
+        command
+            .args(["-q", "slow", "--no-out", "--method", method])
+            .args(["--speed", &speed.to_string()])
+            .args(["--cpus", &self.cpus.to_string()])
+            .stdin(Stdio::null());
+        let mut node = Running::start(command, None)?;
+        if let Some(status) = node.wait(HELD)? {
+            bail!("a node by {method} ended at once with {status}");
+        }
+        Ok(node)
+    }
+
+    fn held(&self, verb: &[&str], words: &[OsString]) -> Result<(Ended, Option<Run>)> {
+        let record = self.scratch.join("condition.json");
+        let _ = std::fs::remove_file(&record);
+        let mut json = OsString::from("--json=");
+        json.push(&record);
+        let timeout = format!("{}ms", self.limit.as_millis());
+        let mut command = Command::new(self.sandbag);
+        command
+            .arg("-q")
+            .args(verb)
+            .args(["--cpus", &self.cpus.to_string()])
+            .args(["--no-out", "--as-root", "--timeout", &timeout])
+            .arg(json)
+            .arg("--")
+            .args(words);
+        let mut ended = program::run(command, None, self.limit + AROUND)?;
+        let run = std::fs::read(&record)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice::<Run>(&bytes).ok());
+        // sandbag's own time limit (see its exit codes).
+        const TIMED_OUT: i32 = 124;
+        ended.status = ended
+            .status
+            .filter(|status| status.code() != Some(TIMED_OUT));
+        ensure!(
+            run.is_some() || !ended.status.is_some_and(|status| status.success()),
+            "sandbag left no record of its run"
+        );
+        // The program's own time, without what holding the condition took.
+        if let Some(command) = run.as_ref().and_then(|run| run.command.as_ref()) {
+            ended.seconds = command.wall_s;
+        }
+        Ok((ended, run))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_fails_is_an_error_with_its_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place {
+            sandbag: Path::new("/no/sandbag"),
+            cpus: &CpuList::from_iter([0]),
+            scratch: dir.path(),
+            limit: Duration::from_secs(10),
+        };
+        let words = ["sh", "-c", "echo no good >&2; exit 1"].map(OsString::from);
+        let error = place.meet(&Condition::Unloaded, &words).unwrap_err();
+        assert!(error.to_string().contains("no good"), "{error}");
+        let slow = ["sleep", "100"].map(OsString::from);
+        let place = Place {
+            limit: Duration::from_millis(100),
+            ..place
+        };
+        assert!(
+            place
+                .meet(&Condition::Spinners, &slow)
+                .unwrap()
+                .ended
+                .status
+                .is_none()
+        );
+    }
+}

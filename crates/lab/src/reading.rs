@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a program's run says: its time and its figures, by its own words or
+//! by our clock.
+//!
+//! # Several programs in turn
+//! A shell runs them one after another and marks each, so that one which fails
+//! is one program that failed:
+//!
+//! ```text
+//! = compute
+//! {"seconds":0.45,...}
+//! = datagrams
+//! ! 1
+//! ```
+//!
+//! `=` stands before what a program says, `!` and an exit code after one that
+//! failed. Of a program that was ended by the time limit there is a mark and
+//! nothing else; of those after it there is nothing at all.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::program::Ended;
+use crate::workload::Done;
+
+/// What one program of a run came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// It did its work, and its result was right.
+    Done {
+        /// How long it took, seconds.
+        seconds: f64,
+        /// What else it says.
+        figures: BTreeMap<String, f64>,
+    },
+    /// It failed, or its result was wrong.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+/// By the name of the program. One that is not there did not end.
+pub type Reading = BTreeMap<String, Told>;
+
+/// How the run of some programs is read.
+pub type Read<'a> = dyn Fn(&[&str], &Ended) -> Reading + 'a;
+
+/// Words of a shell that runs the lab's own programs in turn: `sandbag lab
+/// work` with the words of each, the name first.
+#[must_use]
+pub fn in_turn(sandbag: &Path, programs: &[Vec<String>]) -> Vec<OsString> {
+    let mut script = String::new();
+    for words in programs {
+        let name = words.first().map_or("", String::as_str);
+        let words = words.join(" ");
+        let _ = write!(
+            script,
+            "echo '= {name}'; \"$0\" lab work {words} || echo \"! $?\"; "
+        );
+    }
+    let sandbag = sandbag.as_os_str().to_owned();
+    ["sh".into(), "-c".into(), script.into(), sandbag].into()
+}
+
+/// Reads what programs said that ran [in turn](in_turn).
+#[must_use]
+pub fn marked_words(programs: &[&str], ended: &Ended) -> Reading {
+    let mut said: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut current = None;
+    for line in ended.out.lines() {
+        match (line.strip_prefix("= "), current) {
+            (Some(name), _) => {
+                current = Some(name);
+                said.entry(name).or_default();
+            }
+            (None, Some(name)) => said.entry(name).or_default().push(line),
+            (None, None) => {}
+        }
+    }
+    let mut reading = Reading::new();
+    for program in programs {
+        let Some(lines) = said.get(program) else {
+            // Not begun: what ran before it took the whole limit.
+            if ended.status.is_some() {
+                reading.insert((*program).to_owned(), nothing(program, ended));
+            }
+            continue;
+        };
+        let failed = lines.iter().find_map(|line| line.strip_prefix("! "));
+        let told = match (failed, lines.first()) {
+            (Some(code), _) => Told::Failed {
+                why: format!("exit code {code}: {}", ended.last_words()),
+            },
+            (None, Some(line)) => done(program, line),
+            (None, None) if ended.status.is_some() => nothing(program, ended),
+            (None, None) => continue,
+        };
+        reading.insert((*program).to_owned(), told);
+    }
+    reading
+}
+
+/// Reads what one of the lab's own programs says: a line.
+#[must_use]
+pub fn own_words(programs: &[&str], ended: &Ended) -> Reading {
+    let told = |program: &str| match ended.out.lines().next() {
+        Some(line) => Some(done(program, line)),
+        None if ended.status.is_some() => Some(nothing(program, ended)),
+        None => None,
+    };
+    programs
+        .iter()
+        .filter_map(|program| Some(((*program).to_owned(), told(program)?)))
+        .collect()
+}
+
+/// The time of the whole run, by us.
+#[must_use]
+pub fn whole_time(programs: &[&str], ended: &Ended) -> Reading {
+    let told = Told::Done {
+        seconds: ended.seconds,
+        figures: BTreeMap::new(),
+    };
+    programs
+        .iter()
+        .filter(|_| ended.status.is_some())
+        .map(|program| ((*program).to_owned(), told.clone()))
+        .collect()
+}
+
+fn done(program: &str, line: &str) -> Told {
+    match serde_json::from_str::<Done>(line) {
+        Err(_) => Told::Failed {
+            why: format!("{program} said {line:?}"),
+        },
+        Ok(done) if !done.right => Told::Failed {
+            why: format!("the result of {program} is wrong"),
+        },
+        Ok(done) => {
+            let mut figures = done.figures;
+            if done.slept_s > 0.0 {
+                figures.insert("slept_s".to_owned(), done.slept_s);
+            }
+            Told::Done {
+                seconds: done.seconds,
+                figures,
+            }
+        }
+    }
+}
+
+fn nothing(program: &str, ended: &Ended) -> Told {
+    Told::Failed {
+        why: format!("{program} said nothing; {}", ended.last_words()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    pub(crate) const DONE: &str = r#"{"seconds":0.5,"slept_s":0,"amount":1,"right":true}"#;
+
+    /// A run that said this; `over` if it was ended by its limit.
+    pub(crate) fn ended(out: &str, over: bool) -> Ended {
+        Ended {
+            status: (!over).then(|| ExitStatus::from_raw(0)),
+            seconds: 1.5,
+            out: out.to_owned(),
+            err: "bad luck".to_owned(),
+        }
+    }
+
+    fn failed(reading: &Reading, name: &str) -> String {
+        match &reading[name] {
+            Told::Failed { why } => why.clone(),
+            Told::Done { .. } => panic!("{name} is done"),
+        }
+    }
+
+    #[test]
+    fn one_that_fails_is_one_that_failed() {
+        let wrong = DONE.replace("true", "false");
+        let out = format!("= a\n{DONE}\n= b\n! 1\n= c\n{wrong}\n= d\nrubbish\n= e\n{DONE}\n");
+        let reading = marked_words(&["a", "b", "c", "d", "e", "f"], &ended(&out, false));
+        for name in ["a", "e"] {
+            assert!(matches!(reading[name], Told::Done { seconds, .. } if seconds == 0.5));
+        }
+        assert_eq!(failed(&reading, "b"), "exit code 1: bad luck");
+        assert_eq!(failed(&reading, "c"), "the result of c is wrong");
+        assert!(failed(&reading, "d").contains("rubbish"));
+        assert!(failed(&reading, "f").contains("said nothing"));
+    }
+
+    #[test]
+    fn of_those_that_did_not_end_nothing_is_said() {
+        let out = format!("= a\n{DONE}\n= b\n");
+        let reading = marked_words(&["a", "b", "c"], &ended(&out, true));
+        assert_eq!(reading.keys().collect::<Vec<_>>(), ["a"]);
+        assert!(own_words(&["a"], &ended("", true)).is_empty());
+        assert!(whole_time(&["a"], &ended("", true)).is_empty());
+    }
+
+    #[test]
+    fn a_shell_runs_them_as_they_are_read() {
+        // `echo lab work b ...` is no JSON; `false` fails.
+        let programs = [vec!["b".to_owned(), "--amount 3".to_owned()]];
+        let run = |sandbag: &str| {
+            let words = in_turn(Path::new(sandbag), &programs);
+            let output = std::process::Command::new(&words[0])
+                .args(&words[1..])
+                .output()
+                .unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        assert_eq!(run("/bin/echo"), "= b\nlab work b --amount 3\n");
+        assert_eq!(run("/bin/false"), "= b\n! 1\n");
+    }
+
+    #[test]
+    fn a_program_of_its_own_is_read_by_its_line() {
+        let reading = own_words(&["ep"], &ended(DONE, false));
+        assert!(matches!(reading["ep"], Told::Done { .. }));
+        let reading = own_words(&["ep"], &ended("", false));
+        assert!(failed(&reading, "ep").contains("bad luck"));
+        let reading = whole_time(&["x"], &ended("", false));
+        assert!(matches!(reading["x"], Told::Done { seconds, .. } if seconds == 1.5));
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What an experiment leaves in its directory, and making that again: figures
+//! and page are functions of the rows that were kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{Choices, Experiment, Measured};
+use crate::journal;
+use crate::page::{self, Frame};
+use crate::row::{Row, distinct, write_csv};
+
+/// The rows, and the terms under which they were measured.
+pub const ROWS: &str = "rows.jsonl";
+/// All rows, for spreadsheets.
+pub const CSV: &str = "rows.csv";
+/// The figures of the page, for programs.
+pub const SUMMARY: &str = "summary.json";
+/// What the experiment chose for this machine.
+pub const CHOICES: &str = "choices.json";
+/// The page.
+pub const PAGE: &str = "index.html";
+
+/// Whether an experiment was run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It was, or is being run.
+    #[default]
+    Run,
+    /// It cannot be run here.
+    Skipped {
+        /// Why, with a remedy.
+        why: String,
+    },
+    /// It failed: the rows are those before.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+impl State {
+    /// For pages; `None` where there is nothing to say.
+    #[must_use]
+    pub fn shown(&self) -> Option<String> {
+        match self {
+            Self::Run => None,
+            Self::Skipped { why } => Some(format!("Skipped: {why}.")),
+            Self::Failed { why } => Some(format!("Failed: {why}.")),
+        }
+    }
+}
+
+/// What an experiment came to.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Report {
+    /// The experiment.
+    pub experiment: String,
+    /// What it repeats.
+    pub source: String,
+    /// Whether it was run.
+    #[serde(default)]
+    pub state: State,
+    /// Rounds wanted, or at least.
+    pub rounds: u32,
+    /// Whether the short form.
+    pub quick: bool,
+    /// The machine.
+    pub machine: Vec<(String, String)>,
+    /// What, the paper's figure, ours.
+    pub lines: Vec<[String; 3]>,
+    /// Skipped, with reasons.
+    pub left_out: Vec<String>,
+    /// About its programs.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// The cells in their order, which is not that of chance in which they
+    /// were measured.
+    #[serde(default)]
+    pub cells: Vec<String>,
+}
+
+impl Report {
+    /// Its form and rounds in words.
+    #[must_use]
+    pub fn form(&self) -> String {
+        let form = if self.quick { "short" } else { "full" };
+        let s = if self.rounds == 1 { "" } else { "s" };
+        format!("{form} form, {} round{s}", self.rounds)
+    }
+}
+
+/// Writes figures, page, summary and CSV of these rows into the experiment's
+/// directory; fills the report's lines.
+///
+/// # Errors
+/// A file cannot be written, or a figure not be drawn.
+pub fn write(
+    experiment: &dyn Experiment,
+    report: &mut Report,
+    chosen: &Choices,
+    rows: &[Row],
+    dir: &Path,
+) -> Result<()> {
+    let rows = sorted(rows, &report.cells);
+    report.lines = experiment.summary(&rows);
+    let trials = distinct(&rows, |row| (row.cell.clone(), row.round)).len();
+    let frame = Frame {
+        title: format!("Lab: {}", experiment.name()),
+        source: format!("{}. Repeats: {}.", experiment.about(), experiment.source()),
+        progress: format!("{trials} trials; {}.", report.form()),
+        state: report.state.shown(),
+        machine: report.machine.clone(),
+        skipped: report.left_out.clone(),
+        notes: report.notes.clone(),
+    };
+    let sections = match rows.is_empty() {
+        true => Vec::new(),
+        false => experiment.page(&Measured {
+            rows: &rows,
+            chosen,
+            dir,
+        })?,
+    };
+    let mut count = 0;
+    for svg in sections.iter().filter_map(|section| section.svg()) {
+        count += 1;
+        put(&figure(dir, count), svg.as_bytes())?;
+    }
+    // Those of an earlier page that had more.
+    while fs::remove_file(figure(dir, count + 1)).is_ok() {
+        count += 1;
+    }
+    put(&dir.join(PAGE), page::render(&frame, &sections).as_bytes())?;
+    put(&dir.join(SUMMARY), &serde_json::to_vec_pretty(report)?)?;
+    write_csv(&dir.join(CSV), &rows)
+}
+
+fn figure(dir: &Path, number: usize) -> PathBuf {
+    dir.join(format!("figure-{number}.svg"))
+}
+
+/// Makes the files of [`write`] again from what is in the directory, without
+/// measuring anything; `None` if the experiment was never begun there.
+///
+/// # Errors
+/// What is there cannot be read, or what is made not be written.
+pub fn again(experiment: &dyn Experiment, dir: &Path) -> Result<Option<Report>> {
+    let before: Option<Report> = read_json(&dir.join(SUMMARY))?;
+    let kept = journal::read(&dir.join(ROWS))?;
+    let (mut report, rows) = match (before, kept) {
+        (None, None) => return Ok(None),
+        (Some(report), kept) => (report, kept.map_or_else(Vec::new, |(_, rows)| rows)),
+        // Stopped in its first round.
+        (None, Some((terms, rows))) => {
+            let report = Report {
+                experiment: experiment.name().to_owned(),
+                source: String::new(),
+                state: State::Run,
+                rounds: experiment.rounds(terms.quick),
+                quick: terms.quick,
+                machine: vec![("machine".to_owned(), terms.machine)],
+                lines: Vec::new(),
+                left_out: Vec::new(),
+                notes: Vec::new(),
+                cells: Vec::new(),
+            };
+            (report, rows)
+        }
+    };
+    experiment.source().clone_into(&mut report.source);
+    let chosen = read_json(&dir.join(CHOICES))?.unwrap_or_default();
+    write(experiment, &mut report, &chosen, &rows, dir)?;
+    Ok(Some(report))
+}
+
+/// The document in a file; `None` if there is none.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| path.display().to_string()),
+    };
+    let read = serde_json::from_slice(&bytes);
+    read.map(Some).with_context(|| path.display().to_string())
+}
+
+/// Whole or not at all: a page that was cut off helps nobody, and a choice that
+/// was cut off stops the experiment.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn put(path: &Path, bytes: &[u8]) -> Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, bytes)
+        .and_then(|()| fs::rename(&new, path))
+        .with_context(|| path.display().to_string())
+}
+
+/// The rows by the order of the cells and the rounds; cells of an earlier
+/// version last.
+fn sorted(rows: &[Row], cells: &[String]) -> Vec<Row> {
+    let mut rows = rows.to_vec();
+    rows.sort_by_key(|row| {
+        let place = cells.iter().position(|cell| *cell == row.cell);
+        (place.unwrap_or(usize::MAX), row.round)
+    });
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::tests::row;
+
+    #[test]
+    fn pages_have_the_order_of_the_cells() {
+        let cells = ["b", "a"].map(str::to_owned);
+        let mut rows = vec![row(1, 1.0, 2.0), row(0, 1.0, 2.0), row(0, 1.0, 2.0)];
+        for (row, key) in rows.iter_mut().zip(["a", "gone", "b"]) {
+            row.cell = key.to_owned();
+        }
+        let keys: Vec<String> = sorted(&rows, &cells).into_iter().map(|r| r.cell).collect();
+        assert_eq!(keys, ["b", "a", "gone"]);
+    }
+
+    #[test]
+    fn a_summary_of_an_earlier_version_is_one_that_was_run() {
+        let text = r#"{"experiment":"x","source":"y","rounds":1,"quick":true,"machine":[],
+                       "lines":[],"left_out":[]}"#;
+        let report: Report = serde_json::from_str(text).unwrap();
+        assert_eq!(report.state, State::Run);
+        assert_eq!(report.form(), "short form, 1 round");
+        let skipped = State::Skipped {
+            why: "no MPI".to_owned(),
+        };
+        let text = serde_json::to_string(&skipped).unwrap();
+        assert_eq!(text, r#"{"skipped":{"why":"no MPI"}}"#);
+    }
+}

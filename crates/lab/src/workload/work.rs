@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Doing the work of one of the programs.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::Args;
+use sandbag_kernel::Root;
+
+use super::datagrams::Sender;
+use super::ep::Class;
+use super::stream::Stream;
+use super::{Done, Name, chain, ep, sleepers, stream, tasks};
+
+/// One of the lab's programs
+#[derive(Debug, Args)]
+pub struct WorkArgs {
+    /// Which
+    #[arg(value_enum)]
+    pub name: Name,
+    /// How much: steps of the chain, datagrams, passes of STREAM; per task and
+    /// per part
+    #[arg(long, default_value_t = 0)]
+    pub amount: u64,
+    /// In place of an amount: find out how much is done within this many
+    /// milliseconds
+    #[arg(long, value_name = "MS")]
+    pub within: Option<u64>,
+    /// memory: elements of an array [default: beyond the last cache]
+    #[arg(long, value_name = "N")]
+    pub elements: Option<usize>,
+    /// compute-sleep: how long the sleep is, milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    pub sleep: u64,
+    /// ep: the class, S to C
+    #[arg(long, default_value = "S", value_parser = class)]
+    pub class: Class,
+    /// ep: threads; sleepers: tasks that spin
+    #[arg(long, default_value_t = 1)]
+    pub tasks: u64,
+}
+
+fn class(name: &str) -> Result<Class, String> {
+    Class::by_name(name).ok_or_else(|| "a class is S, W, A, B or C".to_owned())
+}
+
+/// What some work came to, but for its time.
+#[derive(Default)]
+struct Work {
+    amount: u64,
+    right: bool,
+    notes: BTreeMap<String, String>,
+    figures: BTreeMap<String, f64>,
+}
+
+impl Work {
+    fn of(amount: u64, right: bool) -> Self {
+        Self {
+            amount,
+            right,
+            ..Self::default()
+        }
+    }
+}
+
+/// Does the work.
+///
+/// # Errors
+/// It could not be begun.
+pub fn work(args: &WorkArgs) -> Result<Done> {
+    let within = args.within.map(Duration::from_millis);
+    let (work, seconds) = match (args.name, within) {
+        (Name::Compute | Name::ComputeSleep | Name::Processes | Name::Threads, Some(time)) => {
+            timed(|| Ok(Work::of(chain::in_time(time), true)))?
+        }
+        (Name::Compute, None) => timed(|| Ok(compute(args.amount)))?,
+        (Name::ComputeSleep, None) => timed(|| Ok(compute_sleep(args)))?,
+        (Name::Threads, None) => timed(|| Ok(joined(args.amount, tasks::threads(args.amount))))?,
+        (Name::Processes, None) => {
+            timed(|| Ok(joined(args.amount, tasks::processes(args.amount)?)))?
+        }
+        (Name::Datagrams, _) => {
+            let sender = Sender::open()?;
+            let (mut work, seconds) = timed(|| Ok(datagrams(&sender, args.amount, within)))?;
+            let way = sender.way.name().to_owned();
+            work.notes.insert("way".to_owned(), way);
+            (work, seconds)
+        }
+        (Name::Memory, _) => {
+            let elements = args
+                .elements
+                .unwrap_or_else(|| stream::elements(&Root::default()));
+            let mut stream = Stream::new(elements);
+            let (mut work, seconds) = timed(|| Ok(memory(&mut stream, args.amount, within)))?;
+            work.right &= stream.is_right();
+            let mib = ((elements * 8) >> 20).to_string();
+            work.notes.insert("array_mib".to_owned(), mib);
+            work.notes
+                .insert("elements".to_owned(), elements.to_string());
+            (work, seconds)
+        }
+        (Name::Ep, _) => timed(|| {
+            let sums = ep::run(args.class, args.tasks.max(1));
+            Ok(Work::of(args.class.pairs(), sums.are_right(args.class)))
+        })?,
+        (Name::Sleepers, _) => timed(|| {
+            let seen = sleepers::run(args.tasks, within.unwrap_or(Duration::from_secs(1)))?;
+            Ok(Work {
+                figures: seen.figures(),
+                ..Work::of(seen.count(), true)
+            })
+        })?,
+    };
+    Ok(Done {
+        seconds,
+        slept_s: match (args.name, within) {
+            (Name::ComputeSleep, None) => args.sleep as f64 / 1e3,
+            _ => 0.0,
+        },
+        amount: work.amount,
+        right: work.right,
+        notes: work.notes,
+        figures: work.figures,
+    })
+}
+
+fn timed(work: impl FnOnce() -> Result<Work>) -> Result<(Work, f64)> {
+    let begin = Instant::now();
+    let work = work()?;
+    Ok((work, begin.elapsed().as_secs_f64()))
+}
+
+/// Also a task of the five processes, whose parent wants to know its end.
+fn compute(amount: u64) -> Work {
+    let task = tasks::Task::run(amount);
+    let mut work = Work::of(amount, task.is_right(amount));
+    task.note(&mut work.notes);
+    work
+}
+
+fn compute_sleep(args: &WorkArgs) -> Work {
+    let first = chain::steps(args.amount);
+    thread::sleep(Duration::from_millis(args.sleep));
+    let second = chain::steps(args.amount);
+    let end = chain::end(args.amount);
+    Work::of(args.amount, first == end && second == end)
+}
+
+fn joined(amount: u64, ends: tasks::Ends) -> Work {
+    let mut work = Work::of(amount, ends.are_right(amount));
+    work.figures
+        .insert("ends_spread_s".to_owned(), ends.spread_s());
+    work
+}
+
+fn datagrams(sender: &Sender, amount: u64, within: Option<Duration>) -> Work {
+    match within {
+        Some(time) => Work::of(sender.in_time(time), true),
+        None => {
+            sender.send(amount);
+            Work::of(amount, true)
+        }
+    }
+}
+
+fn memory(stream: &mut Stream, amount: u64, within: Option<Duration>) -> Work {
+    let Some(time) = within else {
+        let right = stream.advance(amount);
+        return Work::of(amount, right);
+    };
+    let begin = Instant::now();
+    let (mut count, mut right) = (0, true);
+    while begin.elapsed() < time {
+        right &= stream.advance(1);
+        count += 1;
+    }
+    Work::of(count, right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(name: Name) -> WorkArgs {
+        WorkArgs {
+            name,
+            amount: 1000,
+            within: None,
+            elements: None,
+            sleep: 20,
+            class: Class::S,
+            tasks: 1,
+        }
+    }
+
+    #[test]
+    fn programs_check_their_own_results() {
+        for name in [Name::Compute, Name::Threads] {
+            let done = work(&args(name)).unwrap();
+            assert!(done.right && done.amount == 1000, "{done:?}");
+        }
+        let done = work(&args(Name::ComputeSleep)).unwrap();
+        assert!(done.right && done.seconds >= 0.02, "{done:?}");
+        assert!((done.slept_s - 0.02).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_amount_is_found() {
+        let mut args = args(Name::Compute);
+        args.within = Some(5);
+        let done = work(&args).unwrap();
+        assert!(done.amount > 0 && done.seconds >= 0.005);
+    }
+
+    #[test]
+    fn threads_end_alike_and_say_how_far_apart() {
+        let done = work(&args(Name::Threads)).unwrap();
+        let spread = done.figures["ends_spread_s"];
+        assert!((0.0..done.seconds).contains(&spread), "{done:?}");
+    }
+
+    #[test]
+    fn the_size_of_the_arrays_can_be_kept() {
+        let mut args = args(Name::Memory);
+        (args.amount, args.elements) = (2, Some(1000));
+        let done = work(&args).unwrap();
+        assert!(done.right && done.notes["elements"] == "1000", "{done:?}");
+    }
+}
