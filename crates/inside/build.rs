@@ -56,8 +56,17 @@ fn shared(out: &Path) {
         .args(["-shared", "-nostdlib", "c/jitter.c", "c/preload.c"])
         // Bound when it is loaded: the first call of a function may come from
         // the signal handler.
-        .args(["-Wl,-z,now", "-Wl,-z,relro", "-Wl,-z,nodelete", "-Wl,-z,noexecstack"])
-        .args(["-Wl,-soname,libsandbag_jitter.so.1", "-Wl,--build-id=none", "-s"]);
+        .args([
+            "-Wl,-z,now",
+            "-Wl,-z,relro",
+            "-Wl,-z,nodelete",
+            "-Wl,-z,noexecstack",
+        ])
+        .args([
+            "-Wl,-soname,libsandbag_jitter.so",
+            "-Wl,--build-id=none",
+            "-s",
+        ]);
     // dlsym(3) was there before 2.34 of the GNU library, which has it in libc.
     if let Some(libdl) = libdl(&compiler) {
         command.args(["-Wl,--no-as-needed".as_ref(), libdl.as_os_str()]);

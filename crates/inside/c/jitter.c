@@ -27,7 +27,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "sandbag_jitter.h"
@@ -307,49 +306,32 @@ static void await(struct sbj_state *state, uint64_t due)
         sbj_end(state, ENDED_TIMER);
 }
 
-/* Whether the wait that was interrupted ends because of us alone. */
-static int ours_alone(const ucontext_t *context)
-{
-    long result;
-#if defined(__x86_64__)
-    result = (long)context->uc_mcontext.gregs[REG_RAX];
-#elif defined(__aarch64__)
-    result = (long)context->uc_mcontext.regs[0];
-#else
-    result = 0;
-#endif
-    if (result != -EINTR)
-        return 0;
-    /* Another signal that waits until the handler is through. */
-    uint64_t pending = 0, masked = 0;
-    if (sbj_real_syscall(SYS_rt_sigpending, &pending, sizeof pending) != 0)
-        return 0;
-    memcpy(&masked, &context->uc_sigmask, sizeof masked);
-    return (pending & ~masked) == 0;
-}
-
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
-    uint64_t entered = sbj_now();
-    int saved = errno;
-    (void)signal;
+    (void)signal, (void)context;
     struct sbj_state *state = info->si_value.sival_ptr;
     uintptr_t at = (uintptr_t)state;
-    if (info->si_code == SI_TIMER && at >= (uintptr_t)states
-        && at < (uintptr_t)(states + SBJ_STATES)
-        && (at - (uintptr_t)states) % sizeof *state == 0 && state->active && !state->busy) {
-        if (stopped(entered)) {
-            sbj_retire(ENDED_STOPPED);
-        } else {
-            await(state, serve(state, entered, plan.overhead_ns, plan.least_gap_ns));
-            if (state->waiting) {
-                state->broke = ours_alone(context);
-                if (state->broke)
-                    count(state, WAITS, 1);
-            }
-        }
-    }
+    if (info->si_code != SI_TIMER || at < (uintptr_t)states
+        || at >= (uintptr_t)(states + SBJ_STATES)
+        || (at - (uintptr_t)states) % sizeof *state != 0 || state->busy)
+        return;
+    state->interrupted++;
+    /* Not even the clock: a program in seccomp's strict mode may not read it. */
+    if (!state->active)
+        return;
+    uint64_t entered = sbj_now();
+    int saved = errno;
+    if (stopped(entered))
+        sbj_retire(ENDED_STOPPED);
+    else
+        await(state, serve(state, entered, plan.overhead_ns, plan.least_gap_ns));
     errno = saved;
+}
+
+/* Only for its owner, as all that is booked. */
+void sbj_waited_again(struct sbj_state *state)
+{
+    count(state, WAITS, 1);
 }
 
 /* ---- A thread begins and ends ----------------------------------------- */
@@ -521,7 +503,7 @@ int sbj_begin(struct sbj_state *state, int initial)
     state->tid = (uint32_t)sbj_real_syscall(SYS_gettid);
     state->index = 0;
     state->due_ns = 0;
-    state->busy = state->waiting = state->broke = 0;
+    state->busy = 0;
     state->rank = plan.rank;
     uint64_t now = sbj_now(), length, due = 0;
     state->base_ns = plan.from_start ? now : plan.begin_ns;
@@ -579,7 +561,8 @@ void sbj_retire(enum plan_ended why)
 /* Not a child that shares this memory until it becomes another program. */
 int sbj_own_process(void)
 {
-    return plan.loaded > 0 && (uint32_t)sbj_real_syscall(SYS_getpid) == plan.pid;
+    return plan.loaded > 0 && !plan.retired
+        && (uint32_t)sbj_real_syscall(SYS_getpid) == plan.pid;
 }
 
 void sbj_exiting(void)
@@ -599,10 +582,10 @@ void sbj_forked(void)
         states[i].used = 0;
     }
     sbj_mine = NULL;
-    if (plan.loaded > 0) {
+    if (plan.loaded > 0 && !plan.retired) {
         plan.pid = (uint32_t)sbj_real_syscall(SYS_getpid);
         struct sbj_state *state;
-        if (plan.forks && !plan.retired && !plan.polled && (state = sbj_reserve()) != NULL
+        if (plan.forks && !plan.polled && (state = sbj_reserve()) != NULL
             && !sbj_begin(state, 0))
             sbj_release(state);
     }

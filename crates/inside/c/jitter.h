@@ -15,8 +15,8 @@ struct sbj_state {
     int used;                   /* atomic */
     volatile int active;        /* the handler is to do something */
     volatile int busy;          /* the position is being changed */
-    volatile int waiting;       /* in a wait that ends with EINTR */
-    volatile int broke;         /* that wait was interrupted by us alone */
+    volatile unsigned long interrupted; /* how often by us */
+    volatile unsigned long foreign;     /* how often by signals of the program */
     int timer;                  /* of the kernel; -1: none */
     uint32_t tid;
     int rank;
@@ -41,6 +41,7 @@ int sbj_load(void);             /* reads the plan; 1: there is one for this proc
 int sbj_per_thread(void);
 int sbj_polled(void);
 int sbj_own_process(void);
+void sbj_waited_again(struct sbj_state *state);
 struct sbj_state *sbj_reserve(void);
 void sbj_release(struct sbj_state *state);
 int sbj_begin(struct sbj_state *state, int initial);

@@ -9,7 +9,10 @@
  *   it itself has it from then on and suffers nothing more; no set of signals
  *   to block or to wait for holds it.
  * - Waits that end with EINTR even after a handler with SA_RESTART (signal(7))
- *   are taken up again if nobody but us interrupted them.
+ *   are taken up again if nobody but us interrupted them. To know that, the
+ *   program's own handlers are called through one of ours that counts. Looking
+ *   at the interrupted instruction instead does not do: another handler may
+ *   just have returned to it.
  * - seccomp: whoever forbids system calls suffers nothing more.
  */
 #define _GNU_SOURCE
@@ -21,6 +24,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
@@ -205,6 +209,11 @@ static void thread_ends(void *unused)
     struct sbj_state *state = sbj_mine;
     if (state == NULL)
         return;
+    if (!sbj_own_process()) {
+        sbj_mine = NULL;
+        sbj_release(state);
+        return;
+    }
     int saved = errno;
     sigset_t set;
     sigemptyset(&set);
@@ -248,51 +257,130 @@ FRONT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 
 /* ---- The signal ------------------------------------------------------- */
 
-static struct sigaction theirs; /* what the program believes to be set */
+static struct sigaction theirs; /* what the program believes to be set for ours */
 
-FRONT int sigaction(int number, const struct sigaction *new, struct sigaction *old)
+/* The program's handlers, by signal; the highest bit of those that take three
+   arguments, which no address of a program has. One word, for a signal may come
+   at any time. */
+#define NUMBERS 65
+#define THREE ((uintptr_t)1 << 63)
+static uintptr_t handlers[NUMBERS];
+
+static void counted(int number, siginfo_t *info, void *context)
 {
-    MISSING(next_sigaction(), -1)
-    if (number == 0 || number != sbj_signal || !sbj_own_process())
-        return next_sigaction()(number, new, old);
+    struct sbj_state *state = sbj_mine;
+    if (state != NULL)
+        state->foreign++;
+    uintptr_t handler = __atomic_load_n(&handlers[number], __ATOMIC_RELAXED);
+    if (handler & THREE)
+        ((void (*)(int, siginfo_t *, void *))(handler & ~THREE))(number, info, context);
+    else
+        ((void (*)(int))handler)(number);
+}
+
+static int is_function(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) != 0
+        || (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN
+            && action->sa_handler != SIG_ERR);
+}
+
+static int is_counted(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) != 0 && action->sa_sigaction == counted;
+}
+
+/* What the program is told of an action that holds our function. */
+static void as_theirs(struct sigaction *action, uintptr_t handler)
+{
+    if (!is_counted(action))
+        return;
+    if (handler & THREE) {
+        action->sa_sigaction = (void (*)(int, siginfo_t *, void *))(handler & ~THREE);
+    } else {
+        action->sa_handler = (void (*)(int))handler;
+        action->sa_flags &= ~SA_SIGINFO;
+    }
+}
+
+/* The same action through our function. */
+static void as_counted(int number, struct sigaction *action)
+{
+    uintptr_t handler = (action->sa_flags & SA_SIGINFO) != 0
+        ? (uintptr_t)action->sa_sigaction | THREE : (uintptr_t)action->sa_handler;
+    __atomic_store_n(&handlers[number], handler, __ATOMIC_RELAXED);
+    action->sa_sigaction = counted;
+    action->sa_flags |= SA_SIGINFO;
+}
+
+/* The program's wish for our own signal. */
+static int ours(const struct sigaction *new, struct sigaction *old)
+{
     struct sigaction before = theirs;
-    if (new != NULL) {
-        if ((new->sa_flags & SA_SIGINFO) == 0
-            && (new->sa_handler == SIG_DFL || new->sa_handler == SIG_IGN)) {
-            theirs = *new;
-        } else {
-            int saved = errno;
-            sbj_retire(ENDED_CONFLICT);
-            sbj_signal = 0;
-            errno = saved;
-            if (next_sigaction()(number, new, NULL) != 0)
-                return -1;
-        }
+    int number = sbj_signal;
+    if (new != NULL && is_function(new)) {
+        int saved = errno;
+        sbj_retire(ENDED_CONFLICT);
+        sbj_signal = 0;
+        errno = saved;
+        if (next_sigaction()(number, new, NULL) != 0)
+            return -1;
+    } else if (new != NULL) {
+        theirs = *new;
     }
     if (old != NULL)
         *old = before;
     return 0;
 }
 
-static sighandler_t as_signal(int number, sighandler_t handler, int flags)
+FRONT int sigaction(int number, const struct sigaction *new, struct sigaction *old)
 {
-    struct sigaction new, old;
-    new.sa_handler = handler;
-    new.sa_flags = flags;
-    sigemptyset(&new.sa_mask);
-    if (flags == SA_RESTART)
-        sigaddset(&new.sa_mask, number);
-    return sigaction(number, &new, &old) == 0 ? old.sa_handler : SIG_ERR;
+    MISSING(next_sigaction(), -1)
+    if (number <= 0 || number >= NUMBERS)
+        return next_sigaction()(number, new, old);
+    if (number == sbj_signal && sbj_own_process())
+        return ours(new, old);
+    struct sigaction copy;
+    uintptr_t before = __atomic_load_n(&handlers[number], __ATOMIC_RELAXED);
+    if (new != NULL && is_function(new) && !is_counted(new) && sbj_own_process()) {
+        copy = *new;
+        as_counted(number, &copy);
+        new = &copy;
+    }
+    int result = next_sigaction()(number, new, old);
+    if (result != 0)
+        __atomic_store_n(&handlers[number], before, __ATOMIC_RELAXED);
+    else if (old != NULL)
+        as_theirs(old, before);
+    return result;
 }
 
 FRONT sighandler_t signal(int number, sighandler_t handler)
 {
     static void *kept;
-    if (number != 0 && number == sbj_signal)
-        return as_signal(number, handler, SA_RESTART);
     sighandler_t (*next)(int, sighandler_t) = next_of(&kept, "signal");
     MISSING(next, SIG_ERR)
-    return next(number, handler);
+    if (number <= 0 || number >= NUMBERS)
+        return next(number, handler);
+    int own = sbj_own_process();
+    struct sigaction old, set;
+    if (own && number == sbj_signal) {
+        memset(&set, 0, sizeof set);
+        set.sa_handler = handler;
+        set.sa_flags = SA_RESTART;
+        return ours(&set, &old) == 0 ? old.sa_handler : SIG_ERR;
+    }
+    /* Whatever flags this C library gives it. */
+    uintptr_t before = __atomic_load_n(&handlers[number], __ATOMIC_RELAXED);
+    sighandler_t replaced = next(number, handler);
+    if (replaced == SIG_ERR)
+        return SIG_ERR;
+    if (own && next_sigaction()(number, NULL, &set) == 0 && is_function(&set)
+        && !is_counted(&set)) {
+        as_counted(number, &set);
+        next_sigaction()(number, &set, NULL);
+    }
+    return (void *)replaced == (void *)counted ? (sighandler_t)(before & ~THREE) : replaced;
 }
 
 /* A copy of the set without our signal; the set itself where it has none. */
@@ -329,30 +417,41 @@ FRONT int signalfd(int file, const sigset_t *set, int flags)
 
 /* ---- Waits ------------------------------------------------------------ */
 
-/* Whether a wait is to be taken up again: nobody but us interrupted it. */
-static void wait_begins(void)
+struct wait {
+    struct sbj_state *state;
+    unsigned long interrupted, foreign;
+};
+
+static struct wait wait_begins(void)
 {
     struct sbj_state *state = sbj_mine;
+    struct wait wait = {state, 0, 0};
     if (state != NULL) {
-        state->broke = 0;
-        state->waiting = 1;
+        wait.interrupted = state->interrupted;
+        wait.foreign = state->foreign;
     }
+    return wait;
 }
 
-static int wait_broke(int interrupted)
+/* Whether it is to be taken up again: nobody but us interrupted it. */
+static int wait_again(struct wait *wait, int interrupted)
 {
-    struct sbj_state *state = sbj_mine;
-    if (state == NULL)
+    struct sbj_state *state = wait->state;
+    if (!interrupted || state == NULL || state->interrupted == wait->interrupted
+        || state->foreign != wait->foreign)
         return 0;
-    state->waiting = 0;
-    return interrupted && state->broke;
+    wait->interrupted = state->interrupted;
+    sbj_waited_again(state);
+    return 1;
 }
 
 #define WAIT(result, call) \
     do { \
-        wait_begins(); \
-        (result) = (call); \
-    } while (wait_broke((result) == -1 && errno == EINTR))
+        struct wait wait = wait_begins(); \
+        do \
+            (result) = (call); \
+        while (wait_again(&wait, (result) == -1 && errno == EINTR)); \
+    } while (0)
 
 /* When a wait of so long ends; the greatest time for one without end. */
 static uint64_t deadline(const struct timespec *time)
@@ -389,15 +488,11 @@ FRONT int nanosleep(const struct timespec *time, struct timespec *left)
     if (sbj_mine == NULL || time == NULL)
         return next_nanosleep()(time, left);
     struct timespec wanted = *time, rest = *time;
+    struct wait wait = wait_begins();
     int result;
-    for (;;) {
-        wait_begins();
-        result = next_nanosleep()(&wanted, &rest);
-        int again = wait_broke(result == -1 && errno == EINTR);
-        if (!again)
-            break;
+    while (result = next_nanosleep()(&wanted, &rest),
+           wait_again(&wait, result == -1 && errno == EINTR))
         wanted = rest;
-    }
     if (result == -1 && errno == EINTR && left != NULL)
         *left = rest;
     return result;
@@ -411,15 +506,12 @@ FRONT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *tim
     if (sbj_mine == NULL || time == NULL)
         return next_clock_nanosleep()(clock, flags, time, left);
     struct timespec wanted = *time, rest = *time;
+    struct wait wait = wait_begins();
     int result;
-    for (;;) {
-        wait_begins();
-        result = next_clock_nanosleep()(clock, flags, &wanted, &rest);
-        if (!wait_broke(result == EINTR))
-            break;
+    while (result = next_clock_nanosleep()(clock, flags, &wanted, &rest),
+           wait_again(&wait, result == EINTR))
         if ((flags & TIMER_ABSTIME) == 0)
             wanted = rest;
-    }
     if (result == EINTR && left != NULL && (flags & TIMER_ABSTIME) == 0)
         *left = rest;
     return result;
@@ -463,13 +555,11 @@ FRONT int ppoll(struct pollfd *files, nfds_t n, const struct timespec *time, con
         return result;
     }
     struct timespec left = *time;
-    for (;;) {
-        wait_begins();
-        result = next_ppoll()(files, n, &left, mask);
-        if (!wait_broke(result == -1 && errno == EINTR))
-            return result;
+    struct wait wait = wait_begins();
+    while (result = next_ppoll()(files, n, &left, mask),
+           wait_again(&wait, result == -1 && errno == EINTR))
         left = left_until(end);
-    }
+    return result;
 }
 
 FRONT int select(int n, fd_set *in, fd_set *out, fd_set *odd, struct timeval *time)
@@ -492,13 +582,11 @@ FRONT int pselect(int n, fd_set *in, fd_set *out, fd_set *odd, const struct time
         return result;
     }
     struct timespec left = *time;
-    for (;;) {
-        wait_begins();
-        result = next_pselect()(n, in, out, odd, &left, mask);
-        if (!wait_broke(result == -1 && errno == EINTR))
-            return result;
+    struct wait wait = wait_begins();
+    while (result = next_pselect()(n, in, out, odd, &left, mask),
+           wait_again(&wait, result == -1 && errno == EINTR))
         left = left_until(end);
-    }
+    return result;
 }
 
 FRONT int epoll_wait(int file, struct epoll_event *events, int n, int ms)
@@ -569,13 +657,11 @@ FRONT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timesp
         return result;
     }
     struct timespec left = *time;
-    for (;;) {
-        wait_begins();
-        result = next_sigtimedwait()(set, info, &left);
-        if (!wait_broke(result == -1 && errno == EINTR))
-            return result;
+    struct wait wait = wait_begins();
+    while (result = next_sigtimedwait()(set, info, &left),
+           wait_again(&wait, result == -1 && errno == EINTR))
         left = left_until(end);
-    }
+    return result;
 }
 
 FRONT int semop(int set, struct sembuf *operations, size_t n)

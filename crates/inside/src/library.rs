@@ -67,7 +67,12 @@ impl Place {
     }
 
     fn in_base(base: &Path, user: Option<(u32, u32)>) -> std::result::Result<Self, String> {
-        if base.as_os_str().as_bytes().iter().any(|byte| b" :$;".contains(byte)) {
+        if base
+            .as_os_str()
+            .as_bytes()
+            .iter()
+            .any(|byte| b" :$;".contains(byte))
+        {
             return Err("its name has a space, colon or dollar sign".to_owned());
         }
         let made = tempfile::Builder::new()
@@ -154,7 +159,9 @@ fn living(outcome: &Outcome) -> usize {
 /// A zombie holds nothing any more.
 fn lives(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
@@ -264,7 +271,9 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         // No process has that number.
         let dead = base.path().join(format!("{PREFIX}4294967295-x"));
-        let alive = base.path().join(format!("{PREFIX}{}-x", std::process::id()));
+        let alive = base
+            .path()
+            .join(format!("{PREFIX}{}-x", std::process::id()));
         let other = base.path().join("else");
         for dir in [&dead, &alive, &other] {
             fs::create_dir(dir).unwrap();

@@ -80,8 +80,10 @@ fn check_elf(program: &Path, head: &[u8], uid: u32, gid: u32) -> Result<()> {
     }
     // Class, byte order; machine.
     if head[4..6] != LIBRARY[4..6] || head[18..20] != LIBRARY[18..20] {
-        return no("it is for another kind of machine (32 bits?) than sandbag, \
-                   whose library it cannot load");
+        return no(
+            "it is for another kind of machine (32 bits?) than sandbag, \
+                   whose library it cannot load",
+        );
     }
     let linked = has_interpreter(program, head).map_err(Error::file(program))?;
     if !linked && !asks_by_itself(program) {
@@ -92,8 +94,10 @@ fn check_elf(program: &Path, head: &[u8], uid: u32, gid: u32) -> Result<()> {
         || (meta.mode() & 0o2010 == 0o2010 && meta.gid() != gid)
         || (uid != 0 && has_capabilities(program));
     match gains {
-        true => no("it runs with privileges of its own (setuid, setgid or capabilities), \
-                    and the dynamic linker then ignores LD_PRELOAD"),
+        true => no(
+            "it runs with privileges of its own (setuid, setgid or capabilities), \
+                    and the dynamic linker then ignores LD_PRELOAD",
+        ),
         false => Ok(()),
     }
 }
@@ -110,18 +114,17 @@ fn has_interpreter(program: &Path, head: &[u8]) -> std::io::Result<bool> {
     let mut table = Vec::new();
     file.take((size * count) as u64).read_to_end(&mut table)?;
     Ok(size >= 4
-        && table.chunks_exact(size).any(|entry| {
-            entry[..4] == PT_INTERP.to_ne_bytes()
-        }))
+        && table
+            .chunks_exact(size)
+            .any(|entry| entry[..4] == PT_INTERP.to_ne_bytes()))
 }
 
 /// A static program that was linked with our C file names the variable.
 fn asks_by_itself(program: &Path) -> bool {
     let is_small = fs::metadata(program).is_ok_and(|meta| meta.len() <= LOOKED_THROUGH);
     is_small
-        && fs::read(program).is_ok_and(|bytes| {
-            memchr::memmem::find(&bytes, PLAN_VARIABLE.as_bytes()).is_some()
-        })
+        && fs::read(program)
+            .is_ok_and(|bytes| memchr::memmem::find(&bytes, PLAN_VARIABLE.as_bytes()).is_some())
 }
 
 fn has_capabilities(program: &Path) -> bool {
@@ -130,7 +133,12 @@ fn has_capabilities(program: &Path) -> bool {
     };
     // SAFETY: two C strings; asks for the length only.
     unsafe {
-        libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0
+        libc::getxattr(
+            path.as_ptr(),
+            c"security.capability".as_ptr(),
+            std::ptr::null_mut(),
+            0,
+        ) > 0
     }
 }
 
@@ -174,7 +182,10 @@ mod tests {
         fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).unwrap();
         check(&copy, owner, 0).unwrap();
         let error = check(&copy, owner + 1, 0).unwrap_err().to_string();
-        assert!(error.contains("setuid") && error.contains("--cpus"), "{error}");
+        assert!(
+            error.contains("setuid") && error.contains("--cpus"),
+            "{error}"
+        );
     }
 
     #[test]

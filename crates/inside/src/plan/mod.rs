@@ -269,8 +269,7 @@ fn check(columns: &[Column], portions: &[Portion], options: &Options) -> Result<
     }
     for portion in portions {
         let fits = columns.get(portion.column).is_some_and(|column| {
-            portion.offset_ns < column.axis_ns
-                && (1..=column.axis_ns).contains(&portion.length_ns)
+            portion.offset_ns < column.axis_ns && (1..=column.axis_ns).contains(&portion.length_ns)
         });
         if !fits {
             return wrong(format!("{portion:?} is not within its column"));
@@ -337,7 +336,8 @@ fn filters() -> u64 {
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("Seccomp_filters:"));
-    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+    line.and_then(|count| count.trim().parse().ok())
+        .unwrap_or(0)
 }
 
 fn write(

@@ -46,8 +46,7 @@ impl FromStr for Only {
         match word.split_once('=') {
             None if word == "rank" => only.any_rank = true,
             Some(("rank", list)) => {
-                only.ranks =
-                    ranks(list).ok_or_else(|| ParseOnlyError::Ranks(list.to_owned()))?;
+                only.ranks = ranks(list).ok_or_else(|| ParseOnlyError::Ranks(list.to_owned()))?;
             }
             _ if word.is_empty() || word.contains(['/', '\n', '\0']) => {
                 return Err(ParseOnlyError::Name(word.to_owned()));
@@ -131,12 +130,7 @@ mod tests {
     #[case("rank", &[], &[], true)]
     #[case("rank=0,2-4", &[], &[0, 2, 3, 4], false)]
     #[case("a=b", &["a=b"], &[], false)]
-    fn words(
-        #[case] word: &str,
-        #[case] names: &[&str],
-        #[case] ranks: &[u32],
-        #[case] any: bool,
-    ) {
+    fn words(#[case] word: &str, #[case] names: &[&str], #[case] ranks: &[u32], #[case] any: bool) {
         let only: Only = word.parse().unwrap();
         assert_eq!(only.names, names);
         assert_eq!(only.ranks, ranks);
