@@ -58,7 +58,7 @@ impl Counter {
         std::thread::sleep(over);
         let second = Moment::now();
         let rate = first.rate(second);
-        if !(rate >= SLOWEST) {
+        if !rate.is_finite() || rate < SLOWEST {
             return Err(Fault::NoCounter(format!("it counts {rate:.0} in a second")));
         }
         // Between two readings of the counter, as `Moment` does it.
@@ -75,7 +75,7 @@ impl Counter {
     #[must_use]
     pub fn at_ns(&self, counts: u64) -> u64 {
         let passed = u128::from(counts.saturating_sub(self.begin_counts));
-        self.begin_ns + (passed * u128::from(self.ns_per_count) >> 32) as u64
+        self.begin_ns + ((passed * u128::from(self.ns_per_count)) >> 32) as u64
     }
 }
 

@@ -58,6 +58,18 @@ impl Histogram {
         self.most = self.most.max(value);
     }
 
+    /// From counts by [`bucket`]; the largest is then known to 3 %.
+    #[must_use]
+    pub fn of_counts(mut counts: Vec<u64>) -> Self {
+        counts.resize(BUCKETS, 0);
+        let last = counts.iter().rposition(|count| *count > 0);
+        Self {
+            all: counts.iter().sum(),
+            most: last.map_or(0, upper),
+            counts,
+        }
+    }
+
     /// Counts what another counted.
     pub fn merge(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
@@ -129,6 +141,16 @@ mod tests {
         a.merge(&b);
         assert_eq!((a.count(), a.most()), (2, 1 << 40));
         assert_eq!(a.quantile(100.0), Some(1 << 40));
+    }
+
+    #[test]
+    fn counts_of_another_process_are_a_histogram() {
+        let mut all = Histogram::default();
+        [3, 900, 31].iter().for_each(|value| all.add(*value));
+        let again = Histogram::of_counts(all.counts.clone());
+        assert_eq!((again.count(), again.quantile(50.0)), (3, Some(31)));
+        assert!((900..930).contains(&again.most()));
+        assert_eq!(Histogram::of_counts(Vec::new()).count(), 0);
     }
 
     proptest! {

@@ -49,6 +49,8 @@ pub mod outcome;
 pub mod plan;
 pub mod polled;
 mod portion;
+#[cfg(feature = "process")]
+pub mod process;
 mod random;
 pub mod reproduced;
 pub mod safeguard;

@@ -193,6 +193,16 @@ impl Outcome {
         }
     }
 
+    /// Adds events of which only counts are known, and the sizes of their
+    /// errors: start errors of those with nothing in their way, of the others,
+    /// and length errors.
+    pub fn note_later(&mut self, counts: &Counts, [start, late, length]: [&Histogram; 3]) {
+        self.counts.add(counts);
+        self.start.merge(start);
+        self.start_late.merge(late);
+        self.length.merge(length);
+    }
+
     /// Those that are kept one by one, in their order.
     #[must_use]
     pub fn kept(&self) -> &[Injected] {

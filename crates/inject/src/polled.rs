@@ -176,7 +176,7 @@ impl Polled {
             return;
         };
         let every = u64::from(every.max(1));
-        if phase % every != 0 {
+        if !phase.is_multiple_of(every) {
             return;
         }
         let reset = self.portion.of_reset(phase / every);

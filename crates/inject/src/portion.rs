@@ -55,6 +55,15 @@ impl Portion {
         self.sync
     }
 
+    /// The same without beginning again.
+    #[must_use]
+    pub fn once(&self) -> Self {
+        Self {
+            repeat: false,
+            ..self.clone()
+        }
+    }
+
     /// What is to be suffered, by due time since the beginning. Without an end
     /// if the portion repeats and holds an event.
     #[must_use]

@@ -15,7 +15,7 @@ fn mix(value: u64) -> u64 {
 /// 0 if that is 0.
 pub(crate) fn below(seed: u64, stream: u64, n: u64, below: u64) -> u64 {
     let value = mix(mix(mix(seed) ^ stream) ^ n);
-    (u128::from(value) * u128::from(below) >> 64) as u64
+    ((u128::from(value) * u128::from(below)) >> 64) as u64
 }
 
 #[cfg(test)]

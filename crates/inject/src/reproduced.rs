@@ -70,11 +70,10 @@ pub fn matched(asked: &[Planned], seen: &[Planned], tolerance: Tolerance) -> Mat
     };
     for same in [true, false] {
         let mut from = 0;
-        for (place, event) in asked
-            .iter()
-            .enumerate()
-            .filter(|(place, _)| same || !found[*place])
-        {
+        for (place, event) in asked.iter().enumerate() {
+            if found[place] {
+                continue;
+            }
             let earliest = event.due_ns.saturating_sub(tolerance.early_ns);
             from += seen[from..].partition_point(|one| one.due_ns < earliest);
             let near = seen[from..]
@@ -226,7 +225,7 @@ mod tests {
         // A recording of half the length saw half as much.
         assert_eq!(without_host(&seen, &[101], 2.0), [102, 5_000, 70_000]);
         assert_eq!(without_host(&seen, &[900], 1.0), seen);
-        assert_eq!(without_host(&[], &[900], 1.0), []);
+        assert!(without_host(&[], &[900], 1.0).is_empty());
     }
 
     proptest! {
