@@ -57,6 +57,9 @@ pub enum Error {
     /// Something of the kernel's.
     #[error(transparent)]
     Kernel(#[from] sandbag_kernel::Error),
+    /// Recording beside the replay failed.
+    #[error(transparent)]
+    Collect(#[from] sandbag_jitter::Error),
     /// A process of ours did not do its part.
     #[error("the injector of CPU {cpu} {what}")]
     Injector {

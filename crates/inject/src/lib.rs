@@ -44,6 +44,7 @@ pub mod clock;
 mod column;
 mod error;
 pub mod histogram;
+pub mod judged;
 pub mod limit;
 pub mod outcome;
 pub mod plan;

@@ -5,7 +5,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::column::Planned;
-use crate::outcome::Quantiles;
 
 /// What counts as the same event.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -109,33 +108,10 @@ impl Matches {
         (self.asked > 0).then(|| self.same.len() as f64 / self.asked as f64)
     }
 
-    /// How much later than due those that were found began, also those of
-    /// another length, ns.
-    #[must_use]
-    pub fn start_errors(&self, asked: &[Planned], seen: &[Planned]) -> Option<Quantiles> {
-        let late = self
-            .pairs()
-            .map(|(a, s)| signed(seen[s].due_ns, asked[a].due_ns));
-        Quantiles::of(late.collect())
-    }
-
-    /// How much longer they were, also those of another length, ns.
-    #[must_use]
-    pub fn length_errors(&self, asked: &[Planned], seen: &[Planned]) -> Option<Quantiles> {
-        let longer = self
-            .pairs()
-            .map(|(a, s)| signed(seen[s].length_ns, asked[a].length_ns));
-        Quantiles::of(longer.collect())
-    }
-
     /// All that begin when they should.
-    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
+    pub fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
         self.same.iter().chain(&self.other_length).copied()
     }
-}
-
-fn signed(a: u64, b: u64) -> i64 {
-    a.wrapping_sub(b).cast_signed()
 }
 
 /// Sizes of a decade of lengths.
@@ -194,10 +170,7 @@ mod tests {
         assert_eq!(matches.other_length, [(1, 1)]);
         assert_eq!(matches.rest, [2]);
         assert!((matches.share().unwrap() - 1.0 / 3.0).abs() < 1e-12);
-        let start = matches.start_errors(&asked, &seen).unwrap();
-        assert_eq!((start.count, start.p50_ns, start.most_ns), (2, -5, 30));
-        let length = matches.length_errors(&asked, &seen).unwrap();
-        assert_eq!((length.p50_ns, length.most_ns), (10, 100));
+        assert_eq!(matches.pairs().count(), 2);
     }
 
     #[test]

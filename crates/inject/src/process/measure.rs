@@ -29,6 +29,8 @@ const GAP_NS: u64 = 500;
 const GAPS: usize = 50_000;
 /// Fewer matches say nothing.
 const FEWEST: usize = WAKES / 10;
+/// Gaps of more than so many times the quickest tenth were not ours alone.
+const ALONE: u64 = 3;
 
 /// An ordinary thread on our CPU that spins and notes its gaps.
 pub struct Beside {
@@ -102,7 +104,7 @@ pub fn measure(beside: Beside) -> Measured {
         sleep_until(monotonic() + NEAR_NS * 100);
     }
     let gaps = beside.end();
-    let lost = lost(&stamps, &gaps);
+    let lost = alone(lost(&stamps, &gaps));
     let (overhead_ns, lead_ns) = match lost.len() >= FEWEST {
         true => (
             quantile(lost.iter().map(|one| one.overhead_ns).collect(), 50),
@@ -142,6 +144,15 @@ fn lost(stamps: &[(u64, u64)], gaps: &[(u64, u64)]) -> Vec<Lost> {
     stamps.iter().filter_map(around).collect()
 }
 
+/// Those after which the thread beside us went on at once: where others wait
+/// for the CPU, one of them may have had it first.
+fn alone(lost: Vec<Lost>) -> Vec<Lost> {
+    let all = lost.iter().map(|one| one.overhead_ns).collect();
+    let most_ns = quantile(all, 10).saturating_mul(ALONE);
+    let ours = lost.into_iter().filter(|one| one.overhead_ns <= most_ns);
+    ours.collect()
+}
+
 fn quantile(mut values: Vec<u64>, part_pct: usize) -> u64 {
     values.sort_unstable();
     let rank = (values.len() * part_pct).div_ceil(100);
@@ -162,6 +173,17 @@ mod tests {
         let pairs: Vec<(u64, u64)> = all.iter().map(|l| (l.overhead_ns, l.lead_ns)).collect();
         // The second is not within its gap, the last has none.
         assert_eq!(pairs, [(36, 10), (60, 50)]);
+    }
+
+    #[test]
+    fn gaps_in_which_others_ran_do_not_count() {
+        let lost = |overhead_ns| Lost {
+            overhead_ns,
+            lead_ns: 1,
+        };
+        let all = [3_000_000, 10, 11, 4_000_000, 12, 31, 29].map(lost);
+        let ours: Vec<u64> = alone(all.into()).iter().map(|l| l.overhead_ns).collect();
+        assert_eq!(ours, [10, 11, 12, 29]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod board;
 pub mod injector;
 mod measure;
 pub mod team;
+pub mod verify;
 
 use serde::{Deserialize, Serialize};
 
@@ -51,8 +52,8 @@ impl std::fmt::Display for Class {
 /// that spins there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// What the other lost beyond the length of an event, median, ns: the
-    /// floor. 0 if it could not be seen.
+    /// What the other lost beyond the length of an event, median where nobody
+    /// else ran, ns: the floor. 0 if it could not be seen.
     pub overhead_ns: u64,
     /// Of that, before the injector reads its clock, median, ns.
     pub lead_ns: u64,
