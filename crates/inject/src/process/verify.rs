@@ -218,6 +218,9 @@ fn ask(
             }
             note(&mut seen, begin_ns, last.max(start), now);
             last = now;
+            if now >= end_ns {
+                break;
+            }
         }
         if now - last > threshold_ns {
             note(&mut seen, begin_ns, last, now);
