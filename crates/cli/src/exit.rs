@@ -115,6 +115,13 @@ fn alone(error: &anyhow::Error) -> u8 {
             _ => FAILED,
         };
     }
+    if let Some(error) = error.downcast_ref::<sandbag_inside::Error>() {
+        use sandbag_inside::Error;
+        return match error {
+            Error::NotPreloadable { .. } | Error::NoPlace { .. } => NOT_POSSIBLE,
+            _ => FAILED,
+        };
+    }
     if let Some(fault) = error.downcast_ref::<SpecError>() {
         return if fault.not_possible {
             NOT_POSSIBLE

@@ -7,6 +7,7 @@ use std::path::Path;
 use sandbag_burner::child::{BURNER_VERB, EXEC_VERB, GUARDIAN_VERB};
 use sandbag_burner::{burn, command, guardian};
 use sandbag_inject::process::{INJECTOR_VERB, injector};
+use sandbag_inside::overhead;
 use sandbag_node::socket::{Directory, sweep};
 
 use crate::exit;
@@ -27,6 +28,10 @@ pub fn main() -> Option<u8> {
     let verb = verb.to_str()?;
     if verb == EXEC_VERB {
         return Some(command::exec(&arguments.collect::<Vec<OsString>>()));
+    }
+    if verb == overhead::VERB {
+        overhead::run();
+        return Some(exit::KEPT);
     }
     if ![BURNER_VERB, GUARDIAN_VERB, INJECTOR_VERB].contains(&verb) {
         return None;

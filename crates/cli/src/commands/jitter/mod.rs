@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter`: OS jitter, recorded, shown, compared, replayed.
 
+mod api;
 mod compare;
 mod counted;
 mod distribution;
@@ -44,6 +45,9 @@ enum Action {
     Replay(Box<replay::ReplayArgs>),
     /// Say how well a trace is reproduced here: replay it and record again
     Verify(Box<verify::VerifyArgs>),
+    /// Write the header, the source and the library for programs that ask for
+    /// their jitter themselves
+    Api(api::ApiArgs),
 }
 
 impl JitterArgs {
@@ -100,6 +104,7 @@ pub fn main(args: &JitterArgs, messages: &Messages) -> Result<u8> {
         Action::Convert(args) => export::main(args, messages),
         Action::Replay(args) => replay::main(args, messages),
         Action::Verify(args) => verify::main(args, messages),
+        Action::Api(args) => api::main(args, messages),
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter replay`: the jitter of a trace, beside a program or alone.
 
+mod inside;
 mod record;
 mod table;
 
@@ -48,6 +49,9 @@ pub struct ReplayArgs {
 
     #[command(flatten)]
     plan: PlanArgs,
+
+    #[command(flatten)]
+    inside: inside::InsideArgs,
 
     /// End the jitter after this long [default: when the share is used up]
     #[arg(short, long, value_name = "TIME", value_parser = units::positive_duration)]
@@ -154,6 +158,9 @@ fn user(args: &ReplayArgs) -> Option<User> {
 
 fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.command)?;
+    if args.inside.asked() {
+        return inside::replay(args, user(args), messages);
+    }
     args.plan.refuse_phases()?;
     if args.has_command() && args.scale_factor != 1.0 {
         return Err(exit::BadInput(
