@@ -54,8 +54,9 @@ impl Place {
     /// [`Error::NoPlace`].
     pub fn make(user: Option<(u32, u32)>) -> Result<Self> {
         let mut tried = Vec::new();
-        for base in bases(user.is_some()) {
-            sweep(&base);
+        let bases = bases(user.is_some());
+        bases.iter().for_each(|base| sweep(base));
+        for base in bases {
             match Self::in_base(&base, user) {
                 Ok(place) => return Ok(place),
                 Err(why) => tried.push(format!("{}: {why}", base.display())),

@@ -79,6 +79,48 @@ fn a_program_asks(
     }
 }
 
+/// The example, as its first lines say.
+#[test]
+fn threads_ask_in_phases() {
+    let options = Options {
+        polled: true,
+        phase_every: Some(1),
+        ..options()
+    };
+    let trial = Trial::new(&options);
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let c = format!("{root}/crates/inside/c");
+    let program = trial.place.dir().join("phases");
+    let output = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"])
+        .arg(format!("-I{c}"))
+        .arg("-o")
+        .arg(&program)
+        .arg(format!("{root}/examples/jitter-in-phases.c"))
+        .arg(format!("{c}/jitter.c"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let output = trial
+        .command(&program)
+        .args(["2", "20", "20000"])
+        .output()
+        .unwrap();
+    assert!(
+        said(&output).contains("20 phases of 20.000 ms"),
+        "{}",
+        said(&output)
+    );
+    let outcome = trial.outcome();
+    assert_eq!(outcome.slots.len(), 2);
+    for slot in &outcome.slots {
+        assert!(slot.suffered.injected > 0, "{slot:?}");
+        assert_eq!(slot.suffered.phases, 20);
+    }
+    let output = plain(&program).args(["2", "20", "1000"]).output().unwrap();
+    assert!(!said(&output).contains("thread 0"), "{}", said(&output));
+}
+
 #[test]
 fn the_sources_compile_without_a_word_as_c_plus_plus_sees_the_header() {
     let dir = tempfile::tempdir().unwrap();

@@ -284,7 +284,7 @@ fn options(args: &ReplayArgs, plan: &Plan, polled: bool, overhead: Option<Overhe
         },
         ranked: RANKED as u32,
         overhead_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.injection_ns)),
-        least_gap_ns: guarded(Safeguard::Interval, overhead.map(|o| o.start_90_ns)),
+        least_gap_ns: guarded(Safeguard::Interval, overhead.map(|o| o.least_gap_ns())),
         supervisor: Some(std::process::id()),
         ..Options::default()
     }

@@ -45,6 +45,7 @@ pub fn json(made: &Made<'_>, started_at: &str, machine: &Machine) -> Value {
             "overhead_ns": overhead.injection_ns,
             "start_p50_ns": overhead.start_ns,
             "start_p90_ns": overhead.start_90_ns,
+            "least_gap_ns": overhead.least_gap_ns(),
             "events": overhead.events,
         })),
         "seed": args.plan.seed,
