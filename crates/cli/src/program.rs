@@ -28,6 +28,16 @@ pub fn check(command: &[OsString]) -> anyhow::Result<()> {
     check_in(command, Path::new(""), None)
 }
 
+/// The file of the program, which was found by [`check`].
+///
+/// # Errors
+/// It is not there any more.
+pub fn located(command: &[OsString]) -> anyhow::Result<PathBuf> {
+    let program = command.first().context("no command")?;
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    Ok(find(program, &path)?)
+}
+
 /// The same for a program that will be started in `dir`, with this PATH.
 ///
 /// # Errors
@@ -53,15 +63,15 @@ pub fn check_in(command: &[OsString], dir: &Path, path: Option<OsString>) -> any
     Err(Error::Command { program, cause }).context(advice)
 }
 
-fn find(program: &OsStr, path: &OsStr) -> io::Result<()> {
+fn find(program: &OsStr, path: &OsStr) -> io::Result<PathBuf> {
     if program.as_bytes().contains(&b'/') {
-        return executable(Path::new(program));
+        return executable(Path::new(program)).map(|()| program.into());
     }
     let mut result = Err(io::Error::from_raw_os_error(libc::ENOENT));
     for dir in std::env::split_paths(path) {
         let file: PathBuf = dir.join(program);
         match executable(&file) {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(file),
             // What is there and cannot be executed says more than what is not.
             Err(cause) if cause.kind() != io::ErrorKind::NotFound => result = Err(cause),
             Err(_) => {}

@@ -33,7 +33,7 @@ use crate::messages::Messages;
 use crate::output;
 use crate::units::{Cpus, nanos};
 use directory::RunDir;
-pub use failure::recorded;
+pub use failure::{leave_reason, recorded};
 use observer::Collector;
 use options::RunOptions;
 

@@ -7,6 +7,8 @@ mod bad_input;
 mod dir;
 mod help;
 mod jitter;
+mod jitter_inside;
+mod jitter_replay;
 mod lab;
 mod profiles;
 mod slow;

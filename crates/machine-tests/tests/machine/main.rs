@@ -10,6 +10,8 @@ mod faults;
 mod freezing;
 mod groups;
 mod holding;
+mod jitter_inside;
+mod jitter_replay;
 mod kills;
 mod lab;
 mod node_kills;
@@ -71,6 +73,11 @@ fn main() -> ExitCode {
         holding::ALONE,
         on_v2::CASES,
         lab::CASES,
+        jitter_inside::CASES,
+        jitter_inside::PYTHON,
+        jitter_inside::OPENMP,
+        jitter_inside::MPI,
+        jitter_replay::CASES,
         kills::CASES,
         node_kills::CASES,
     ]

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag jitter api`: what C programs need to ask for jitter themselves.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use sandbag_inside::library::{C_FILES, LIBRARY_NAME};
+
+use crate::exit;
+use crate::messages::Messages;
+
+/// Write the header, the source and the library for programs that ask for
+/// their jitter themselves
+///
+/// Link with libsandbag_jitter.so, or add jitter.c to the program. Outside of
+/// `sandbag jitter replay --inside` the calls do nothing.
+#[derive(Debug, Args)]
+pub struct ApiArgs {
+    /// The directory, made if need be
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+/// Runs the command.
+pub fn main(args: &ApiArgs, messages: &Messages) -> Result<u8> {
+    let dir = &args.dir;
+    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    for (name, contents) in C_FILES {
+        let path = dir.join(name);
+        let mode = if name == LIBRARY_NAME { 0o755 } else { 0o644 };
+        fs::write(&path, contents)
+            .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)))
+            .with_context(|| path.display().to_string())?;
+        messages.detail(&path.display().to_string());
+    }
+    Ok(exit::KEPT)
+}

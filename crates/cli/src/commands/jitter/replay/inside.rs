@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag jitter replay --inside`: within each process of the program, by a
+//! library that is loaded into it.
+
+mod record;
+mod table;
+
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::fchown;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use sandbag_burner::command::{CommandSpec, Ended, User, Waiting, reap};
+use sandbag_burner::signals::{self, ENDING, Repeats, Signals};
+use sandbag_inject::process::beside;
+use sandbag_inject::{Plan, Sync};
+use sandbag_inside::library::Place;
+use sandbag_inside::outcome::{self, Ended as Stopped, Outcome};
+use sandbag_inside::overhead::{self, Overhead};
+use sandbag_inside::plan::{self, Column, Event, Only, Options, PlanFile, Portion};
+use sandbag_inside::preloadable;
+use sandbag_jitter::Trace;
+use sandbag_kernel::topology::Topology;
+use sandbag_kernel::{Root, clock};
+
+use super::super::plan_args::{MethodArg, More};
+use super::super::time;
+use super::{ReplayArgs, Safeguard};
+use crate::exit::{self, BadInput};
+use crate::messages::Messages;
+use crate::program;
+use crate::run::directory::{self, RunDir};
+use crate::run::machine;
+use crate::units::nanos;
+
+/// Jitter within the program.
+#[derive(Debug, Clone, Args)]
+pub struct InsideArgs {
+    /// Replay within each process of CMD, by a library that is loaded into
+    /// it, instead of beside it; CMD must be dynamically linked
+    #[arg(long, requires = "command", conflicts_with_all = ["cpus", "priority", "scale_factor"])]
+    inside: bool,
+
+    /// With --inside, within each thread and not only the initial one
+    #[arg(long, requires = "inside")]
+    per_thread: bool,
+
+    /// With --inside, only in these processes: NAME of a program, rank (those
+    /// that have one: Open MPI, PMI, PMIx, Slurm) or rank=0,2-5; may be given
+    /// more than once
+    #[arg(long, requires = "inside", value_name = "NAME|rank[=LIST]", value_parser = only)]
+    only: Vec<Only>,
+
+    /// With --inside, not in processes that were forked and run the same
+    /// program
+    #[arg(long, requires = "inside")]
+    no_fork: bool,
+}
+
+fn only(word: &str) -> std::result::Result<Only, String> {
+    word.parse()
+        .map_err(|error: plan::ParseOnlyError| error.to_string())
+}
+
+impl InsideArgs {
+    /// Whether it is asked for.
+    pub fn asked(&self) -> bool {
+        self.inside
+    }
+}
+
+/// Portions that are for ranks, and for processes without one.
+const RANKED: u64 = 512;
+const OTHERS: u64 = 512;
+
+/// A run that was made.
+struct Made<'a> {
+    args: &'a ReplayArgs,
+    trace: &'a Trace,
+    overhead: Option<Overhead>,
+    outcome: Outcome,
+    held: Held,
+    warnings: Vec<String>,
+}
+
+/// Runs the command.
+pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Result<u8> {
+    let polled = polled(args)?;
+    let program = program::located(&args.command)?;
+    let (uid, gid) = match &user {
+        Some(user) => (user.uid, user.gid),
+        None => (
+            nix::unistd::getuid().as_raw(),
+            nix::unistd::getgid().as_raw(),
+        ),
+    };
+    preloadable::check(&program, uid, gid)?;
+    let trace = args.plan.trace(&args.trace, messages)?;
+    let more = More {
+        random: args.guards(Safeguard::Share),
+        factor: 1.0,
+        repeat: args.repeat,
+    };
+    let plan = args.plan.plan(&trace, usize::MAX, more)?;
+    let (columns, portions) = laid_out(&plan);
+    fits(&columns, args.plan.max_memory)?;
+    if args.dry_run {
+        return dry_run(args, &columns, &portions);
+    }
+    let signals = beside::take_signals()?;
+    let mut place = Place::make(user.as_ref().map(|user| (user.uid, user.gid)))?;
+    let overhead = match polled {
+        true => None,
+        false => Some(overhead::measure(&place)?),
+    };
+    say_measured(overhead, messages);
+    let options = options(args, &plan, polled, overhead);
+    let mut file = PlanFile::create(&place.plan(), &columns, &portions, &options)?;
+    if let Some(user) = &user {
+        fchown(file.file(), Some(user.uid), Some(user.gid))
+            .with_context(|| file.path().display().to_string())?;
+    }
+    drop((columns, portions));
+    let root = Root::default();
+    let machine = machine::describe(&root, &Topology::read(&root)?, "none");
+    let command = Waiting::start(&CommandSpec {
+        arguments: args.command.clone(),
+        user: user.clone(),
+        kill: args.kill,
+        environment: environment(&place)?,
+        word_on: None,
+    })?;
+    let dir = match args.no_out {
+        true => None,
+        false => RunDir::make(args.out.clone(), user.clone(), messages),
+    };
+    let started_at = jiff::Timestamp::now().to_string();
+    let held = match hold(
+        &mut file,
+        command,
+        args.duration.map(nanos),
+        &signals,
+        &root,
+    ) {
+        Ok(held) => held,
+        Err(error) => {
+            if let Some(dir) = &dir {
+                dir.discard_if_empty();
+            }
+            return Err(error);
+        }
+    };
+    drop(signals);
+    let outcome = file.outcome()?;
+    let mut warnings = said_after(&outcome, polled);
+    let living = place.leave_to_the_living(&outcome);
+    if living > 0 {
+        warnings.push(format!(
+            "{living} processes of CMD live on, without jitter; the library stays for them in {} \
+             until the next replay after they have ended",
+            place.dir().display()
+        ));
+    }
+    let made = Made {
+        args,
+        trace: &trace,
+        overhead,
+        outcome,
+        held,
+        warnings,
+    };
+    let record = record::json(&made, &started_at, &machine);
+    messages.say(&table::shown(&made.outcome).to_string());
+    made.warnings.iter().for_each(|text| messages.warning(text));
+    let mut whole = true;
+    if let Some(dir) = &dir {
+        let written = record::write(dir.path(), &record);
+        dir.give();
+        match written {
+            Ok(path) => messages.say(&format!("Record: {}", path.display())),
+            Err(error) => messages.warning(&format!("{}: {error}", dir.path().display())),
+        }
+    }
+    if let Some(path) = &args.json {
+        if let Err(error) = super::write_json(&record, path) {
+            messages.warning(&format!("{}: {error}", path.display()));
+            whole = false;
+        }
+        directory::give_to(path, user.as_ref());
+    }
+    Ok(code(held.end, whole))
+}
+
+fn dry_run(args: &ReplayArgs, columns: &[Column], portions: &[Portion]) -> Result<u8> {
+    let mut out = std::io::stdout();
+    for (rank, portion) in portions.iter().take(columns.len()).enumerate() {
+        writeln!(
+            out,
+            "rank {rank}: {} events of the trace in {}, of which {} from {} on",
+            columns[portion.column].events.len(),
+            time(columns[portion.column].axis_ns as f64),
+            time(portion.length_ns as f64),
+            time(portion.offset_ns as f64),
+        )?;
+    }
+    let words: Vec<_> = args
+        .command
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect();
+    writeln!(out, "and so on, inside: {}", words.join(" "))?;
+    Ok(exit::KEPT)
+}
+
+/// Whether the program is to ask by itself.
+fn polled(args: &ReplayArgs) -> Result<bool> {
+    match args.plan.method {
+        MethodArg::Auto => Ok(false),
+        MethodArg::Polled => Ok(true),
+        MethodArg::Fifo | MethodArg::Fair => Err(BadInput(
+            "--inside injects by timers within CMD (--method auto), or when CMD asks (polled); \
+             fifo and fair are for replays beside it"
+                .to_owned(),
+        )
+        .into()),
+    }
+}
+
+/// What the plan file holds.
+fn laid_out(plan: &Plan) -> (Vec<Column>, Vec<Portion>) {
+    let columns = (0..plan.columns() as u64).map(|number| {
+        let column = plan.column(number);
+        let events = column.events.iter().map(|event| Event {
+            due_ns: event.due_ns,
+            length_ns: event.length_ns,
+        });
+        Column {
+            axis_ns: column.known_ns,
+            events: events.collect(),
+        }
+    });
+    let portions = (0..RANKED + OTHERS).map(|rank| {
+        let portion = plan.rank(rank);
+        Portion {
+            column: (rank % plan.columns() as u64) as usize,
+            offset_ns: portion.offset_ns(),
+            length_ns: portion.length_ns(),
+        }
+    });
+    (columns.collect(), portions.collect())
+}
+
+fn fits(columns: &[Column], max_mib: u64) -> Result<()> {
+    let events: usize = columns.iter().map(|column| column.events.len()).sum();
+    let mib = (events as u64 * size_of::<Event>() as u64) >> 20;
+    match mib <= max_mib {
+        true => Ok(()),
+        false => Err(BadInput(format!(
+            "the plan for {events} events takes {mib} MiB, and --max-memory is {max_mib}"
+        ))
+        .into()),
+    }
+}
+
+fn options(args: &ReplayArgs, plan: &Plan, polled: bool, overhead: Option<Overhead>) -> Options {
+    let guarded = |which, ns: Option<u64>| match args.guards(which) {
+        true => ns.unwrap_or(0),
+        false => 0,
+    };
+    Options {
+        seed: plan.options().seed,
+        per_thread: args.inside.per_thread,
+        repeat: args.repeat,
+        polled,
+        forks: !args.inside.no_fork,
+        only: Only::all(args.inside.only.clone()).unwrap_or_default(),
+        phase_every: match plan.options().sync {
+            Sync::Phases(every) => Some(u64::from(every)),
+            Sync::None | Sync::Once => None,
+        },
+        ranked: RANKED as u32,
+        overhead_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.injection_ns)),
+        least_gap_ns: guarded(Safeguard::Interval, overhead.map(|o| o.least_gap_ns())),
+        supervisor: Some(std::process::id()),
+        ..Options::default()
+    }
+}
+
+fn environment(place: &Place) -> Result<Vec<(String, String)>> {
+    let words = place.environment().into_iter().map(|(name, value)| {
+        let value = value.into_string().map_err(|value| {
+            BadInput(format!(
+                "{name} would be {value:?}, which is not text: name another directory by TMPDIR, \
+                 or unset what is there"
+            ))
+        })?;
+        Ok((name.to_owned(), value))
+    });
+    words.collect()
+}
+
+fn say_measured(overhead: Option<Overhead>, messages: &Messages) {
+    match overhead {
+        None => messages.say("injected by: CMD itself, when it asks"),
+        Some(overhead) => messages.say(&format!(
+            "injected by: timers within CMD; an injection takes {} beside its length, and begins \
+             {} late (median; 90 %: {})",
+            time(overhead.injection_ns as f64),
+            time(overhead.start_ns as f64),
+            time(overhead.start_90_ns as f64),
+        )),
+    }
+}
+
+/// What the user should know.
+fn said_after(outcome: &Outcome, polled: bool) -> Vec<String> {
+    let outcome::Refused {
+        no_slot,
+        no_signal,
+        no_timer,
+        seccomp,
+        no_room,
+        not_meant,
+    } = outcome.refused;
+    let mut said = Vec::new();
+    let mut refused = |count: u64, why: &str| {
+        if count > 0 {
+            said.push(format!(
+                "{count} processes or threads without jitter: {why}"
+            ));
+        }
+    };
+    refused(no_slot, "more at the same time than can book");
+    refused(
+        no_signal,
+        "all signals that would do are used by the program",
+    );
+    refused(
+        no_timer,
+        "the kernel refused a timer (RLIMIT_SIGPENDING, seccomp)",
+    );
+    refused(seccomp, "they run under a seccomp filter");
+    refused(no_room, "a process with more than 1024 threads");
+    let ended = |why| {
+        outcome
+            .slots
+            .iter()
+            .filter(|slot| slot.ended == why)
+            .count() as u64
+    };
+    let mut stopped = |count: u64, why: &str| {
+        if count > 0 {
+            said.push(format!(
+                "{count} processes or threads had no more jitter: {why}"
+            ));
+        }
+    };
+    stopped(
+        ended(Stopped::Conflict),
+        "the program uses the signal itself",
+    );
+    stopped(ended(Stopped::Seccomp), "the program forbade system calls");
+    stopped(ended(Stopped::Timer), "the kernel refused to arm the timer");
+    stopped(
+        ended(Stopped::Exhausted),
+        "their portion of the trace was used up (--loop begins again, --share replays more)",
+    );
+    if outcome.slots.is_empty() && outcome.recycled == 0 {
+        said.push(match (polled, not_meant) {
+            (true, _) => "no process asked for its jitter (sandbag_jitter_init)".to_owned(),
+            (false, 0) => "no process loaded the library: CMD, or the wrapper that it is, may \
+                           have started its programs without LD_PRELOAD"
+                .to_owned(),
+            (false, count) => format!("none of {count} processes was meant by --only"),
+        });
+    }
+    said
+}
+
+/// Why it is over.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum End {
+    Command(Ended),
+    /// A second signal: the command lives on.
+    Interrupted,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    end: End,
+    wall_ns: u64,
+    /// So long before the end there was no more jitter.
+    without_ns: u64,
+}
+
+/// Lets the command go and waits for its end.
+fn hold(
+    file: &mut PlanFile,
+    command: Waiting,
+    duration_ns: Option<u64>,
+    signals: &Signals,
+    root: &Root,
+) -> Result<Held> {
+    let pid = command.pid();
+    let begin_ns = clock::monotonic();
+    file.begin(begin_ns)?;
+    command.go()?;
+    let mut over_ns = duration_ns.map(|ns| begin_ns.saturating_add(ns));
+    let mut stopped_ns = None;
+    let mut repeats = Repeats::default();
+    let mut interrupts = 0;
+    let end = 'held: loop {
+        while let Some(arrived) = signals.next() {
+            if arrived.signal == Signal::SIGCHLD {
+                while let Some((child, how)) = reap() {
+                    if child == pid {
+                        break 'held End::Command(how);
+                    }
+                }
+                continue;
+            }
+            if ENDING.contains(&arrived.signal) {
+                if repeats.again(arrived, clock::monotonic()) {
+                    continue;
+                }
+                interrupts += 1;
+                if interrupts > 1 {
+                    break 'held End::Interrupted;
+                }
+            }
+            signals::pass_on(root, pid, arrived);
+        }
+        let now_ns = clock::monotonic();
+        if over_ns.is_some_and(|at| now_ns >= at) {
+            // The command goes on without.
+            file.stop()?;
+            stopped_ns = Some(now_ns);
+            over_ns = None;
+        }
+        wait(signals, over_ns.map(|at| at.saturating_sub(now_ns)))?;
+    };
+    // Those that it left behind suffer no more.
+    let _ = file.stop();
+    let now_ns = clock::monotonic();
+    Ok(Held {
+        end,
+        wall_ns: now_ns - begin_ns,
+        without_ns: stopped_ns.map_or(0, |at| now_ns - at),
+    })
+}
+
+/// Sleeps until a signal waits, or so long.
+fn wait(signals: &Signals, most_ns: Option<u64>) -> Result<()> {
+    let timeout = match most_ns {
+        None => PollTimeout::NONE,
+        // Rounded up: not to be woken just before.
+        Some(ns) => PollTimeout::try_from(ns / 1_000_000 + 1).unwrap_or(PollTimeout::MAX),
+    };
+    let mut fds = [PollFd::new(signals.fd().as_fd(), PollFlags::POLLIN)];
+    match poll(&mut fds, timeout) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error).context("poll"),
+    }
+}
+
+fn code(end: End, whole: bool) -> u8 {
+    match end {
+        End::Command(how) => match (how.exit_code, how.signal) {
+            (Some(0), _) if !whole => exit::OUR_FAILURE,
+            (Some(code), _) => u8::try_from(code).unwrap_or(exit::OUR_FAILURE),
+            (None, signal) => u8::try_from(128 + signal.unwrap_or(0)).unwrap_or(exit::OUR_FAILURE),
+        },
+        End::Interrupted => exit::INTERRUPTED,
+    }
+}

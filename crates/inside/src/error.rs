@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can go wrong before the program starts. Once it runs nothing here may
+//! harm it, so there are no errors then, only counts.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// An error of this crate.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A call on a file failed.
+    #[error("{path}: {cause}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// No directory will do.
+    #[error(
+        "no directory holds the library from which programs load it (tried: {tried}): TMPDIR \
+         names another; it must not be mounted noexec, and its path must hold no space or colon"
+    )]
+    NoPlace {
+        /// Directories and what is wrong with them.
+        tried: String,
+    },
+    /// The program cannot be entered by a preloaded library.
+    #[error("{program}: {why}; replay beside it instead (--cpus LIST)")]
+    NotPreloadable {
+        /// The program, or the interpreter of a script.
+        program: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// The plan is not one that the library takes.
+    #[error("the plan cannot be made: {0}")]
+    Plan(String),
+}
+
+/// Results of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |cause| Self::File { path, cause }
+    }
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the processes of the program booked.
+//!
+//! It is read from memory that they write to, while they write to it, and they
+//! may be anybody's: every value is taken as it is, and nothing is computed
+//! with it that could fail.
+
+use crate::plan::layout::{BUCKETS, COUNTERS, OWNER_GONE, REFUSED, SHARED, SLOT};
+
+/// What a process, or a thread, suffered; or many together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Suffered {
+    /// Events.
+    pub injected: u64,
+    /// Their lengths together, ns.
+    pub asked_ns: u64,
+    /// What they took, ns.
+    pub taken_ns: u64,
+    /// Not injected: not longer than an injection costs.
+    pub short: u64,
+    /// Of the injected: the gap before it was too short for a timer.
+    pub merged: u64,
+    /// Of the injected: due while the one before was served.
+    pub behind: u64,
+    /// Of the injected: only what was left of it.
+    pub cut: u64,
+    /// Not injected: over before the thread ran again.
+    pub passed: u64,
+    /// Not injected: the plan is wrong there.
+    pub invalid: u64,
+    /// Interrupted waits that were taken up again.
+    pub waits: u64,
+    /// Phases that began at a common position.
+    pub phases: u64,
+    /// How much too late events began.
+    pub start: Histogram,
+    /// How much too long they were.
+    pub length: Histogram,
+}
+
+/// Why a process, or a thread, suffers nothing more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It did not say: it lives, was killed, or became another program.
+    NotSaid,
+    /// It ended.
+    Exit,
+    /// Its portion is used up.
+    Exhausted,
+    /// It handles the signal itself.
+    Conflict,
+    /// It forbade system calls.
+    Seccomp,
+    /// We said so, or were gone.
+    Stopped,
+    /// The kernel refused to arm the timer.
+    Timer,
+    /// What is there means nothing.
+    Unknown(u32),
+}
+
+/// Who booked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    /// Process id, as the process sees it.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// Its rank, if it has one.
+    pub rank: Option<u32>,
+    /// Which portion it replayed.
+    pub portion: u32,
+    /// Name of the process.
+    pub name: String,
+    /// The signal that was used; 0 where it polled.
+    pub signal: u32,
+    /// Why it suffers nothing more.
+    pub ended: Ended,
+    /// It may still be there.
+    pub held: bool,
+    /// What it suffered.
+    pub suffered: Suffered,
+}
+
+/// Who never began, by reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// All slots were held.
+    pub no_slot: u64,
+    /// Not meant by `--only`.
+    pub not_meant: u64,
+    /// All signals that would do are used by the program.
+    pub no_signal: u64,
+    /// The kernel refused a timer.
+    pub no_timer: u64,
+    /// It runs under a seccomp filter that we do not have.
+    pub seccomp: u64,
+    /// More threads than the library has room for.
+    pub no_room: u64,
+}
+
+/// All that was booked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Those whose slot is still theirs.
+    pub slots: Vec<Slot>,
+    /// How many others there were; their slots were used again.
+    pub recycled: u32,
+    /// What those suffered.
+    pub gone: Suffered,
+    /// See there.
+    pub refused: Refused,
+}
+
+impl Outcome {
+    /// All together.
+    #[must_use]
+    pub fn total(&self) -> Suffered {
+        let mut total = self.gone.clone();
+        for slot in &self.slots {
+            total.add(&slot.suffered);
+        }
+        total
+    }
+}
+
+impl Suffered {
+    /// Adds those of another.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, more) in [
+            (&mut self.injected, other.injected),
+            (&mut self.asked_ns, other.asked_ns),
+            (&mut self.taken_ns, other.taken_ns),
+            (&mut self.short, other.short),
+            (&mut self.merged, other.merged),
+            (&mut self.behind, other.behind),
+            (&mut self.cut, other.cut),
+            (&mut self.passed, other.passed),
+            (&mut self.invalid, other.invalid),
+            (&mut self.waits, other.waits),
+            (&mut self.phases, other.phases),
+        ] {
+            *mine = mine.saturating_add(more);
+        }
+        self.start.add(&other.start);
+        self.length.add(&other.length);
+    }
+}
+
+/// Counts by size, eight sizes to a doubling: 12 % of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Vec<u64>,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self {
+            counts: vec![0; BUCKETS],
+        }
+    }
+}
+
+impl Histogram {
+    fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count = count.saturating_add(*more);
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, n| sum.saturating_add(*n))
+    }
+
+    /// What so many percent do not exceed, ns, at most 12 % too large; `None`
+    /// if there are none.
+    #[must_use]
+    pub fn quantile_ns(&self, part_pct: f64) -> Option<u64> {
+        let all = self.count();
+        let rank = ((all as f64 * part_pct / 100.0).ceil() as u64).max(1);
+        let mut below = 0u64;
+        self.counts
+            .iter()
+            .position(|count| {
+                below = below.saturating_add(*count);
+                below >= rank
+            })
+            .filter(|_| all > 0)
+            .map(|bucket| begin_of(bucket + 1).saturating_sub(1))
+    }
+}
+
+/// The least value of a bucket.
+fn begin_of(bucket: usize) -> u64 {
+    match bucket {
+        0..8 => bucket as u64,
+        _ => (8 + bucket as u64 % 8) << (bucket / 8 - 1),
+    }
+}
+
+/// Little pieces of a page.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn u32(&self, at: usize) -> u32 {
+        let bytes = self.0.get(at..at + 4).and_then(|b| b.try_into().ok());
+        bytes.map_or(0, u32::from_ne_bytes)
+    }
+
+    fn u64(&self, at: usize) -> u64 {
+        let bytes = self.0.get(at..at + 8).and_then(|b| b.try_into().ok());
+        bytes.map_or(0, u64::from_ne_bytes)
+    }
+}
+
+/// Offsets in a slot.
+const NAME: usize = 24;
+const COUNTS: usize = 56;
+const START: usize = 1024;
+const LENGTH: usize = START + 4 * BUCKETS;
+/// Offsets before the slots.
+const OWNERS: usize = 4096;
+const GONE: usize = 8192;
+
+fn suffered(slot: &Bytes<'_>) -> Suffered {
+    const _: () = assert!(COUNTERS >= 13);
+    let count = |number: usize| slot.u64(COUNTS + 8 * number);
+    let histogram = |at: usize| Histogram {
+        counts: (0..BUCKETS)
+            .map(|bucket| u64::from(slot.u32(at + 4 * bucket)))
+            .collect(),
+    };
+    Suffered {
+        injected: count(0),
+        asked_ns: count(1),
+        taken_ns: count(2),
+        short: count(3),
+        merged: count(4),
+        behind: count(5),
+        cut: count(6),
+        passed: count(7),
+        invalid: count(8),
+        waits: count(10),
+        phases: count(11),
+        start: histogram(START),
+        length: histogram(LENGTH),
+    }
+}
+
+fn slot(bytes: &[u8], owner: u32) -> Slot {
+    let slot = Bytes(bytes);
+    let name = &bytes[NAME..NAME + 16];
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(16);
+    Slot {
+        pid: slot.u32(0),
+        tid: slot.u32(4),
+        rank: u32::try_from(slot.u32(8).cast_signed()).ok(),
+        portion: slot.u32(12),
+        ended: match slot.u32(16) {
+            0 => Ended::NotSaid,
+            1 => Ended::Exit,
+            2 => Ended::Exhausted,
+            3 => Ended::Conflict,
+            4 => Ended::Seccomp,
+            5 => Ended::Stopped,
+            6 => Ended::Timer,
+            other => Ended::Unknown(other),
+        },
+        signal: slot.u32(20),
+        name: String::from_utf8_lossy(&name[..length]).into_owned(),
+        held: owner & OWNER_GONE == 0,
+        suffered: suffered(&slot),
+    }
+}
+
+/// From the shared part of a plan file.
+pub(crate) fn read(bytes: &[u8]) -> Outcome {
+    let shared = Bytes(bytes);
+    let refused = |number: usize| match number < REFUSED {
+        true => shared.u64(16 + 8 * number),
+        false => 0,
+    };
+    let slots = bytes.get(SHARED..).unwrap_or_default().chunks_exact(SLOT);
+    Outcome {
+        slots: slots
+            .enumerate()
+            .map(|(number, bytes)| (shared.u32(OWNERS + 4 * number), bytes))
+            .filter(|(owner, _)| *owner != 0)
+            .map(|(owner, bytes)| slot(bytes, owner))
+            .collect(),
+        recycled: shared.u32(8),
+        gone: suffered(&Bytes(bytes.get(GONE..GONE + SLOT).unwrap_or_default())),
+        refused: Refused {
+            no_slot: refused(0),
+            not_meant: refused(1),
+            no_signal: refused(2),
+            no_timer: refused(3),
+            seccomp: refused(4),
+            no_room: refused(5),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn buckets_follow_each_other() {
+        for bucket in 0..BUCKETS {
+            let (this, next) = (begin_of(bucket), begin_of(bucket + 1));
+            assert!(this < next, "{bucket}: {this} {next}");
+            assert!(next - this <= (this / 8).max(1));
+        }
+    }
+
+    #[test]
+    fn quantiles_are_ends_of_buckets() {
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.quantile_ns(50.0), None);
+        histogram.counts[5] = 3;
+        histogram.counts[16] = 1;
+        assert_eq!(histogram.quantile_ns(50.0), Some(5));
+        assert_eq!(histogram.quantile_ns(100.0), Some(17));
+    }
+
+    proptest! {
+        #[test]
+        fn anything_can_be_read(
+            bytes in prop::collection::vec(any::<u8>(), 0..SLOT),
+            pages in 0usize..6,
+        ) {
+            let mut all = bytes.repeat(pages * 4096 / bytes.len().max(1) + 1);
+            all.truncate(pages * 4096);
+            let outcome = read(&all);
+            let _ = outcome.total();
+        }
+    }
+}

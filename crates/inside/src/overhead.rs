@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What an injection costs by itself, and how late it begins: the paper's
+//! first two safeguards measure both before each experiment.
+//!
+//! The library, linked into ourselves, injects events of a known length into a
+//! process of ours that does nothing but read the clock; what is missing there
+//! beyond that length is the overhead: the interrupt of the timer, the way into
+//! the signal handler and out of it, and arming the next. A process of its
+//! own, because a process can load one plan.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use sandbag_kernel::clock;
+
+use crate::api;
+use crate::error::{Error, Result};
+use crate::library::{PLAN_VARIABLE, Place};
+use crate::plan::{Begin, Column, Event, Options, PlanFile, Portion};
+
+/// The first argument of the process that measures.
+pub const VERB: &str = "__inside-overhead";
+
+/// Events that are injected, their length and their distance, ns.
+const EVENTS: u64 = 300;
+const LENGTH_NS: u64 = 50_000;
+const APART_NS: u64 = 400_000;
+
+/// What was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overhead {
+    /// Beyond what is spun, median, ns. Events that are not longer cannot be
+    /// injected.
+    pub injection_ns: u64,
+    /// How much too late events began, median, ns: what the timers of this
+    /// machine can do.
+    pub start_ns: u64,
+    /// The same, 90 % of the events, ns.
+    pub start_90_ns: u64,
+    /// How many events say so.
+    pub events: u64,
+}
+
+/// A timer is not later than this by itself: what is more is others' doing.
+const GAP_NS: u64 = 100_000;
+
+impl Overhead {
+    /// What follows an event sooner is better suffered together with it, ns: a
+    /// timer would be late for half of them.
+    #[must_use]
+    pub fn least_gap_ns(&self) -> u64 {
+        self.start_ns.min(GAP_NS)
+    }
+}
+
+/// Measures in a process of our own program. Takes some 150 ms.
+///
+/// # Errors
+/// There is no place for the plan, or the process failed.
+pub fn measure(place: &Place) -> Result<Overhead> {
+    let path = place.dir().join("overhead");
+    let failed = |cause| Error::File {
+        path: "/proc/self/exe".into(),
+        cause,
+    };
+    let events = (0..EVENTS).map(|n| Event {
+        due_ns: n * APART_NS,
+        length_ns: LENGTH_NS,
+    });
+    let axis_ns = EVENTS * APART_NS;
+    let column = Column {
+        axis_ns,
+        events: events.collect(),
+    };
+    let portion = Portion {
+        column: 0,
+        offset_ns: 0,
+        length_ns: axis_ns,
+    };
+    let options = Options {
+        begin: Begin::EachStart,
+        slots: 1,
+        ..Options::default()
+    };
+    let mut plan = PlanFile::create(&path, &[column], &[portion], &options)?;
+    plan.begin(clock::monotonic())?;
+    let output = Command::new("/proc/self/exe")
+        .arg(VERB)
+        .env(PLAN_VARIABLE, &path)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(failed)?;
+    let booked = plan.outcome()?.total();
+    let _ = std::fs::remove_file(&path);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let gaps: Vec<u64> = said.lines().filter_map(|line| line.parse().ok()).collect();
+    let quantile = |part| booked.start.quantile_ns(part);
+    match (middle(gaps), quantile(50.0), quantile(90.0)) {
+        (Some(gap_ns), Some(start_ns), Some(start_90_ns)) => Ok(Overhead {
+            injection_ns: gap_ns.saturating_sub(LENGTH_NS),
+            start_ns,
+            start_90_ns,
+            events: booked.injected,
+        }),
+        _ => Err(Error::Plan(format!(
+            "measuring what an injection costs failed: {} events, {}",
+            booked.injected, output.status
+        ))),
+    }
+}
+
+fn middle(mut values: Vec<u64>) -> Option<u64> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
+}
+
+/// What the process does: prints the length of each gap between two readings
+/// of the clock that an event could have made.
+pub fn run() {
+    if !api::init() {
+        return;
+    }
+    let end = clock::monotonic() + EVENTS * APART_NS + Duration::from_millis(2).as_nanos() as u64;
+    let mut gaps = Vec::with_capacity(2 * EVENTS as usize);
+    let mut last = clock::monotonic();
+    while last < end && gaps.len() < gaps.capacity() {
+        let now = clock::monotonic();
+        if now - last > LENGTH_NS / 2 {
+            gaps.push(now - last);
+        }
+        last = now;
+    }
+    for gap in gaps {
+        println!("{gap}");
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is written here is what the library takes, and nothing else is.
+
+use std::ffi::c_int;
+
+use proptest::prelude::*;
+use sandbag_inside::plan::layout::{HEADER, Header};
+use sandbag_inside::plan::{Column, Event, Options, PlanFile, Portion};
+
+unsafe extern "C" {
+    /// Of c/jitter.c: whether a file of that size that begins so can be used.
+    fn sbj_valid(header: *const Header, size: u64) -> c_int;
+}
+
+fn valid(bytes: &[u8], size: u64) -> bool {
+    let mut head = [0; HEADER];
+    let length = bytes.len().min(HEADER);
+    head[..length].copy_from_slice(&bytes[..length]);
+    // SAFETY: any bytes are a header; reads no more than it.
+    unsafe {
+        let head: Header = std::ptr::read_unaligned(head.as_ptr().cast());
+        sbj_valid(&raw const head, size) != 0
+    }
+}
+
+fn written(columns: &[Column], portions: &[Portion], options: &Options) -> Option<Vec<u8>> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("plan");
+    let mut plan = PlanFile::create(&path, columns, portions, options).ok()?;
+    let unfinished = std::fs::read(&path).unwrap();
+    assert!(!valid(&unfinished, unfinished.len() as u64));
+    plan.begin(1).unwrap();
+    assert_eq!(plan.outcome().unwrap(), Default::default());
+    Some(std::fs::read(&path).unwrap())
+}
+
+prop_compose! {
+    fn column()(
+        parts in prop::collection::vec((0u64..1000, 0u64..1000), 0..50),
+        more in 1u64..1000,
+    ) -> Column {
+        let mut at = 0;
+        let events = parts.iter().map(|(gap, length_ns)| {
+            at += gap;
+            let event = Event { due_ns: at, length_ns: *length_ns };
+            at += length_ns;
+            event
+        });
+        let events: Vec<Event> = events.collect();
+        Column { axis_ns: at + more, events }
+    }
+}
+
+prop_compose! {
+    fn options()(
+        seed: u64,
+        per_thread: bool,
+        repeat: bool,
+        polled: bool,
+        forks: bool,
+        phase_every in prop::option::of(0u64..5),
+        slots in 1u32..5,
+        overhead_ns: u64,
+    ) -> Options {
+        Options {
+            seed, per_thread, repeat, polled, forks, phase_every, slots, overhead_ns,
+            supervisor: Some(1),
+            ..Options::default()
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_is_written_is_taken(
+        columns in prop::collection::vec(column(), 1..4),
+        picks in prop::collection::vec((any::<prop::sample::Index>(), 0.0..1.0, 0.0..1.0), 1..5),
+        options in options(),
+        flip in (any::<prop::sample::Index>(), 0u32..8),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let portions: Vec<Portion> = picks
+            .iter()
+            .map(|(index, offset, length): &(prop::sample::Index, f64, f64)| {
+                let column = index.index(columns.len());
+                let axis_ns = columns[column].axis_ns;
+                Portion {
+                    column,
+                    offset_ns: (axis_ns as f64 * offset) as u64 % axis_ns,
+                    length_ns: ((axis_ns as f64 * length) as u64).clamp(1, axis_ns),
+                }
+            })
+            .collect();
+        let bytes = written(&columns, &portions, &options).expect("a plan");
+        let size = bytes.len() as u64;
+        prop_assert!(valid(&bytes, size));
+        prop_assert!(!valid(&bytes, size - 1) && !valid(&bytes, size + 1));
+        let cut = &bytes[..cut.index(bytes.len())];
+        prop_assert!(!valid(cut, cut.len() as u64));
+        let mut flipped = bytes.clone();
+        flipped[flip.0.index(HEADER)] ^= 1 << flip.1;
+        prop_assert!(!valid(&flipped, size));
+    }
+
+    #[test]
+    fn noise_is_not_taken(bytes in prop::collection::vec(any::<u8>(), 0..HEADER), size: u64) {
+        prop_assert!(!valid(&bytes, size));
+    }
+}
+
+#[test]
+fn what_cannot_be_is_not_written() {
+    let event = |due_ns, length_ns| Event { due_ns, length_ns };
+    let column = |axis_ns, events: &[Event]| Column {
+        axis_ns,
+        events: events.to_vec(),
+    };
+    let good = column(10, &[event(1, 2), event(5, 1)]);
+    let whole = Portion {
+        column: 0,
+        offset_ns: 0,
+        length_ns: 10,
+    };
+    let options = Options::default();
+    assert!(written(&[good.clone()], &[whole], &options).is_some());
+    for (columns, portions) in [
+        (vec![good.clone()], vec![]),
+        (vec![], vec![whole]),
+        (vec![good.clone()], vec![Portion { column: 1, ..whole }]),
+        (
+            vec![good.clone()],
+            vec![Portion {
+                offset_ns: 10,
+                ..whole
+            }],
+        ),
+        (
+            vec![good.clone()],
+            vec![Portion {
+                length_ns: 11,
+                ..whole
+            }],
+        ),
+        (
+            vec![good.clone()],
+            vec![Portion {
+                length_ns: 0,
+                ..whole
+            }],
+        ),
+        (vec![column(0, &[])], vec![whole]),
+        (vec![column(10, &[event(10, 1)])], vec![whole]),
+        (vec![column(10, &[event(5, 1), event(1, 1)])], vec![whole]),
+        (vec![column(10, &[event(5, u64::MAX)])], vec![whole]),
+    ] {
+        assert!(
+            written(&columns, &portions, &options).is_none(),
+            "{columns:?} {portions:?}"
+        );
+    }
+    let slots = Options {
+        slots: 0,
+        ..Options::default()
+    };
+    assert!(written(&[good], &[whole], &slots).is_none());
+}

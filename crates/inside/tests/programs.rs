@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs with the library and without it: they say the same and end the
+//! same, and those that run for a while suffer.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use rstest::rstest;
+use sandbag_inside::outcome::Ended;
+use sandbag_inside::plan::Options;
+use support::{LENGTH_NS, Trial, compiled, options, plain, said};
+use tempfile::TempDir;
+
+/// The program that checks itself, compiled once.
+fn victim() -> &'static Path {
+    static BUILT: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = BUILT.get_or_init(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = compiled(dir.path(), "victim.c", &["-pthread"]);
+        (dir, path)
+    });
+    path
+}
+
+/// Runs `words` of the victim both ways.
+fn the_same(options: &Options, words: &[&str]) -> Trial {
+    let trial = Trial::new(options);
+    let without = plain(victim()).args(words).output().unwrap();
+    let with = trial.command(victim()).args(words).output().unwrap();
+    assert_eq!(said(&with), said(&without), "{words:?}");
+    assert!(!said(&with).contains("exit status: 99"), "{}", said(&with));
+    trial
+}
+
+/// What is booked adds up.
+fn suffered(trial: &Trial, at_least: u64) {
+    let total = trial.outcome().total();
+    assert!(total.injected >= at_least, "{total:?}");
+    assert_eq!(total.start.count(), total.injected);
+    assert_eq!(total.length.count(), total.injected);
+    assert_eq!(total.invalid, 0);
+    // Those that were cut, because the host had the CPU, are shorter.
+    assert!(total.asked_ns <= total.injected * LENGTH_NS);
+    assert!(total.taken_ns >= total.asked_ns);
+    if total.cut == 0 {
+        assert_eq!(total.asked_ns, total.injected * LENGTH_NS);
+    }
+}
+
+#[rstest]
+#[case::work("work 0.4", 5)]
+#[case::waits("waits", 50)]
+#[case::own_signals("own-signals", 20)]
+#[case::threads("threads", 5)]
+#[case::cancellation("cancel", 1)]
+#[case::blocked_signals("blocked", 3)]
+#[case::reset_signals("resets", 3)]
+#[case::programs_of_programs("chain 5", 1)]
+#[case::spawning("spawns", 0)]
+#[case::forking("forks", 10)]
+#[case::closed_descriptors("closes", 3)]
+#[case::seccomp_strict("strict", 0)]
+#[case::seccomp_filter("filtered", 0)]
+#[case::alternate_stacks("stacks", 3)]
+#[case::exit("exit 5", 0)]
+#[case::immediate_exit("_exit 6", 0)]
+#[case::abort("abort", 0)]
+#[case::killed("kill", 0)]
+fn a_program_does_what_it_does(
+    #[case] words: &str,
+    #[case] at_least: u64,
+    #[values(false, true)] per_thread: bool,
+) {
+    let words: Vec<&str> = words.split(' ').collect();
+    let options = Options {
+        per_thread,
+        ..options()
+    };
+    suffered(&the_same(&options, &words), at_least);
+}
+
+#[test]
+fn each_thread_suffers_if_it_is_asked_for() {
+    let options = Options {
+        per_thread: true,
+        ..options()
+    };
+    let outcome = the_same(&options, &["threads"]).outcome();
+    assert_eq!(outcome.slots.len(), 1 + 3 * 8);
+    assert!(
+        outcome
+            .slots
+            .iter()
+            .all(|slot| slot.ended == Ended::Exit && !slot.held)
+    );
+    let outcome = the_same(&support::options(), &["threads"]).outcome();
+    assert_eq!(outcome.slots.len(), 1);
+}
+
+#[test]
+fn a_program_that_wants_the_signal_gets_it() {
+    let outcome = the_same(&options(), &["takes-all"]).outcome();
+    assert_eq!(outcome.slots[0].ended, Ended::Conflict);
+    let outcome = the_same(&options(), &["filtered"]).outcome();
+    assert_eq!(outcome.slots[0].ended, Ended::Seccomp);
+}
+
+#[test]
+fn forked_children_have_portions_of_their_own_or_none() {
+    let outcome = the_same(&options(), &["forks"]).outcome();
+    assert_eq!(outcome.slots.len(), 31);
+    let portions: BTreeSet<u32> = outcome.slots.iter().map(|slot| slot.portion).collect();
+    assert_eq!(portions, (0..4).collect());
+    let without = Options {
+        forks: false,
+        ..options()
+    };
+    assert_eq!(the_same(&without, &["forks"]).outcome().slots.len(), 1);
+}
+
+#[test]
+fn slots_are_used_again_and_nothing_is_lost() {
+    let options = Options {
+        slots: 2,
+        ..options()
+    };
+    let trial = the_same(&options, &["forks"]);
+    let outcome = trial.outcome();
+    assert_eq!(outcome.slots.len(), 2);
+    assert_eq!(outcome.recycled, 29);
+    assert_eq!(outcome.refused.no_slot, 0);
+    suffered(&trial, 10);
+}
+
+#[rstest]
+#[case("victim", None, 1)]
+#[case("other", None, 0)]
+#[case("rank", None, 0)]
+#[case("rank", Some("7"), 1)]
+#[case("rank=0-2,7", Some("7"), 1)]
+#[case("rank=0-2", Some("7"), 0)]
+#[case("rank=0-2", Some("nonsense"), 0)]
+fn only_those_that_are_meant_suffer(
+    #[case] only: &str,
+    #[case] rank: Option<&str>,
+    #[case] slots: usize,
+) {
+    let options = Options {
+        only: only.parse().unwrap(),
+        ..options()
+    };
+    let trial = Trial::new(&options);
+    let mut command = trial.command(victim());
+    if let Some(rank) = rank {
+        command.env("PMIX_RANK", rank);
+    }
+    assert!(command.args(["work", "0.05"]).status().unwrap().success());
+    let outcome = trial.outcome();
+    assert_eq!(outcome.slots.len(), slots);
+    assert_eq!(outcome.refused.not_meant, 1 - slots as u64);
+}
+
+#[test]
+fn a_rank_has_its_portion_and_what_it_starts_others() {
+    let options = Options {
+        ranked: 3,
+        ..options()
+    };
+    let trial = Trial::new(&options);
+    let mut command = trial.command(victim());
+    command
+        .env("OMPI_COMM_WORLD_RANK", "5")
+        .env("SLURM_PROCID", "1");
+    assert!(command.arg("forks").status().unwrap().success());
+    let outcome = trial.outcome();
+    let first = &outcome.slots[0];
+    // The fourth portion is for everybody else.
+    assert_eq!((first.rank, first.portion), (Some(5), 5 % 4));
+    assert!(outcome.slots[1..].iter().all(|slot| slot.portion == 3));
+}
+
+#[test]
+fn a_portion_ends() {
+    let options = Options {
+        repeat: false,
+        ..options()
+    };
+    let outcome = the_same(&options, &["work", "1.2"]).outcome();
+    assert_eq!(outcome.slots[0].ended, Ended::Exhausted);
+    let total = outcome.total();
+    assert_eq!(total.injected + total.passed, 100);
+}
+
+#[test]
+fn nothing_is_injected_once_it_was_stopped() {
+    let trial = Trial::new(&options());
+    trial.plan.stop().unwrap();
+    assert!(
+        trial
+            .command(victim())
+            .args(["work", "0.2"])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(trial.outcome().slots.len(), 0);
+    // Nor when we are gone: no process has that number.
+    let dead = Options {
+        supervisor: Some(4_194_305),
+        ..options()
+    };
+    let trial = Trial::new(&dead);
+    assert!(
+        trial
+            .command(victim())
+            .args(["work", "0.2"])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!(trial.outcome().slots.len(), 0);
+}
+
+#[test]
+fn what_a_plan_holds_that_cannot_be_does_no_harm() {
+    let trial = Trial::new(&options());
+    let whole = std::fs::read(trial.plan.path()).unwrap();
+    let run = || {
+        let with = trial
+            .command(victim())
+            .args(["work", "0.02"])
+            .output()
+            .unwrap();
+        assert_eq!(said(&with), "work ok\nexit status: 0");
+    };
+    // Cut off, empty, a directory, gone.
+    for length in [0, 7, 4095, 4096, 65536, whole.len() - 1] {
+        std::fs::write(trial.plan.path(), &whole[..length]).unwrap();
+        run();
+    }
+    // Portions and events of noise below a header that is right.
+    let mut noise = whole.clone();
+    for (at, byte) in noise[4096..65536].iter_mut().enumerate() {
+        *byte = (at * 7919 >> 3) as u8;
+    }
+    std::fs::write(trial.plan.path(), &noise).unwrap();
+    run();
+    let mut backwards = whole.clone();
+    for at in (4096 + 4 * 40..).step_by(16).take(100) {
+        backwards[at..at + 8].copy_from_slice(&(u64::MAX - at as u64).to_ne_bytes());
+    }
+    std::fs::write(trial.plan.path(), &backwards).unwrap();
+    run();
+    std::fs::remove_file(trial.plan.path()).unwrap();
+    run();
+    std::fs::create_dir(trial.plan.path()).unwrap();
+    run();
+}
+
+#[test]
+fn shells_and_pipes() {
+    let trial = Trial::new(&options());
+    let text = "dd if=/dev/zero bs=1000 count=2000 2>/dev/null | tr '\\0' x | wc -c; \
+                (sleep 0.1; exit 3); echo $?; (kill -TERM $$; sleep 1) ; echo no";
+    let without = plain("sh").args(["-c", text]).output().unwrap();
+    let with = trial.command("sh").args(["-c", text]).output().unwrap();
+    assert_eq!(said(&with), said(&without));
+    assert!(said(&with).starts_with("2000000\n3\n"));
+    suffered(&trial, 1);
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * A program that does what jitter inside a program might break, and checks it:
+ * `victim WHAT`. What it prints is the same with the library and without it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(what) \
+    do { \
+        if (!(what)) { \
+            printf("line %d: %s (errno %d)\n", __LINE__, #what, errno); \
+            exit(99); \
+        } \
+    } while (0)
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void work(double seconds)
+{
+    for (double end = now() + seconds; now() < end;)
+        ;
+}
+
+/* The kernel's idea of how long a wait was, whatever the host does. */
+static void waited(double begin, double wanted)
+{
+    CHECK(now() - begin > wanted * 0.99);
+}
+
+static int waits(void)
+{
+    double begin = now();
+    CHECK(sleep(1) == 0);
+    waited(begin, 1);
+    begin = now();
+    CHECK(usleep(100000) == 0);
+    waited(begin, 0.1);
+    struct timespec t = {0, 100000000}, rest;
+    begin = now();
+    CHECK(nanosleep(&t, &rest) == 0);
+    waited(begin, 0.1);
+    begin = now();
+    CHECK(clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL) == 0);
+    waited(begin, 0.1);
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += 1;
+    begin = now();
+    CHECK(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == 0);
+    waited(begin, 0.9);
+    begin = now();
+    CHECK(poll(NULL, 0, 100) == 0);
+    waited(begin, 0.1);
+    t = (struct timespec){0, 100000000};
+    begin = now();
+    CHECK(ppoll(NULL, 0, &t, NULL) == 0);
+    waited(begin, 0.1);
+    struct timeval v = {0, 100000};
+    begin = now();
+    CHECK(select(0, NULL, NULL, NULL, &v) == 0);
+    waited(begin, 0.1);
+    begin = now();
+    CHECK(pselect(0, NULL, NULL, NULL, &t, NULL) == 0);
+    waited(begin, 0.1);
+    int e = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event;
+    begin = now();
+    CHECK(epoll_wait(e, &event, 1, 100) == 0);
+    waited(begin, 0.1);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    begin = now();
+    CHECK(sigtimedwait(&set, NULL, &t) == -1 && errno == EAGAIN);
+    waited(begin, 0.1);
+    /* A read that SA_RESTART takes up again. */
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    if (fork() == 0) {
+        usleep(200000);
+        _exit(write(ends[1], "x", 1) != 1);
+    }
+    char c;
+    CHECK(read(ends[0], &c, 1) == 1 && c == 'x');
+    int status;
+    CHECK(wait(&status) > 0 && status == 0);
+    puts("waits ok");
+    return 0;
+}
+
+static volatile sig_atomic_t alarms;
+static void on_alarm(int n)
+{
+    (void)n;
+    alarms++;
+}
+
+/* Signals of its own: none is lost, and they interrupt what they should. */
+static int own_signals(void)
+{
+    struct sigaction a = {.sa_handler = on_alarm};
+    CHECK(sigaction(SIGALRM, &a, NULL) == 0);
+    struct itimerval every = {{0, 5000}, {0, 5000}}, none = {{0, 0}, {0, 0}};
+    CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
+    errno = 1234;
+    for (double end = now() + 0.5; now() < end;)
+        CHECK(errno == 1234);
+    CHECK(alarms > 5);
+    setitimer(ITIMER_REAL, &none, NULL);
+    for (int i = 0; i < 20; i++) {
+        sigset_t block, old;
+        sigemptyset(&block);
+        sigaddset(&block, SIGALRM);
+        sigprocmask(SIG_BLOCK, &block, &old);
+        int before = alarms;
+        struct itimerval once = {{0, 0}, {0, 7000}};
+        setitimer(ITIMER_REAL, &once, NULL);
+        CHECK(sigsuspend(&old) == -1 && errno == EINTR);
+        CHECK(alarms == before + 1);
+        sigprocmask(SIG_SETMASK, &old, NULL);
+    }
+    alarm(1);
+    double begin = now();
+    CHECK(pause() == -1 && errno == EINTR);
+    CHECK(now() - begin > 0.9);
+    alarm(1);
+    CHECK(sleep(5) > 0);
+    for (int i = 0; i < 20; i++) {
+        struct itimerval once = {{0, 0}, {0, 9000}};
+        setitimer(ITIMER_REAL, &once, NULL);
+        struct timespec t = {3, 0}, rest = {0, 0};
+        CHECK(nanosleep(&t, &rest) == -1 && errno == EINTR && rest.tv_sec == 2);
+    }
+    puts("own signals ok");
+    return 0;
+}
+
+static void *sum(void *from)
+{
+    uint64_t s = 0;
+    for (double end = now() + 0.3; now() < end;)
+        s++;
+    CHECK(s > 0);
+    return from;
+}
+
+static int threads(void)
+{
+    for (int round = 0; round < 3; round++) {
+        pthread_t t[8];
+        for (intptr_t i = 0; i < 8; i++)
+            CHECK(pthread_create(&t[i], NULL, sum, (void *)i) == 0);
+        for (intptr_t i = 0; i < 8; i++) {
+            void *result;
+            CHECK(pthread_join(t[i], &result) == 0 && result == (void *)i);
+        }
+    }
+    puts("threads ok");
+    return 0;
+}
+
+static void *forever(void *unused)
+{
+    (void)unused;
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    for (;;)
+        ;
+    return NULL;
+}
+
+static int cancel(void)
+{
+    for (int i = 0; i < 5; i++) {
+        pthread_t t;
+        CHECK(pthread_create(&t, NULL, forever, NULL) == 0);
+        usleep(30000);
+        void *result;
+        CHECK(pthread_cancel(t) == 0 && pthread_join(t, &result) == 0);
+        CHECK(result == PTHREAD_CANCELED);
+    }
+    puts("cancel ok");
+    return 0;
+}
+
+/* All signals are blocked, and a thread waits for them. */
+static void *waiter(void *set)
+{
+    int n = 0;
+    CHECK(sigwait(set, &n) == 0);
+    return (void *)(intptr_t)n;
+}
+
+static int blocked(void)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_BLOCK, &all, &old) == 0);
+    pthread_t t;
+    CHECK(pthread_create(&t, NULL, waiter, &all) == 0);
+    work(0.3);
+    kill(getpid(), SIGUSR1);
+    void *n;
+    CHECK(pthread_join(t, &n) == 0 && n == (void *)(intptr_t)SIGUSR1);
+    siginfo_t info;
+    kill(getpid(), SIGUSR2);
+    CHECK(sigwaitinfo(&all, &info) == SIGUSR2);
+    puts("blocked ok");
+    return 0;
+}
+
+/* As daemons do before they start others. */
+static int resets(void)
+{
+    for (int n = 1; n < 65; n++)
+        if (n != SIGKILL && n != SIGSTOP && n != 32 && n != 33)
+            CHECK(signal(n, SIG_DFL) != SIG_ERR);
+    struct sigaction now_set;
+    for (int n = 34; n < 65; n++)
+        CHECK(sigaction(n, NULL, &now_set) == 0 && now_set.sa_handler == SIG_DFL);
+    work(0.3);
+    puts("resets ok");
+    return 0;
+}
+
+/* Handles every signal there is itself. */
+static volatile sig_atomic_t foreign;
+static void on_any(int n)
+{
+    (void)n;
+    foreign++;
+}
+
+static int takes_all(void)
+{
+    struct sigaction a = {.sa_handler = on_any, .sa_flags = SA_RESTART};
+    for (int n = 34; n < 65; n++)
+        CHECK(sigaction(n, &a, NULL) == 0);
+    work(0.3);
+    CHECK(foreign == 0);
+    for (int n = 34; n < 65; n++)
+        CHECK(raise(n) == 0);
+    CHECK(foreign == 31);
+    puts("takes all ok");
+    return 0;
+}
+
+static int chain(char *self, int depth)
+{
+    work(0.03);
+    if (depth == 0)
+        return 7;
+    char number[16];
+    snprintf(number, sizeof number, "%d", depth - 1);
+    if (depth % 2) {
+        execl(self, self, "chain", number, (char *)NULL);
+        return 98;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        work(0.02);
+        execl(self, self, "chain", number, (char *)NULL);
+        _exit(97);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+extern char **environ;
+static int spawns(char *self)
+{
+    for (volatile int i = 0; i < 20; i++) {
+        char *const words[] = {self, "exit", "5", NULL};
+        pid_t child;
+        CHECK(posix_spawn(&child, self, NULL, NULL, words, environ) == 0);
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5);
+        child = vfork();
+        if (child == 0) {
+            execl(self, self, "exit", "6", (char *)NULL);
+            _exit(1);
+        }
+        CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 6);
+        CHECK(system("exit 4") == 4 << 8);
+    }
+    puts("spawns ok");
+    return 0;
+}
+
+static int forks(void)
+{
+    for (int i = 0; i < 30; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            work(0.03);
+            _exit(i);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == i);
+    }
+    puts("forks ok");
+    return 0;
+}
+
+static int closes(void)
+{
+    for (int fd = 3; fd < 1024; fd++)
+        close(fd);
+    work(0.2);
+    puts("closes ok");
+    fflush(stdout);
+    for (int fd = 0; fd < 1024; fd++)
+        close(fd);
+    work(0.2);
+    CHECK(open("/dev/null", O_RDWR) == 0);
+    return 8;
+}
+
+/* No system calls but a few from here on. */
+static int strict(void)
+{
+    work(0.1);
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
+    /* The clock is forbidden as well. */
+    for (volatile int i = 0; i < 100000000; i++)
+        ;
+    static const char text[] = "strict ok\n";
+    if (write(1, text, sizeof text - 1) < 0)
+        return 1;
+    syscall(SYS_exit, 9);
+    return 1;
+}
+
+static int filtered(void)
+{
+    struct sock_filter only[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 4, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clock_gettime, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof only / sizeof *only, only};
+    work(0.1);
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0);
+    work(0.2);
+    static const char text[] = "filtered ok\n";
+    return write(1, text, sizeof text - 1) > 0 ? 0 : 1;
+}
+
+/* Handlers on an alternate stack, and system calls by number. */
+static int stacks(void)
+{
+    static char stack[65536];
+    stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
+    CHECK(sigaltstack(&alternate, NULL) == 0);
+    struct sigaction a = {.sa_handler = on_alarm, .sa_flags = SA_ONSTACK};
+    CHECK(sigaction(SIGALRM, &a, NULL) == 0);
+    struct itimerval every = {{0, 1000}, {0, 1000}};
+    CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
+    work(0.3);
+    CHECK(alarms > 5);
+    for (int i = 0; i < 1000; i++) {
+        errno = 0;
+        CHECK(syscall(SYS_getpid) == getpid());
+        CHECK(syscall(SYS_close, -1) == -1 && errno == EBADF);
+    }
+    void *at = (void *)syscall(SYS_mmap, NULL, 4096, 3, 0x22, -1, 0);
+    CHECK(at != (void *)-1);
+    puts("stacks ok");
+    return 0;
+}
+
+int main(int n, char **words)
+{
+    const char *what = n > 1 ? words[1] : "";
+    double amount = n > 2 ? atof(words[2]) : 0;
+    if (strcmp(what, "work") == 0)
+        return work(amount), puts("work ok"), 0;
+    if (strcmp(what, "waits") == 0)
+        return waits();
+    if (strcmp(what, "own-signals") == 0)
+        return own_signals();
+    if (strcmp(what, "threads") == 0)
+        return threads();
+    if (strcmp(what, "cancel") == 0)
+        return cancel();
+    if (strcmp(what, "blocked") == 0)
+        return blocked();
+    if (strcmp(what, "resets") == 0)
+        return resets();
+    if (strcmp(what, "takes-all") == 0)
+        return takes_all();
+    if (strcmp(what, "chain") == 0)
+        return chain(words[0], (int)amount);
+    if (strcmp(what, "spawns") == 0)
+        return spawns(words[0]);
+    if (strcmp(what, "forks") == 0)
+        return forks();
+    if (strcmp(what, "closes") == 0)
+        return closes();
+    if (strcmp(what, "strict") == 0)
+        return strict();
+    if (strcmp(what, "filtered") == 0)
+        return filtered();
+    if (strcmp(what, "stacks") == 0)
+        return stacks();
+    if (strcmp(what, "exit") == 0)
+        return (int)amount;
+    if (strcmp(what, "_exit") == 0)
+        _exit((int)amount);
+    if (strcmp(what, "abort") == 0)
+        work(0.05), abort();
+    if (strcmp(what, "kill") == 0)
+        work(0.05), kill(getpid(), SIGKILL);
+    return 2;
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Plans of long events, and the programs that are to suffer them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use sandbag_inside::library::Place;
+use sandbag_inside::outcome::Outcome;
+use sandbag_inside::plan::{Begin, Column, Event, Options, PlanFile, Portion};
+
+/// Long enough to be told from whatever else happens on a busy machine.
+pub const LENGTH_NS: u64 = 1_000_000;
+/// One begins in each.
+pub const APART_NS: u64 = 10_000_000;
+
+/// A hundred events in a second, again and again, for each process from its
+/// own start.
+pub fn options() -> Options {
+    Options {
+        begin: Begin::EachStart,
+        repeat: true,
+        overhead_ns: 3_000,
+        supervisor: Some(std::process::id()),
+        ..Options::default()
+    }
+}
+
+pub fn column() -> Column {
+    let events = (0..100).map(|n| Event {
+        due_ns: n * APART_NS + APART_NS / 2,
+        length_ns: LENGTH_NS,
+    });
+    Column {
+        axis_ns: 100 * APART_NS,
+        events: events.collect(),
+    }
+}
+
+/// Four portions that begin at different places.
+pub fn portions() -> Vec<Portion> {
+    let portion = |n: u64| Portion {
+        column: 0,
+        offset_ns: n * 20 * APART_NS,
+        length_ns: 100 * APART_NS,
+    };
+    (0..4).map(portion).collect()
+}
+
+/// A plan in its place.
+pub struct Trial {
+    pub place: Place,
+    pub plan: PlanFile,
+}
+
+impl Trial {
+    pub fn new(options: &Options) -> Self {
+        let place = Place::make(None).unwrap();
+        let mut plan = PlanFile::create(&place.plan(), &[column()], &portions(), options).unwrap();
+        plan.begin(sandbag_kernel::clock::monotonic()).unwrap();
+        Self { place, plan }
+    }
+
+    /// The program with the library.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = plain(program);
+        command.envs(self.place.environment());
+        command
+    }
+
+    pub fn outcome(&self) -> Outcome {
+        self.plan.outcome().unwrap()
+    }
+}
+
+/// The program without it, and without a rank.
+pub fn plain(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for name in [
+        "LD_PRELOAD",
+        "SANDBAG_JITTER_PLAN",
+        "OMPI_COMM_WORLD_RANK",
+        "PMIX_RANK",
+        "PMI_RANK",
+        "SLURM_PROCID",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Compiles a program with more arguments for the compiler.
+pub fn compiled(dir: &Path, source: &str, more: &[&str]) -> PathBuf {
+    let path = dir.join(source.trim_end_matches(".c"));
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let output = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+        .arg(&path)
+        .arg(programs.join(source))
+        .args(more)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    path
+}
+
+/// All that a program said and how it ended.
+pub fn said(output: &Output) -> String {
+    format!(
+        "{}{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+        output.status
+    )
+}

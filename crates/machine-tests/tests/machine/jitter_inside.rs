@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag jitter replay --inside`: programs of others, with the jitter in
+//! them and without.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sandbag_machine_tests::case::Case;
+use sandbag_machine_tests::figure;
+use serde_json::Value;
+
+use crate::cases;
+use crate::place::{Place, finish, root, wait_for};
+
+pub const CASES: &[Case] = cases![root;
+    what_is_left_of_a_killed_replay_is_removed_by_the_next,
+    signals_reach_the_program,
+    a_user_behind_sudo_suffers_too,
+];
+
+pub const PYTHON: &[Case] = cases![python; python_computes_and_waits_as_ever];
+pub const OPENMP: &[Case] = cases![compiler; threads_of_openmp_suffer_each];
+pub const MPI: &[Case] = cases![mpi; ranks_of_mpi_suffer_and_agree];
+
+fn has(program: &str) -> Result<(), String> {
+    root()?;
+    let found = Command::new("sh")
+        .args(["-c", &format!("{program} >/dev/null 2>&1 </dev/null")])
+        .status();
+    match found.is_ok_and(|status| status.success()) {
+        true => Ok(()),
+        false => Err(format!("`{program}` does not work here")),
+    }
+}
+
+fn python() -> Result<(), String> {
+    has("python3 --version")
+}
+
+fn compiler() -> Result<(), String> {
+    has("echo 'int main(void){return 0;}' | cc -x c -fopenmp -o /dev/null -")
+}
+
+fn mpi() -> Result<(), String> {
+    has("mpicc --version").and(has("mpirun --version"))
+}
+
+/// 1 ms every 10 ms, for 3 s, on two CPUs.
+fn trace(place: &Place) -> anyhow::Result<()> {
+    let events: Vec<[u64; 2]> = (0..300)
+        .map(|i| [i * 10_000_000 + 1_000, 1_000_000])
+        .collect();
+    let text = serde_json::json!({ "0": events, "1": events }).to_string();
+    Ok(fs::write(place.path("made.json"), text)?)
+}
+
+fn record(place: &Place) -> anyhow::Result<Value> {
+    let text = fs::read_to_string(place.path("r.json"))?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+const OPTIONS: &str = "jitter replay made.json --inside --loop --no-out -q --json=r.json";
+
+fn processes(run: &Value) -> anyhow::Result<&Vec<Value>> {
+    run["processes"].as_array().context("no processes")
+}
+
+fn injected(process: &Value) -> u64 {
+    process["suffered"]["injected"].as_u64().unwrap_or(0)
+}
+
+fn python_computes_and_waits_as_ever() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    trace(&place)?;
+    let program = "import subprocess, threading, time, signal\n\
+        b = time.monotonic(); time.sleep(0.3); assert time.monotonic() - b >= 0.3\n\
+        t = [threading.Thread(target=lambda: sum(range(10**6))) for _ in range(4)]\n\
+        [x.start() for x in t]; [x.join() for x in t]\n\
+        got = []\n\
+        signal.signal(signal.SIGALRM, lambda n, f: got.append(n))\n\
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)\n\
+        while len(got) < 5: pass\n\
+        print(sum(range(10**6)), subprocess.run(['sh', '-c', 'exit 3']).returncode)\n";
+    fs::write(place.path("p.py"), program)?;
+    for more in ["", " --per-thread"] {
+        let ended = place
+            .run(&format!("{OPTIONS}{more} -- python3 p.py"))?
+            .expect(0)?;
+        ensure!(ended.out == "499999500000 3\n", "{}", ended.out);
+        let run = record(&place)?;
+        let most = processes(&run)?.iter().map(injected).max();
+        figure!(most.unwrap_or(0) >= 20, "{run}");
+    }
+    place.as_before()?;
+    Ok(())
+}
+
+fn threads_of_openmp_suffer_each() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    trace(&place)?;
+    let program = "#include <stdio.h>\n#include <omp.h>\n\
+        int main(void) { double s = 0;\n\
+        for (int k = 0; k < 20; k++) {\n\
+        _Pragma(\"omp parallel for reduction(+:s) num_threads(4)\")\n\
+        for (int i = 0; i < 20000000; i++) s += 1.0; }\n\
+        printf(\"%.0f\\n\", s); return 0; }\n";
+    build(&place, "cc", program)?;
+    let ended = place
+        .run(&format!("{OPTIONS} --per-thread -- ./p"))?
+        .expect(0)?;
+    ensure!(ended.out == "400000000\n", "{}", ended.out);
+    let run = record(&place)?;
+    let all = processes(&run)?;
+    ensure!(all.len() == 4, "{run}");
+    figure!(all.iter().all(|one| injected(one) > 0), "{run}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn ranks_of_mpi_suffer_and_agree() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    trace(&place)?;
+    let program = "#include <mpi.h>\n#include <stdio.h>\n\
+        int main(int n, char **w) { int r, all; MPI_Init(&n, &w);\n\
+        MPI_Comm_rank(MPI_COMM_WORLD, &r);\n\
+        double b = MPI_Wtime(); int go = 1; while (go) {\n\
+        int one = r + 1; MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);\n\
+        go = MPI_Wtime() - b < 0.7; MPI_Bcast(&go, 1, MPI_INT, 0, MPI_COMM_WORLD); }\n\
+        if (r == 0) printf(\"%d\\n\", all); MPI_Finalize(); return 0; }\n";
+    build(&place, "mpicc", program)?;
+    let ended = place
+        .run(&format!(
+            "{OPTIONS} --as-root --only rank -- mpirun --allow-run-as-root --oversubscribe -n 2 ./p"
+        ))?
+        .expect(0)?;
+    ensure!(ended.out == "3\n", "{}", ended.out);
+    let run = record(&place)?;
+    let mut ranks: Vec<_> = processes(&run)?
+        .iter()
+        .map(|one| one["rank"].as_u64())
+        .collect();
+    ranks.sort_unstable();
+    ensure!(ranks == [Some(0), Some(1)], "{run}");
+    // mpirun itself, and whatever it starts without a rank.
+    ensure!(run["without"]["not_meant"].as_u64() >= Some(1), "{run}");
+    figure!(
+        processes(&run)?.iter().all(|one| injected(one) > 10),
+        "{run}"
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+fn build(place: &Place, compiler: &str, program: &str) -> anyhow::Result<()> {
+    fs::write(place.path("p.c"), program)?;
+    let mut command = Command::new(compiler);
+    command
+        .arg("-O1")
+        .arg("-o")
+        .arg(place.path("p"))
+        .arg(place.path("p.c"));
+    if compiler == "cc" {
+        command.arg("-fopenmp");
+    }
+    let output = command.output()?;
+    ensure!(output.status.success(), "{output:?}");
+    Ok(())
+}
+
+/// Directories of replays in the places where they are made.
+fn left() -> Vec<String> {
+    let entries = ["/run", "/dev/shm", "/tmp", "/var/tmp"]
+        .iter()
+        .filter_map(|base| fs::read_dir(Path::new(base)).ok());
+    entries
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("sandbag-inside-"))
+        .collect()
+}
+
+fn what_is_left_of_a_killed_replay_is_removed_by_the_next() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    trace(&place)?;
+    let script = "echo > there; i=0; while [ ! -e go ]; do i=$((i+1)); done; sh -c 'exit 4'";
+    let mut run = place.start_script(OPTIONS, script)?;
+    let pid = run.id();
+    wait_for("the command", || place.path("there").exists().then_some(()))?;
+    let ours = |name: &String| name.starts_with(&format!("sandbag-inside-{pid}-"));
+    ensure!(left().iter().any(ours), "{:?}", left());
+    run.kill()?;
+    run.wait()?;
+    // The command lives on, and may start others without a word.
+    place.run(&format!("{OPTIONS} -- true"))?.expect(0)?;
+    ensure!(left().iter().any(ours), "{:?}", left());
+    fs::write(place.path("go"), "")?;
+    wait_for("its end", || {
+        place.run(&format!("{OPTIONS} -- true")).ok()?;
+        (!left().iter().any(ours)).then_some(())
+    })?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn signals_reach_the_program() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    trace(&place)?;
+    let run = place.start_script(
+        OPTIONS,
+        "trap 'exit 9' TERM; echo > there; sleep 100 & wait",
+    )?;
+    wait_for("the command", || place.path("there").exists().then_some(()))?;
+    kill(Pid::from_raw(run.id().cast_signed()), Signal::SIGTERM)?;
+    finish(run)?.expect(9)?;
+    place.script(OPTIONS, "kill -KILL $$")?.expect(137)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_user_behind_sudo_suffers_too() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    trace(&place)?;
+    let words = format!("{OPTIONS} -- sh -c");
+    let mut command = place.sandbag(words.split_whitespace());
+    command
+        .arg("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; id -u")
+        .envs([
+            ("SUDO_UID", "65534"),
+            ("SUDO_GID", "65534"),
+            ("SUDO_USER", "nobody"),
+        ]);
+    let ended = finish(command.spawn()?)?.expect(0)?;
+    ensure!(ended.out == "65534\n", "{}", ended.out);
+    let run = record(&place)?;
+    figure!(
+        processes(&run)?.iter().any(|one| injected(one) > 0),
+        "{run}"
+    );
+    place.as_before()?;
+    Ok(())
+}
