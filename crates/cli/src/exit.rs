@@ -99,6 +99,8 @@ fn alone(error: &anyhow::Error) -> u8 {
             // A priority that we may not have.
             Fault::Kernel(cause) if cause.errno() == Some(libc::EPERM) => NOT_POSSIBLE,
             Fault::Kernel(_) => FAILED,
+            // A packed file that is damaged is bad input.
+            Fault::Io(cause) if cause.kind() == std::io::ErrorKind::InvalidData => USAGE,
             Fault::Io(cause) if cause.kind() != std::io::ErrorKind::NotFound => FAILED,
             _ => USAGE,
         };

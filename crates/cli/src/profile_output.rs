@@ -62,6 +62,15 @@ fn by_ending(path: &Path) -> Result<Format> {
             ))
             .into());
         }
+        // Nothing native, whatever it is.
+        "json" | "sbj" | "html" => {
+            return Err(BadInput(format!(
+                "{}: a profile is not written as .{ending} unless --to names a format (sandbag show \
+                 --formats); jitter is written by `sandbag jitter convert`",
+                path.display()
+            ))
+            .into());
+        }
         _ => Format::Native,
     })
 }
@@ -122,6 +131,7 @@ mod tests {
         assert_eq!(format("a.csv").unwrap(), Format::Native);
         assert_eq!(format("-").unwrap(), Format::Native);
         assert!(format("a.csv.gz").unwrap_err().to_string().contains("gzip"));
+        assert!(format("a.json").unwrap_err().to_string().contains("--to"));
     }
 
     #[test]

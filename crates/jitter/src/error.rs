@@ -99,9 +99,6 @@ pub enum Fault {
     /// Nothing that is known here.
     #[error("this is no jitter trace, nor anything else that is read here: {0}")]
     UnknownFormat(String),
-    /// A packed file.
-    #[error("this is packed ({0}); unpack it, as in `{1} FILE | sandbag jitter show -`")]
-    Packed(&'static str, &'static str),
     /// Something else stands where a value was expected.
     #[error("expected {expected}, found {found}")]
     Syntax {
@@ -130,6 +127,20 @@ pub enum Fault {
     /// What two files hold cannot be held against each other.
     #[error("they cannot be compared: {0}")]
     NotComparable(String),
+    /// More than memory is to be had for.
+    #[error(
+        "this would be {expected:.3e} events, and {most:.0e} is the most: a shorter trace, fewer \
+         CPUs or longer periods"
+    )]
+    TooManyEvents {
+        /// How many there would be.
+        expected: f64,
+        /// How many there may be.
+        most: f64,
+    },
+    /// Nothing of the trace is left.
+    #[error("nothing is left of the trace: {0}")]
+    NothingSelected(String),
     /// The clock of the loop cannot be used.
     #[error("the time stamp counter of this machine cannot be used: {0}")]
     NoCounter(String),

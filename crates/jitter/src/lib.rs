@@ -12,14 +12,19 @@
 //!
 //! Units: nanoseconds (`_ns`) since the beginning of the trace.
 
+mod chance;
 pub mod collect;
 mod distribution;
 mod error;
 pub mod format;
 pub mod import;
+mod select;
 pub mod stats;
+pub mod synth;
 mod trace;
 
+pub use chance::{Chance, GENERATOR};
 pub use distribution::{Beyond, Bin, Causes, Distribution, Quantile, Quantity, Series};
 pub use error::{Error, Fault, Result};
+pub use select::Selection;
 pub use trace::{Clock, CpuNotes, CpuTrace, Event, Header, Notes, Span, Trace};

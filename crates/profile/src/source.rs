@@ -2,9 +2,11 @@
 //! Where a profile is read from: a file or standard input, packed or not.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use sandbag_unpack::unpack;
 
 use crate::head::Head;
 use crate::lines::Lines;
@@ -167,52 +169,21 @@ impl Source {
     }
 
     /// The bytes from the beginning, unpacked.
-    fn reader(&self) -> Result<Box<dyn Read + Send>> {
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn reader(&self) -> Result<Box<dyn Read + Send>> {
         self.try_reader().map_err(|e| self.fault(Fault::Io(e)))
     }
 
     fn try_reader(&self) -> io::Result<Box<dyn Read + Send>> {
-        let mut plain: Box<dyn Read + Send> = match &self.from {
-            From::Path(path) => Box::new(File::open(path)?),
-            From::Spooled(file) => Box::new(FromStart {
+        Ok(match &self.from {
+            From::Path(path) => unpack(File::open(path)?)?,
+            From::Spooled(file) => unpack(FromStart {
                 file: file.try_clone()?,
                 offset: 0,
-            }),
-        };
-        let mut magic = Vec::with_capacity(6);
-        plain.by_ref().take(6).read_to_end(&mut magic)?;
-        let kind = Packing::of(&magic);
-        let whole = io::Cursor::new(magic).chain(plain);
-        Ok(match kind {
-            Packing::None => Box::new(whole),
-            Packing::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::new(whole))),
-            Packing::Xz => Box::new(xz2::bufread::XzDecoder::new_multi_decoder(BufReader::new(
-                whole,
-            ))),
-            Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(whole)?),
+            })?,
         })
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Packing {
-    None,
-    Gzip,
-    Xz,
-    Zstd,
-}
-
-impl Packing {
-    fn of(magic: &[u8]) -> Self {
-        if magic.starts_with(b"\x1f\x8b") {
-            Self::Gzip
-        } else if magic.starts_with(b"\xfd7zXZ\0") {
-            Self::Xz
-        } else if magic.starts_with(b"\x28\xb5\x2f\xfd") {
-            Self::Zstd
-        } else {
-            Self::None
-        }
     }
 }
 

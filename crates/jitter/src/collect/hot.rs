@@ -67,6 +67,20 @@ pub fn look(
     }
 }
 
+/// How many differences above `threshold` counts there are until the counter
+/// is at `until` or `stop` is set: those for which there was no room.
+#[inline(never)]
+pub fn count(threshold: u64, until: u64, stop: &AtomicBool) -> u64 {
+    let mut last = now();
+    let mut events = 0;
+    while last < until && !stop.load(Ordering::Relaxed) {
+        let this = now();
+        events += u64::from(this.wrapping_sub(last) > threshold && this > last);
+        last = this;
+    }
+    events
+}
+
 /// What the machine itself costs, in counts.
 #[derive(Debug, Clone, Copy)]
 pub struct Costs {

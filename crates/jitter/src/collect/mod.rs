@@ -207,7 +207,7 @@ fn rounds(
         let found = team.await_all(|place| left[place] > 0)?;
         for (place, found) in found.into_iter().enumerate() {
             let Some(found) = found else { continue };
-            full += u64::from(found.full && found.events.len() as u64 != left[place]);
+            full += u64::from(found.full);
             outcome.events[place] += found.events.len() as u64;
             outcome.known_ns[place] += found.span.length_ns();
             writer.events(team.workers[place].cpu, found.span, &found.events)?;
@@ -217,8 +217,8 @@ fn rounds(
     }
     if full > 0 {
         outcome.warnings.push(format!(
-            "{full} rounds of a CPU ended early because the room for events was full: what came \
-             after is unknown (more memory, or shorter rounds)"
+            "in {full} rounds of a CPU the room for events was full: what came after is unknown \
+             but for its number, which is told as dropped (more memory, or shorter rounds)"
         ));
     }
     if outcome.known_ns.iter().all(|ns| *ns == 0) {
@@ -323,6 +323,32 @@ mod tests {
         let outcome = record(&options, &header(&options.cpus), open, &Arc::default()).unwrap();
         assert_eq!(outcome.events, [100]);
         assert!(outcome.warnings.iter().all(|w| !w.contains("room")));
+    }
+
+    #[test]
+    fn events_without_room_are_counted() {
+        let cpus = sandbag_kernel::sched::affinity(0).unwrap();
+        let options = Options {
+            cpus: cpus.iter().take(1).collect(),
+            duration: Duration::from_millis(50),
+            events: None,
+            round: None,
+            // Every reading is one.
+            threshold_ns: Some(0.0),
+            preheat: Duration::ZERO,
+            room: 1_000,
+            real_time: None,
+        };
+        let open = || Ok(Vec::new());
+        let outcome = record(&options, &header(&options.cpus), open, &Arc::default()).unwrap();
+        assert_eq!(outcome.events, [1_000]);
+        assert!(
+            outcome.notes.cpus[0].dropped > 10_000,
+            "{:?}",
+            outcome.notes
+        );
+        assert!(outcome.known_ns[0] < 40_000_000);
+        assert!(outcome.warnings.iter().any(|w| w.contains("room")));
     }
 
     #[test]

@@ -140,13 +140,18 @@ impl Work {
             let priority = u32::from(priority);
             sched::set_attributes(0, Attributes::Fifo { priority }).map_err(Fault::Kernel)?;
         }
-        let mut faults = 0;
+        let (mut faults, mut dropped) = (0, 0);
         answer(Answer::Ready);
         while let Ok(Order { until, events }) = orders.recv() {
             let room_for = events.min(self.room);
             let before = page_faults();
             let looked = hot::look(&mut room.as_mut()[..room_for], threshold, until, &self.stop);
             faults += page_faults().saturating_sub(before);
+            let full = looked.events == self.room && events > self.room;
+            if full {
+                // The time is unknown from here on, but not how much was lost.
+                dropped += hot::count(threshold, until, &self.stop);
+            }
             let raws = room.stored(looked.events);
             let events = raws.iter().map(|raw| self.event(raw.start, raw.length));
             let span = Span {
@@ -156,10 +161,10 @@ impl Work {
             answer(Answer::Found(Found {
                 span,
                 events: events.collect(),
-                full: looked.events == self.room,
+                full,
             }));
         }
-        Ok(self.notes(costs, threshold, faults))
+        Ok(self.notes(costs, threshold, faults, dropped))
     }
 
     /// Both ends are rounded, so that neighbours do not overlap.
@@ -172,7 +177,7 @@ impl Work {
         }
     }
 
-    fn notes(&self, costs: Costs, threshold: u64, faults: u64) -> CpuNotes {
+    fn notes(&self, costs: Costs, threshold: u64, faults: u64, dropped: u64) -> CpuNotes {
         let ns = |counts: f64| self.scale.fraction(counts);
         CpuNotes {
             cpu: self.cpu,
@@ -183,7 +188,7 @@ impl Work {
             store_ns: ns(costs.store),
             drift_ppm: 0.0,
             counts_per_s: self.scale.rate,
-            dropped: 0,
+            dropped,
             faults,
         }
     }

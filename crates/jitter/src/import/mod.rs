@@ -189,7 +189,7 @@ impl<'a> Head<'a> {
 /// It cannot be read, is nothing that is known here, or is damaged.
 pub fn open(path: &Path, options: &Options) -> Result<Recording> {
     if path.as_os_str() == "-" {
-        return read(io::stdin().lock(), "standard input", options);
+        return read(io::stdin(), "standard input", options);
     }
     let name = path.to_string_lossy();
     let place = Place {
@@ -200,15 +200,17 @@ pub fn open(path: &Path, options: &Options) -> Result<Recording> {
     read(file, &name, options)
 }
 
-/// Reads what `from` has; `name` is what messages call it.
+/// Reads what `from` has, unpacked if it is packed (gzip, xz, zstd); `name` is
+/// what messages call it.
 ///
 /// # Errors
 /// As of [`open`].
-pub fn read(mut from: impl Read, name: &str, options: &Options) -> Result<Recording> {
+pub fn read(from: impl Read + Send, name: &str, options: &Options) -> Result<Recording> {
     let whole = Place {
         file: name,
         line: 0,
     };
+    let mut from = sandbag_unpack::unpack(from).map_err(|cause| whole.fault(Fault::Io(cause)))?;
     let mut head = Vec::new();
     let read = from.by_ref().take(HEAD).read_to_end(&mut head);
     read.map_err(|cause| whole.fault(Fault::Io(cause)))?;
@@ -222,9 +224,6 @@ pub fn read(mut from: impl Read, name: &str, options: &Options) -> Result<Record
     if format::is_trace(&head) {
         let trace = format::read(all(head)).map_err(|error| error.in_file(name))?;
         return Ok(Recording::Trace(trace));
-    }
-    if let Some((kind, tool)) = packing(&head) {
-        return Err(whole.fault(Fault::Packed(kind, tool)));
     }
     let reader = reader_of(&head).ok_or_else(|| whole.fault(Fault::UnknownFormat(names())))?;
     (reader.read)(Input {
@@ -257,14 +256,4 @@ pub fn detect(head: &[u8]) -> Option<&'static str> {
 fn names() -> String {
     let names: Vec<_> = READERS.iter().map(|reader| reader.name).collect();
     names.join("; ")
-}
-
-fn packing(head: &[u8]) -> Option<(&'static str, &'static str)> {
-    let kinds: [(&[u8], _); 3] = [
-        (b"\x1f\x8b", ("gzip", "zcat")),
-        (b"\xfd7zXZ\0", ("xz", "xzcat")),
-        (b"\x28\xb5\x2f\xfd", ("zstd", "zstdcat")),
-    ];
-    let found = kinds.into_iter().find(|(magic, _)| head.starts_with(magic));
-    found.map(|(_, names)| names)
 }

@@ -164,14 +164,14 @@ fn each_format_is_told_from_the_others() {
 }
 
 #[test]
-fn what_is_nothing_known_or_packed_is_refused() {
+fn what_is_nothing_known_is_refused() {
     for (bytes, said) in [
         (&b"hello\n"[..], "in: this is no jitter trace"),
         (b"", "in: the file is empty"),
         (b" \n", "in: the file is empty"),
         (
             b"\x1f\x8b\x08 etc",
-            "in: this is packed (gzip); unpack it, as in `zcat",
+            "in: the file is packed (gzip) and damaged",
         ),
         (b"\xff\xfea\0", "in: this is no jitter trace"),
     ] {
@@ -180,6 +180,19 @@ fn what_is_nothing_known_or_packed_is_refused() {
             .to_string();
         assert!(got.starts_with(said), "{got}");
     }
+}
+
+#[test]
+fn packed_files_are_read() {
+    let text = "cpu,start_ns,length_ns\n0,100,50\n0,900,70\n";
+    let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    let plain = read(text.as_bytes(), "in", &Options::default()).unwrap();
+    assert_eq!(read(&packed[..], "in", &Options::default()).unwrap(), plain);
+    // A trace of our own, too.
+    let mut trace = Vec::new();
+    format::write(&plain.into_trace().unwrap(), &mut trace).unwrap();
+    let packed = zstd::encode_all(&trace[..], 1).unwrap();
+    assert!(read(&packed[..], "in", &Options::default()).is_ok());
 }
 
 #[test]

@@ -60,39 +60,13 @@ impl Density {
         if lengths_ns.is_empty() {
             return None;
         }
-        let logs = || lengths_ns.iter().map(|ns| (*ns.max(&1) as f64).log10());
-        let count = lengths_ns.len() as f64;
-        let bandwidth = bandwidth.unwrap_or_else(|| silverman(logs().collect()));
-        // Below the distance of two points it would fall between them.
-        let bandwidth = bandwidth.max(grid.step());
-        // Equal lengths are frequent: a histogram finer than the kernel first.
-        let fine = grid.step() / 4.0;
-        let bins = ((grid.until - grid.from) / fine) as usize + 1;
-        let mut histogram = vec![0u64; bins];
-        for log in logs() {
-            let bin = ((log - grid.from) / fine).round();
-            histogram[bin.clamp(0.0, (bins - 1) as f64) as usize] += 1;
-        }
-        let mut values = vec![0.0; grid.points];
-        let reach = (REACH * bandwidth / grid.step()).ceil() as usize;
-        for (bin, n) in histogram.iter().enumerate().filter(|(_, n)| **n > 0) {
-            let middle = bin as f64 * fine;
-            let nearest = (middle / grid.step()).round() as usize;
-            let first = nearest.saturating_sub(reach);
-            for (i, value) in values
-                .iter_mut()
-                .enumerate()
-                .take(nearest + reach + 1)
-                .skip(first)
-            {
-                let z = (i as f64 * grid.step() - middle) / bandwidth;
-                *value += *n as f64 * (-z * z / 2.0).exp();
-            }
-        }
+        let bandwidth = match bandwidth {
+            Some(given) => given.max(grid.step()),
+            None => self::bandwidth(lengths_ns, grid),
+        };
+        let mut values = spread(&fine_histogram(lengths_ns, grid), grid, bandwidth);
         let sum: f64 = values.iter().sum::<f64>() * grid.step();
-        // Everything beyond the grid would be a sum of nothing; the bins at
-        // its ends hold it instead.
-        debug_assert!(sum > 0.0 && count > 0.0);
+        debug_assert!(sum > 0.0);
         values.iter_mut().for_each(|value| *value /= sum);
         Some(Self {
             grid,
@@ -100,6 +74,54 @@ impl Density {
             values,
         })
     }
+}
+
+/// Bins of a histogram between two points of the grid: equal lengths are
+/// frequent, so lengths are counted before the kernel is laid on them.
+pub(super) const FINE: usize = 4;
+
+/// How many lengths are nearest to each of [`FINE`] values per step.
+pub(super) fn fine_histogram(lengths_ns: &[u64], grid: Grid) -> Vec<u64> {
+    let last = (grid.points - 1) * FINE;
+    let fine = grid.step() / FINE as f64;
+    let mut histogram = vec![0; last + 1];
+    for ns in lengths_ns {
+        let log = (*ns.max(&1) as f64).log10();
+        // Beyond the grid there are no points: its ends hold what is there.
+        let bin = ((log - grid.from) / fine).round();
+        histogram[bin.clamp(0.0, last as f64) as usize] += 1;
+    }
+    histogram
+}
+
+/// A kernel for each of these, summed at the points; not yet a density. Of
+/// the sum of two histograms it is the sum.
+pub(super) fn spread(histogram: &[u64], grid: Grid, bandwidth: f64) -> Vec<f64> {
+    let mut values = vec![0.0; grid.points];
+    let reach = (REACH * bandwidth / grid.step()).ceil() as usize;
+    let fine = grid.step() / FINE as f64;
+    let kernel: Vec<f64> = (0..=(reach + 1) * FINE)
+        .map(|distance| {
+            let z = distance as f64 * fine / bandwidth;
+            (-z * z / 2.0).exp()
+        })
+        .collect();
+    for (bin, n) in histogram.iter().enumerate().filter(|(_, n)| **n > 0) {
+        let nearest = bin / FINE;
+        let first = nearest.saturating_sub(reach);
+        let around = values.iter_mut().enumerate();
+        for (i, value) in around.take(nearest + reach + 1).skip(first) {
+            *value += *n as f64 * kernel[(i * FINE).abs_diff(bin)];
+        }
+    }
+    values
+}
+
+/// Silverman's rule for these lengths, but no less than a step of the grid:
+/// below that a kernel would fall between two points.
+pub(super) fn bandwidth(lengths_ns: &[u64], grid: Grid) -> f64 {
+    let logs = lengths_ns.iter().map(|ns| (*ns.max(&1) as f64).log10());
+    silverman(logs.collect()).max(grid.step())
 }
 
 /// 0.9 min(sd, IQR / 1.34) n^(-1/5).

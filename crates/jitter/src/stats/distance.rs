@@ -37,27 +37,32 @@ pub struct Distances {
 pub fn distances(reference_ns: &[u64], other_ns: &[u64], grid: Grid) -> Option<Distances> {
     let p = Density::of(reference_ns, grid, None)?;
     let q = Density::of(other_ns, grid, Some(p.bandwidth))?;
-    let uniform = 1.0 / (grid.until - grid.from);
-    let mixed = |density: &Density| -> Vec<f64> {
-        let values = density.values.iter();
-        values
-            .map(|value| value * (1.0 - UNIFORM) + uniform * UNIFORM)
-            .collect()
-    };
-    let (p, q) = (mixed(&p), mixed(&q));
-    let middle: Vec<f64> = p.iter().zip(&q).map(|(p, q)| (p + q) / 2.0).collect();
-    let divergence = |a: &[f64], b: &[f64]| -> f64 {
-        let terms = a.iter().zip(b).map(|(a, b)| a * (a / b).log2());
-        (terms.sum::<f64>() * grid.step()).max(0.0)
-    };
+    let (kl_bits, kl_back_bits, js_bits) = divergences(&p.values, &q.values, grid);
     let (ks, wasserstein_decades) = of_distributions(reference_ns, other_ns);
     Some(Distances {
-        kl_bits: divergence(&p, &q),
-        kl_back_bits: divergence(&q, &p),
-        js_bits: (divergence(&p, &middle) + divergence(&q, &middle)) / 2.0,
+        kl_bits,
+        kl_back_bits,
+        js_bits,
         ks,
         wasserstein_decades,
     })
+}
+
+/// Kullback-Leibler both ways and Jensen-Shannon, bits, of two densities whose
+/// integrals are 1.
+pub(super) fn divergences(p: &[f64], q: &[f64], grid: Grid) -> (f64, f64, f64) {
+    let uniform = 1.0 / (grid.until - grid.from);
+    let mixed = |value: f64| value * (1.0 - UNIFORM) + uniform * UNIFORM;
+    let (mut there, mut back, mut between) = (0.0, 0.0, 0.0);
+    for (p, q) in p.iter().zip(q) {
+        let (p, q) = (mixed(*p), mixed(*q));
+        let middle = (p + q) / 2.0;
+        there += p * (p / q).log2();
+        back += q * (q / p).log2();
+        between += (p * (p / middle).log2() + q * (q / middle).log2()) / 2.0;
+    }
+    let integral = |sum: f64| (sum * grid.step()).max(0.0);
+    (integral(there), integral(back), integral(between))
 }
 
 /// Kolmogorov-Smirnov and Wasserstein, from the empirical distributions.

@@ -5,12 +5,20 @@
 //! they reach over five orders of magnitude. Stretches of time in which nobody
 //! looked count for nothing.
 
+mod correlation;
 mod counted;
 mod density;
 mod distance;
+mod likeness;
+mod spectrum;
 mod summary;
 
+pub use correlation::{
+    ByChance, Correlation, MOST_CPUS as MOST_CORRELATED, NoiseCorrelation, WINDOW_NS, correlations,
+};
 pub use counted::{BinnedDistances, Bound, Counted, binned_distances};
 pub use density::{Density, Grid};
 pub use distance::{Distances, distances};
+pub use likeness::{Interval, Likeness, Measure, Quantiles, Verdict, likeness};
+pub use spectrum::{Band, Component, FALSE_ALARM, Fold, FoundIn, Spectrum, spectrum};
 pub use summary::{QUANTILES_PCT, Summary, summarise};

@@ -6,6 +6,7 @@
 //! outside is escaped by the template.
 
 mod data;
+pub mod jitter;
 mod nodes;
 mod tables;
 
@@ -22,6 +23,8 @@ use data::Charts;
 pub use nodes::render as render_nodes;
 
 const STYLE: &str = include_str!("page.css");
+/// What the charts of all pages have in common.
+const COMMON: &str = include_str!("common.js");
 const SCRIPT: &str = include_str!("page.js");
 const ECHARTS: &str = include_str!("../../vendor/echarts.min.js");
 
@@ -76,6 +79,12 @@ fn page(view: &View<'_>, series: &Result<Series, String>) -> Markup {
 /// A whole page: what the browser needs around `body`. Each chart draws from
 /// the entry of `charts` that its `data-of` names, else from the first.
 fn frame(title: &str, body: &Markup, charts: &[Charts<'_>]) -> Markup {
+    frame_around(title, body, &data::to_json(charts), SCRIPT)
+}
+
+/// The same with the data and the script of another kind of page; `json` must
+/// not be able to end its element.
+fn frame_around(title: &str, body: &Markup, json: &str, script: &str) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -90,9 +99,9 @@ fn frame(title: &str, body: &Markup, charts: &[Charts<'_>]) -> Markup {
             }
             body {
                 (body)
-                script type="application/json" id="data" { (PreEscaped(data::to_json(charts))) }
+                script type="application/json" id="data" { (PreEscaped(json)) }
                 script { (PreEscaped(ECHARTS)) }
-                script { (PreEscaped(SCRIPT)) }
+                script { (PreEscaped(COMMON)) (PreEscaped(script)) }
             }
         }
     }

@@ -1,23 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Draws the charts of report.html from the JSON in #data.
-"use strict";
+// Draws the charts of report.html from the JSON in #data; after common.js.
 
 // The charts of one run in its elements; `peers` are the runs that share the
 // page, so that the scales are common to all.
 const chartsOf = (data, peers, elements) => {
-  const LEFT = 58;
-  const RIGHT = 14;
-
-  const colour = (name) =>
-    getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
-  const signed = (v, digits) => (v > 0 ? "+" : v < 0 ? "\u2212" : "") + Math.abs(v).toFixed(digits);
-
-  // The least round number that is not below v.
-  const nice = (v) => {
-    const power = 10 ** Math.floor(Math.log10(v));
-    return [1, 2, 3, 5, 10].map((n) => n * power).find((n) => n >= v * 0.999999);
-  };
-
   const count = data.buckets;
   const width = data.width_s;
   const end = data.length_s > (count - 1) * width ? data.length_s : count * width;
@@ -31,17 +17,6 @@ const chartsOf = (data, peers, elements) => {
     return end < 7200 ? Math.floor(s / 60) + ":" + two(rest) : h + ":" + two(m) + (rest ? ":" + two(rest) : "");
   };
   const span = (i) => clock(i * width) + " to " + clock(Math.min(end, (i + 1) * width));
-
-  const text = () => ({ color: colour("soft"), fontSize: 11 });
-  const line = (name) => ({ lineStyle: { color: colour(name) } });
-  const tooltip = (more) => ({
-    backgroundColor: colour("page"),
-    borderColor: colour("rule"),
-    textStyle: { color: colour("ink"), fontSize: 12 },
-    transitionDuration: 0,
-    confine: true,
-    ...more,
-  });
 
   // The time axis that all charts share; without labels where another stands
   // below it.
@@ -61,19 +36,6 @@ const chartsOf = (data, peers, elements) => {
     axisPointer: { label: { show: false } },
     ...more,
   });
-  const valueAxis = (name, more) => ({
-    type: "value",
-    name,
-    nameLocation: "middle",
-    nameGap: 40,
-    nameTextStyle: text(),
-    axisLine: { show: false },
-    axisTick: { show: false },
-    axisLabel: text(),
-    splitLine: line("rule"),
-    ...more,
-  });
-
   // Values of buckets as a staircase: each holds until the next begins.
   const stairs = (values) => {
     const points = values.map((v, i) => [i * width, v]);
@@ -393,42 +355,11 @@ const chartsOf = (data, peers, elements) => {
     steal: stealChart,
   };
 
-  // Lines as vectors, which print sharp; heat maps of thousands of cells as
-  // pixels, at twice the density for the same reason.
   return elements.map((element) => {
     const option = options[element.dataset.chart];
-    const heat = element.classList.contains("heat");
-    option(element);
-    const chart = echarts.init(element, null, heat
-      ? { renderer: "canvas", devicePixelRatio: Math.max(2, window.devicePixelRatio) }
-      : { renderer: "svg" });
-    // Drawing paints at once, resizing only with the next frame, which does
-    // not come before a page is printed: so the size comes first.
-    const draw = () => {
-      const drawn = option(element);
-      chart.resize();
-      chart.setOption(drawn, true);
-    };
-    return { chart, draw };
+    return chartIn(element, () => option(element), element.classList.contains("heat"));
   });
 };
 
-(() => {
-  const runs = JSON.parse(document.getElementById("data").textContent);
-  const elements = Array.from(document.querySelectorAll("[data-chart]"));
-  const charts = runs.flatMap((run, i) =>
-    chartsOf(run, runs, elements.filter((e) => Number(e.dataset.of || 0) === i)));
-  const drawAll = () => charts.forEach((c) => c.draw());
-
-  drawAll();
-  window.addEventListener("resize", () => charts.forEach((c) => c.chart.resize()));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  window.addEventListener("beforeprint", () => {
-    document.documentElement.dataset.paper = "";
-    drawAll();
-  });
-  window.addEventListener("afterprint", () => {
-    delete document.documentElement.dataset.paper;
-    drawAll();
-  });
-})();
+start((runs, elements) => runs.flatMap((run, i) =>
+  chartsOf(run, runs, elements.filter((e) => Number(e.dataset.of || 0) === i))));

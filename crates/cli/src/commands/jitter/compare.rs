@@ -2,26 +2,32 @@
 //! `sandbag jitter compare`.
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use sandbag_jitter::import::Recording;
-use sandbag_jitter::stats::{Grid, QUANTILES_PCT, Summary, distances, summarise};
+use sandbag_jitter::stats::{
+    Grid, Interval, Likeness, Measure, QUANTILES_PCT, Quantiles, Summary, Verdict, distances,
+    likeness, summarise,
+};
 use sandbag_jitter::{CpuTrace, Trace};
+use sandbag_report::html::jitter::{self as html, ComparisonPage};
 
-use super::show::quantile_name;
-use super::{ImportArgs, counted, time};
+use super::select::SelectArgs;
+use super::show::{new_table, quantile_name, right, words};
+use super::{ImportArgs, counted, page, time};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
-use crate::units;
 
 /// Compare the lengths of events of two traces, or what other tools recorded
 ///
-/// All CPUs of a file are taken together. Where one of them holds only counts,
-/// their bins say how far the two lie apart at least.
+/// All CPUs of a file are taken together. Two traces differ if they lie further
+/// apart than parts of the same one do (block bootstrap); they are the same if
+/// not, and if those parts are near each other. Where one file holds only
+/// counts, their bins say how far the two lie apart at least, and there is no
+/// verdict.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// The reference
@@ -32,37 +38,91 @@ pub struct CompareArgs {
     #[arg(value_name = "B")]
     b: PathBuf,
 
-    /// Only what is at least so long: tools see events from different lengths on
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    above: Option<Duration>,
+    /// A page with figures: densities and cumulative shares overlaid,
+    /// quantiles, distances, verdict; - for standard output
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// All of it as JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Exit with 3 if the traces differ, with 4 if that cannot be said
+    #[arg(long)]
+    strict: bool,
+
+    #[command(flatten)]
+    select: SelectArgs,
 
     #[command(flatten)]
     import: ImportArgs,
 }
 
+/// What two traces come to.
+struct Compared {
+    text: String,
+    verdict: Verdict,
+}
+
 /// Runs the command.
 pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     let options = args.import.options();
-    let a = super::read(&args.a, &options, messages)?;
-    let b = super::read(&args.b, &options, messages)?;
-    let above = args
-        .above
-        .map_or(Ok(0), |time| u64::try_from(time.as_nanos()));
-    let above_ns = above.map_err(|_| BadInput("--above is too long".to_owned()))?;
-    let text = match (a, b) {
-        (Recording::Trace(a), Recording::Trace(b)) => {
-            exactly(&together(a, above_ns), &together(b, above_ns))?
-        }
-        (a, b) => counted::compare(&a, &b, above_ns)?,
+    let one = |path: &Path| -> Result<Recording> {
+        args.select.of(super::read(path, &options, messages)?, true)
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(exit::KEPT),
+    let compared = match (one(&args.a)?, one(&args.b)?) {
+        (Recording::Trace(a), Recording::Trace(b)) => traces(args, &a, &b, messages)?,
+        _ if args.html.is_some() || args.json => {
+            let text = "--html and --json are for events; one of the files holds only how they are \
+                        distributed";
+            return Err(BadInput(text.to_owned()).into());
+        }
+        // Lower bounds of the distances decide nothing.
+        (a, b) => Compared {
+            text: counted::compare(&a, &b, args.select.above_ns())?,
+            verdict: Verdict::Undecided,
+        },
+    };
+    match io::stdout().write_all(compared.text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
+        _ => {}
     }
+    Ok(match compared.verdict {
+        Verdict::Differs if args.strict => exit::MISSED,
+        Verdict::Undecided if args.strict => exit::UNDECIDED,
+        _ => exit::KEPT,
+    })
+}
+
+fn traces(args: &CompareArgs, a: &Trace, b: &Trace, messages: &Messages) -> Result<Compared> {
+    let Some(likeness) = likeness(a, b) else {
+        let text = "one of the traces has no events: nothing to compare";
+        return Err(BadInput(text.to_owned()).into());
+    };
+    let verdict = likeness.verdict;
+    let mut text = match args.json {
+        true => serde_json::to_string_pretty(&likeness)? + "\n",
+        false => exactly(&together(a), &together(b), &likeness)?,
+    };
+    if let Some(file) = &args.html {
+        let names = [&args.a, &args.b].map(|path| path.display().to_string());
+        let page = html::render_comparison(&ComparisonPage {
+            a_name: &names[0],
+            a,
+            b_name: &names[1],
+            b,
+            likeness: &likeness,
+        });
+        page::write(file, &page, messages)?;
+        if file.as_os_str() == "-" {
+            text.clear();
+        }
+    }
+    Ok(Compared { text, verdict })
 }
 
 /// Event by event.
-fn exactly(a: &CpuTrace, b: &CpuTrace) -> Result<String> {
+fn exactly(a: &CpuTrace, b: &CpuTrace, likeness: &Likeness) -> Result<String> {
     let lengths =
         |cpu: &CpuTrace| -> Vec<u64> { cpu.events.iter().map(|event| event.length_ns).collect() };
     let Some(d) = distances(&lengths(a), &lengths(b), Grid::standard()) else {
@@ -71,38 +131,94 @@ fn exactly(a: &CpuTrace, b: &CpuTrace) -> Result<String> {
         );
     };
     let (sa, sb) = (summarise(a), summarise(b));
+    let within = |of: &Interval| format!("{:.4} to {:.4}", of.low, of.high);
     Ok(format!(
-        "{}\n\nof the lengths' distributions\n\
-         Kullback-Leibler divergence  {:.4} bits of B from A, {:.4} of A from B\n\
-         Jensen-Shannon divergence    {:.4} bits\n\
-         Kolmogorov-Smirnov distance  {:.4}\n\
-         Wasserstein distance         {:.4} decades\n",
-        figures(&sa, &sb),
+        "{}\n\nof the lengths' distributions (95 %)\n\
+         Kullback-Leibler divergence  {:.4} bits of B from A ({}), {:.4} of A from B ({})\n\
+         Jensen-Shannon divergence    {:.4} bits ({})\n\
+         Kolmogorov-Smirnov distance  {:.4} ({})\n\
+         Wasserstein distance         {:.4} decades ({})\n\n{}",
+        figures(&sa, &sb, likeness),
         d.kl_bits,
+        within(&likeness.kl_bits),
         d.kl_back_bits,
+        within(&likeness.kl_back_bits),
         d.js_bits,
+        within(&likeness.js.difference),
         d.ks,
-        d.wasserstein_decades
+        within(&likeness.ks),
+        d.wasserstein_decades,
+        within(&likeness.wasserstein_decades),
+        judged(likeness)
     ))
 }
 
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Same => "same",
+        Verdict::Differs => "differs",
+        Verdict::Undecided => "undecided",
+    }
+}
+
+/// The verdict, and what it rests on.
+fn judged(found: &Likeness) -> String {
+    let mut table = new_table(words(&[
+        "",
+        "B against A",
+        "95 %",
+        "limit",
+        "resolution",
+        "",
+    ]));
+    let mut row = |name: &str, one: &Measure, shown: fn(f64) -> String| {
+        let of = one.difference;
+        table.add_row([
+            name.to_owned(),
+            shown(of.value),
+            format!("{} to {}", shown(of.low), shown(of.high)),
+            shown(one.limit),
+            shown(one.resolution),
+            word(one.verdict).to_owned(),
+        ]);
+    };
+    row("lengths, bits", &found.js, |bits| format!("{bits:.4}"));
+    row("rate, ratio", &found.rate, |ln| format!("{:.3}", ln.exp()));
+    row("noise, ratio", &found.noise, |ln| {
+        format!("{:.3}", ln.exp())
+    });
+    format!(
+        "limit: what 99 in 100 pairs of parts of the same trace do not exceed\n{}\n\n{}: {}\n",
+        right(table),
+        word(found.verdict),
+        found.reason
+    )
+}
+
 /// All CPUs as one, of which only lengths and known time mean something.
-fn together(trace: Trace, above_ns: u64) -> CpuTrace {
+fn together(trace: &Trace) -> CpuTrace {
     let mut all = CpuTrace::default();
-    for cpu in trace.cpus {
-        all.known.extend(cpu.known);
-        let events = cpu.events.into_iter();
-        all.events
-            .extend(events.filter(|event| event.length_ns >= above_ns));
+    for cpu in &trace.cpus {
+        all.known.extend(&cpu.known);
+        all.events.extend(&cpu.events);
     }
     all
 }
 
-fn figures(a: &Summary, b: &Summary) -> Table {
+fn figures(a: &Summary, b: &Summary, likeness: &Likeness) -> Table {
+    let within = |of: Option<Interval>| {
+        of.map_or_else(String::new, |of| {
+            format!("{} to {}", time(of.low), time(of.high))
+        })
+    };
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    table.set_header(["", "A", "B", "B / A"]);
-    let mut row = |name: String, a: Option<f64>, b: Option<f64>, shown: fn(f64) -> String| {
+    table.set_header(["", "A", "B", "B / A", "A, 95 %", "B, 95 %"]);
+    let mut row = |name: String,
+                   a: Option<f64>,
+                   b: Option<f64>,
+                   shown: fn(f64) -> String,
+                   between: Option<&Quantiles>| {
         let one = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), shown);
         let ratio = a.zip(b).filter(|(a, _)| *a > 0.0).map(|(a, b)| b / a);
         table.add_row([
@@ -110,6 +226,8 @@ fn figures(a: &Summary, b: &Summary) -> Table {
             one(a),
             one(b),
             ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}")),
+            within(between.map(|one| one.a)),
+            within(between.map(|one| one.b)),
         ]);
     };
     let plain = |value: f64| format!("{value:.4}");
@@ -118,17 +236,20 @@ fn figures(a: &Summary, b: &Summary) -> Table {
         Some(a.noise_pct),
         Some(b.noise_pct),
         plain,
+        None,
     );
     row(
         "events per s".to_owned(),
         Some(a.rate_per_s),
         Some(b.rate_per_s),
         |value| format!("{value:.1}"),
+        None,
     );
-    row("mean length".to_owned(), a.mean_ns, b.mean_ns, time);
+    row("mean length".to_owned(), a.mean_ns, b.mean_ns, time, None);
     for (i, part) in QUANTILES_PCT.iter().enumerate() {
         let of = |s: &Summary| s.quantiles_ns.map(|all| all[i] as f64);
-        row(quantile_name(*part), of(a), of(b), time);
+        let between = likeness.quantiles.get(i);
+        row(quantile_name(*part), of(a), of(b), time, between);
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);

@@ -2,7 +2,6 @@
 //! A distribution as `sandbag jitter show` shows it.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use comfy_table::Table;
 use sandbag_jitter::stats::QUANTILES_PCT;
@@ -12,10 +11,9 @@ use super::show::{decades, new_table, quantile_name, right, words};
 use super::time;
 
 /// The whole text.
-pub(super) fn text(all: &Distribution, path: &Path) -> String {
+pub(super) fn text(all: &Distribution, name: &str) -> String {
     let mut text = format!(
-        "{}: counted by {}; no single events\n\n{}\n",
-        path.display(),
+        "{name}: counted by {}; no single events\n\n{}\n",
         all.recorder,
         table(&all.series)
     );

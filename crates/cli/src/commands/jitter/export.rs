@@ -2,15 +2,17 @@
 //! `sandbag jitter convert`.
 
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
+use sandbag_jitter::import::Recording;
 use sandbag_jitter::{Fault, Trace, format};
 use sandbag_profile::NewFile;
 use serde_json::json;
 
 use super::ImportArgs;
+use super::select::SelectArgs;
 use crate::exit;
 use crate::messages::Messages;
 use crate::output::refuse_same_file;
@@ -33,17 +35,32 @@ pub struct ConvertArgs {
     to: Option<To>,
 
     #[command(flatten)]
+    select: SelectArgs,
+
+    #[command(flatten)]
     import: ImportArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum To {
+pub(super) enum To {
     /// A trace of this program
     Sbj,
     /// A row per event: CPU, start and length in ns
     Csv,
     /// An object with header, notes, known stretches and events
     Json,
+}
+
+impl To {
+    /// What the ending of a file says.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "sbj" => Some(Self::Sbj),
+            "json" => Some(Self::Json),
+            "csv" => Some(Self::Csv),
+            _ => None,
+        }
+    }
 }
 
 /// Runs the command.
@@ -53,26 +70,27 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     let trace = recording
         .into_trace()
         .map_err(|error| error.in_file(&args.input.display().to_string()))?;
-    let ending = args.output.extension().and_then(|ending| ending.to_str());
-    let to = args.to.unwrap_or(match ending {
-        Some("sbj") => To::Sbj,
-        Some("json") => To::Json,
-        _ => To::Csv,
-    });
-    let written = match args.output.as_os_str() == "-" {
-        true => write(&trace, to, &mut BufWriter::new(io::stdout().lock())),
-        false => {
-            let name = args.output.display().to_string();
-            let mut file = NewFile::create(&args.output).with_context(|| name.clone())?;
-            let written = write(&trace, to, &mut BufWriter::new(&mut file));
-            let whole = written.and_then(|()| file.finish());
-            return whole.with_context(|| name).map(|()| exit::KEPT);
-        }
-    };
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(exit::KEPT),
+    let part = args.select.of(Recording::Trace(trace), false)?;
+    // What is cut out begins where it was cut.
+    let trace = part.into_trace()?.beginning_at(args.select.from_ns());
+    let to = args.to.or(To::of(&args.output)).unwrap_or(To::Csv);
+    put(&trace, to, &args.output)?;
+    Ok(exit::KEPT)
+}
+
+/// Writes a trace to a file, whole or not at all, or to standard output.
+pub(super) fn put(trace: &Trace, to: To, output: &Path) -> Result<()> {
+    if output.as_os_str() == "-" {
+        let written = write(trace, to, &mut BufWriter::new(io::stdout().lock()));
+        return match written {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+            _ => Ok(()),
+        };
     }
+    let name = output.display().to_string();
+    let mut file = NewFile::create(output).with_context(|| name.clone())?;
+    let written = write(trace, to, &mut BufWriter::new(&mut file));
+    written.and_then(|()| file.finish()).with_context(|| name)
 }
 
 fn write(trace: &Trace, to: To, out: &mut impl Write) -> io::Result<()> {

@@ -11,15 +11,22 @@ mod record;
 mod replay;
 mod show;
 mod verify;
+mod page;
+mod parts;
+mod periodic;
+mod record;
+mod select;
+mod show;
+mod synth;
 
-use std::fs::File;
-use std::io::Read as _;
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use sandbag_jitter::format;
 use sandbag_jitter::import::{self, Options, Recording, Unit};
+use sandbag_profile::Format;
 
 use crate::messages::Messages;
 
@@ -56,6 +63,8 @@ impl JitterArgs {
     pub fn has_command(&self) -> bool {
         matches!(&self.action, Action::Replay(args) if args.has_command())
     }
+    /// Make a trace that nobody recorded, the same for the same seed
+    Synth(synth::SynthArgs),
 }
 
 /// What a file of another tool may leave open
@@ -105,35 +114,38 @@ pub fn main(args: &JitterArgs, messages: &Messages) -> Result<u8> {
         Action::Replay(args) => replay::main(args, messages),
         Action::Verify(args) => verify::main(args, messages),
         Action::Api(args) => api::main(args, messages),
+        Action::Synth(args) => synth::main(args, messages),
     }
 }
 
-/// Whether a file is a trace.
-pub fn is_trace(path: &Path) -> bool {
-    let mut head = Vec::new();
-    // Looking into a pipe would take its beginning away.
-    let read = path
-        .is_file()
-        .then(|| File::open(path)?.take(8).read_to_end(&mut head));
-    matches!(read, Some(Ok(_))) && format::is_trace(&head)
+/// Whether a file that begins like this (unpacked) is jitter, and no profile.
+pub fn is_recording(head: &[u8]) -> bool {
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    // A profile that looks like a bare table of numbers remains one.
+    format::is_trace(text) || (Format::detect(text).is_none() && import::detect(text).is_some())
 }
 
-/// A trace as `jitter show` shows it.
+/// What `from` holds, as `jitter show` shows it; `name` is what it is called.
 ///
 /// # Errors
 /// It cannot be read.
-pub fn shown(path: &Path, messages: &Messages) -> Result<String> {
-    show::shown(path, messages)
+pub fn shown(from: impl Read + Send, name: &str, messages: &Messages) -> Result<String> {
+    let recording = import::read(from, name, &Options::default())?;
+    warn(&recording, name, messages);
+    Ok(show::shown(&recording, name))
 }
 
 /// All that a file holds; what it has to say is said.
 fn read(path: &Path, options: &Options, messages: &Messages) -> Result<Recording> {
     let recording = import::open(path, options)?;
-    let name = path.display();
+    warn(&recording, &path.display().to_string(), messages);
+    Ok(recording)
+}
+
+fn warn(recording: &Recording, name: &str, messages: &Messages) {
     for warning in recording.warnings() {
         messages.warning(&format!("{name}: {warning}"));
     }
-    Ok(recording)
 }
 
 /// Nanoseconds as people read them: three digits and a unit.

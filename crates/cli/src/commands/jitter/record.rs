@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub struct RecordArgs {
     #[arg(short, long, value_name = "LIST", default_value = "all", value_parser = units::cpus)]
     cpus: Cpus,
 
-    /// The file to write
+    /// The file to write, or - for standard output
     #[arg(short, long, value_name = "FILE", default_value = "jitter.sbj")]
     output: PathBuf,
 
@@ -109,12 +109,22 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
         real_time: args.real_time,
         cpus,
     };
-    let name = args.output.display().to_string();
+    let to_stdout = args.output.as_os_str() == "-";
+    let name = match to_stdout {
+        true => "standard output".to_owned(),
+        false => args.output.display().to_string(),
+    };
     let made = Cell::new(false);
     // Only once everything is in its place: what is refused costs nobody a file.
     let open = || {
-        let file = File::create(&args.output).map_err(Fault::Io)?;
-        made.set(true);
+        let file: Box<dyn Write> = match to_stdout {
+            true => Box::new(io::stdout()),
+            false => {
+                let file = File::create(&args.output).map_err(Fault::Io)?;
+                made.set(true);
+                Box::new(file)
+            }
+        };
         Ok(BufWriter::new(file))
     };
     let stop = Arc::new(AtomicBool::new(false));

@@ -3,17 +3,20 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use sandbag_jitter::import::{Options, Recording};
+use sandbag_jitter::import::Recording;
 use sandbag_jitter::stats::{QUANTILES_PCT, summarise};
 use sandbag_jitter::{Event, Notes, Trace};
+use sandbag_report::html::jitter::{self as html, TracePage};
 
-use super::{ImportArgs, distribution, time};
-use crate::exit;
+use super::periodic::{self, Found};
+use super::select::SelectArgs;
+use super::{ImportArgs, distribution, page, time};
+use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 
 /// Of the longest events, listed unless another number is asked for.
@@ -34,9 +37,22 @@ pub struct ShowArgs {
     #[arg(long, value_name = "N", default_value_t = WORST)]
     worst: usize,
 
+    /// Without periods and what CPUs have in common, which take a second or so
+    /// for a million events
+    #[arg(long)]
+    brief: bool,
+
+    /// A page with figures: densities, events over time, cumulative shares,
+    /// spectra, correlations; - for standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "brief")]
+    html: Option<PathBuf>,
+
     /// The figures as JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    select: SelectArgs,
 
     #[command(flatten)]
     import: ImportArgs,
@@ -45,14 +61,36 @@ pub struct ShowArgs {
 /// Runs the command.
 pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     let recording = super::read(&args.file, &args.import.options(), messages)?;
+    let recording = args.select.of(recording, false)?;
+    let name = args.file.display().to_string();
+    let found = match &recording {
+        Recording::Trace(trace) if !args.brief => Some(Found::of(trace)),
+        _ => None,
+    };
+    if let Some(file) = &args.html {
+        let (Recording::Trace(trace), Some(found)) = (&recording, &found) else {
+            let text = "--html is for events; this file holds only how they are distributed";
+            return Err(BadInput(text.to_owned()).into());
+        };
+        let html = html::render(&TracePage {
+            name: &name,
+            trace,
+            spectra: &found.spectra,
+            correlations: &found.pairs,
+            worst: args.worst,
+        });
+        page::write(file, &html, messages)?;
+        if file.as_os_str() == "-" {
+            return Ok(exit::KEPT);
+        }
+    }
     let text = match (&recording, args.json) {
         (Recording::Trace(trace), true) => {
-            let all: Vec<_> = trace.cpus.iter().map(summarise).collect();
-            serde_json::to_string_pretty(&all)? + "\n"
+            serde_json::to_string_pretty(&periodic::figures(trace, found.as_ref()))? + "\n"
         }
         (Recording::Distribution(all), true) => serde_json::to_string_pretty(all)? + "\n",
-        (Recording::Trace(trace), false) => text(trace, &args.file, args.worst),
-        (Recording::Distribution(all), false) => distribution::text(all, &args.file),
+        (Recording::Trace(trace), false) => text(trace, &name, args.worst, found.as_ref()),
+        (Recording::Distribution(all), false) => distribution::text(all, &name),
     };
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -61,17 +99,16 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
 }
 
 /// With as many of the longest as usual.
-pub(super) fn shown(path: &Path, messages: &Messages) -> Result<String> {
-    let recording = super::read(path, &Options::default(), messages)?;
-    Ok(match &recording {
-        Recording::Trace(trace) => text(trace, path, WORST),
-        Recording::Distribution(all) => distribution::text(all, path),
-    })
+pub(super) fn shown(recording: &Recording, name: &str) -> String {
+    match recording {
+        Recording::Trace(trace) => text(trace, name, WORST, Some(&Found::of(trace))),
+        Recording::Distribution(all) => distribution::text(all, name),
+    }
 }
 
-fn text(trace: &Trace, path: &Path, worst: usize) -> String {
+fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> String {
     let header = &trace.header;
-    let mut text = format!("{}: recorded by {}", path.display(), header.recorder);
+    let mut text = format!("{name}: recorded by {}", header.recorder);
     if let Some(host) = &header.host {
         let _ = write!(text, " on {host}");
     }
@@ -87,6 +124,9 @@ fn text(trace: &Trace, path: &Path, worst: usize) -> String {
         let _ = writeln!(text, "\nHow they were found\n{}", how(notes));
     }
     let _ = writeln!(text, "\nLengths\n{}", decades(lengths(trace)));
+    if let Some(found) = found {
+        text += &found.text();
+    }
     if worst > 0 {
         let _ = writeln!(text, "\nThe longest\n{}", longest(trace, worst));
     }

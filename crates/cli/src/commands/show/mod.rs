@@ -16,7 +16,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use sandbag_profile::statistics::statistics;
-use sandbag_profile::{CpuSummary, Format, Header, Summary, summarise, usual_step};
+use sandbag_profile::{CpuSummary, Format, Header, Source, Summary, summarise, usual_step};
 use sandbag_report::write::{ACHIEVED_CSV, NODES_JSON, RUN_JSON, read_nodes};
 use sandbag_report::{plot_profile, plot_run, read_run, terminal};
 
@@ -30,8 +30,9 @@ use crate::units;
 /// Show a load profile, or what a run got
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// A profile of any known format (- for standard input), a trace of OS
-    /// jitter, or a run: its directory or its run.json; or what a Prometheus
+    /// A profile of any known format (- for standard input), OS jitter (as
+    /// `sandbag jitter show` reads it), or a run: its directory or its
+    /// run.json; or what a Prometheus
     /// has of a machine: 'prometheus+http://HOST:9090/?instance=X&from=...&to=...'
     #[arg(value_name = "FILE", required_unless_present = "formats")]
     file: Option<PathBuf>,
@@ -58,13 +59,26 @@ pub struct ShowArgs {
 pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     let text = match &args.file {
         None => formats(),
-        Some(file) if jitter::is_trace(file) => jitter::shown(file, messages)?,
         Some(file) if is_run(file) => run(file, messages)?,
-        Some(file) => profile(file, args, messages)?,
+        Some(file) => {
+            let source = Arc::new(reshape::source(file)?);
+            let mut head = Vec::new();
+            // What cannot be read is for the profile to tell.
+            let read = source
+                .reader()
+                .map(|from| from.take(HEAD).read_to_end(&mut head));
+            match read.is_ok() && args.reshape.from.is_none() && jitter::is_recording(&head) {
+                true => jitter::shown(source.reader()?, source.name(), messages)?,
+                false => profile(source, args, messages)?,
+            }
+        }
     };
     output::print(text)?;
     Ok(exit::KEPT)
 }
+
+/// How much of a file is looked at to tell whether it is jitter.
+const HEAD: u64 = 16 << 10;
 
 /// A line per format.
 fn formats() -> String {
@@ -127,8 +141,7 @@ fn run(path: &Path, messages: &Messages) -> Result<String> {
     Ok(text)
 }
 
-fn profile(file: &Path, args: &ShowArgs, messages: &Messages) -> Result<String> {
-    let source = Arc::new(reshape::source(file)?);
+fn profile(source: Arc<Source>, args: &ShowArgs, messages: &Messages) -> Result<String> {
     let topology = Topology::read(&Root::default())?;
     let open = || args.reshape.open(&source, &topology);
     let mut first = open()?;

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What comes again and again, and what CPUs have in common, as tables.
+
+use std::fmt::Write as _;
+
+use sandbag_jitter::{CpuTrace, Trace};
+use sandbag_jitter::stats::{
+    Correlation, FALSE_ALARM, FoundIn, MOST_CORRELATED, Spectrum, Summary, correlations, spectrum,
+    summarise,
+};
+use serde::Serialize;
+
+use super::show::{new_table, right, words};
+use super::time;
+
+/// Pairs of CPUs that are listed; those furthest beyond chance.
+const MOST_PAIRS: usize = 10;
+
+/// What was found in a trace.
+pub(super) struct Found {
+    /// In the order of its CPUs.
+    pub(super) spectra: Vec<Option<Spectrum>>,
+    /// All pairs.
+    pub(super) pairs: Vec<Correlation>,
+}
+
+impl Found {
+    /// Looks for it.
+    pub(super) fn of(trace: &Trace) -> Self {
+        Self {
+            spectra: trace.cpus.iter().map(spectrum).collect(),
+            pairs: correlations(&trace.cpus),
+        }
+    }
+
+    /// Two tables.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        if let Some(one) = self.spectra.iter().flatten().next() {
+            let _ = writeln!(
+                text,
+                "\nPeriodic, {} to {} (on a CPU without any, one would be found with a \
+                 probability of {FALSE_ALARM})\n{}",
+                time(one.shortest_ns),
+                time(one.longest_ns),
+                components(&self.spectra)
+            );
+        }
+        if !self.pairs.is_empty() {
+            let _ = writeln!(
+                text,
+                "\nWhat CPUs have in common (by chance: 99 times in 100)\n{}",
+                pairs(&self.pairs)
+            );
+        } else if self.spectra.len() > MOST_CORRELATED {
+            let _ = writeln!(
+                text,
+                "\nWhat CPUs have in common: left out above {MOST_CORRELATED} CPUs; select some \
+                 (--cpus)"
+            );
+        }
+        text
+    }
+}
+
+/// A period with more digits than other times have, for it is known better.
+fn period(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns < 1e6 => (ns / 1e3, "us"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    format!("{value:.4} {unit}")
+}
+
+fn components(spectra: &[Option<Spectrum>]) -> String {
+    let mut table = new_table(words(&[
+        "CPU",
+        "period",
+        "jitter of phase",
+        "events",
+        "of periods %",
+        "of noise %",
+        "harmonics",
+        "power",
+        "keeps phase",
+        "found in",
+    ]));
+    let mut none = true;
+    for found in spectra.iter().flatten() {
+        for one in &found.components {
+            none = false;
+            table.add_row([
+                found.cpu.to_string(),
+                period(one.period_ns),
+                time(one.jitter_ns),
+                one.events.to_string(),
+                format!("{:.1}", one.share_of_periods * 100.0),
+                format!("{:.1}", one.noise_pct),
+                one.harmonics.to_string(),
+                format!("{:.0}", one.power),
+                time(one.coherent_ns),
+                match one.found_in {
+                    FoundIn::Starts => "starts".to_owned(),
+                    FoundIn::Noise => "noise".to_owned(),
+                    FoundIn::Both => "both".to_owned(),
+                },
+            ]);
+        }
+    }
+    match none {
+        true => "  none".to_owned(),
+        false => right(table).to_string(),
+    }
+}
+
+fn pairs(all: &[Correlation]) -> String {
+    let mut table = new_table(words(&[
+        "CPUs",
+        "together %",
+        "by chance %",
+        "",
+        "lag",
+        "noise in",
+        "correlation",
+        "by chance",
+        "",
+    ]));
+    let beyond = |one: &Correlation| {
+        let chance = &one.chance_pct;
+        (one.together_pct - chance.mean).abs() / (chance.most - chance.least).max(1e-9)
+    };
+    let mut shown: Vec<&Correlation> = all.iter().collect();
+    shown.sort_by(|a, b| beyond(b).total_cmp(&beyond(a)));
+    shown.truncate(MOST_PAIRS);
+    shown.sort_by_key(|one| (one.a, one.b));
+    let judged = |by: i8| match by {
+        1 => "more",
+        -1 => "less",
+        _ => "",
+    };
+    for one in &shown {
+        let ten_ms = one.noise.iter().find(|noise| noise.bin_ns == 10_000_000);
+        let noise = ten_ms.or(one.noise.last());
+        let of_noise = |shown: &dyn Fn(&sandbag_jitter::stats::NoiseCorrelation) -> String| {
+            noise.map_or_else(|| "-".to_owned(), shown)
+        };
+        table.add_row([
+            format!("{}, {}", one.a, one.b),
+            format!("{:.2}", one.together_pct),
+            format!("{:.2} to {:.2}", one.chance_pct.least, one.chance_pct.most),
+            judged(one.chance_pct.judge(one.together_pct)).to_owned(),
+            one.lag_ns
+                .map_or_else(|| "-".to_owned(), |ns| format!("{} us", ns / 1000)),
+            of_noise(&|noise| time(noise.bin_ns as f64)),
+            of_noise(&|noise| format!("{:.3}", noise.r)),
+            of_noise(&|noise| format!("{:.3} to {:.3}", noise.chance.least, noise.chance.most)),
+            of_noise(&|noise| judged(noise.chance.judge(noise.r)).to_owned()),
+        ]);
+    }
+    let mut text = right(table).to_string();
+    if shown.len() < all.len() {
+        let _ = write!(text, "\n  ... {} more pairs", all.len() - shown.len());
+    }
+    text
+}
+
+/// The figures of a CPU, for JSON.
+#[derive(Serialize)]
+pub(super) struct CpuFigures<'a> {
+    #[serde(flatten)]
+    summary: Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    periodic: Option<&'a Spectrum>,
+    /// With the CPUs after it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    in_common: Vec<&'a Correlation>,
+}
+
+/// The figures of all.
+pub(super) fn figures<'a>(trace: &Trace, found: Option<&'a Found>) -> Vec<CpuFigures<'a>> {
+    let of = |(i, cpu): (usize, &CpuTrace)| CpuFigures {
+        summary: summarise(cpu),
+        periodic: found.and_then(|found| found.spectra[i].as_ref()),
+        in_common: found.map_or_else(Vec::new, |found| {
+            let pairs = found.pairs.iter();
+            pairs.filter(|one| one.a == cpu.cpu).collect()
+        }),
+    };
+    trace.cpus.iter().enumerate().map(of).collect()
+}

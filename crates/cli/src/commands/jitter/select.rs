@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The part of a recording that `show`, `compare` and `convert` are about.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use sandbag_jitter::import::Recording;
+use sandbag_jitter::{Error, Fault, Selection};
+use sandbag_kernel::CpuList;
+
+use crate::exit::BadInput;
+use crate::units;
+
+/// A part of a recording
+#[derive(Debug, Args)]
+pub(super) struct SelectArgs {
+    /// Only what begins so long after the beginning of the recording
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    from: Option<Duration>,
+
+    /// Only what ends so long after the beginning of the recording
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    until: Option<Duration>,
+
+    /// Only these CPUs, by their numbers in the recording
+    #[arg(short, long, visible_alias = "select", value_name = "LIST", value_parser = list)]
+    cpus: Option<CpuList>,
+
+    /// Only what is at least so long: tools see events from different lengths on
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    above: Option<Duration>,
+}
+
+fn list(text: &str) -> Result<CpuList, String> {
+    match text.parse::<CpuList>() {
+        Ok(list) if !list.is_empty() => Ok(list),
+        _ => Err("expected CPUs of the recording, such as 0,2-3".to_owned()),
+    }
+}
+
+impl SelectArgs {
+    /// The shortest event that is left, ns.
+    pub(super) fn above_ns(&self) -> u64 {
+        self.above.map_or(0, units::nanos)
+    }
+
+    /// Where it begins, ns.
+    pub(super) fn from_ns(&self) -> u64 {
+        self.from.map_or(0, units::nanos)
+    }
+
+    /// The part of a recording; `counts_above`: of counts the short ones are
+    /// left out by the caller.
+    pub(super) fn of(&self, recording: Recording, counts_above: bool) -> Result<Recording> {
+        if let (Some(from), Some(until)) = (self.from, self.until)
+            && from >= until
+        {
+            return Err(BadInput("--until is not after --from".to_owned()).into());
+        }
+        let selection = Selection {
+            from_ns: self.from.map(units::nanos),
+            until_ns: self.until.map(units::nanos),
+            cpus: self.cpus.as_ref().map(|list| list.iter().collect()),
+            above_ns: self.above_ns(),
+        };
+        match recording {
+            _ if selection.is_all() => Ok(recording),
+            Recording::Trace(trace) => Ok(Recording::Trace(selection.of(trace)?)),
+            Recording::Distribution(mut all) => {
+                if selection.needs_events() || (self.above.is_some() && !counts_above) {
+                    return Err(Error::from(Fault::NotEvents(all.recorder)).into());
+                }
+                if let Some(wanted) = &selection.cpus {
+                    all.series.retain(|one| wanted.contains(&one.cpu));
+                }
+                match all.series.is_empty() {
+                    true => Err(BadInput("--cpus names none of the recording".to_owned()).into()),
+                    false => Ok(Recording::Distribution(all)),
+                }
+            }
+        }
+    }
+}

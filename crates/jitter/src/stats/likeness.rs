@@ -1,0 +1,599 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether two traces are of the same jitter, and how sure that is.
+//!
+//! Events come in bursts and machines drift, so single events are no
+//! independent draws. Each trace is cut into blocks of equal length in time
+//! (all CPUs together), and blocks are drawn, with replacement (block
+//! bootstrap, Künsch 1989):
+//!
+//! - pairs of samples of the *same* trace, one as long as it and one as long
+//!   as the other trace, say how far two traces of the same jitter lie apart.
+//!   What 99 in 100 such pairs do not exceed is the *limit*; of the two traces
+//!   the greater.
+//! - pairs of a sample of each give the interval of each figure (95 %, less
+//!   the bias that sampling twice has).
+//!
+//! Three figures are judged: the Jensen-Shannon divergence of the lengths, the
+//! ratio of the rates, and that of the shares of noise. One *differs* if its
+//! whole interval is beyond its limit; it is the *same* if it is within, and
+//! the limit is one that says something ([`RESOLUTION`]); else it is
+//! *undecided*. The traces differ if one figure does, and are the same if all
+//! three are.
+
+use serde::Serialize;
+
+use super::density::{Grid, bandwidth, fine_histogram, spread};
+use super::distance::divergences;
+use super::summary::QUANTILES_PCT;
+use crate::{Chance, Span, Trace};
+
+/// Samples that are drawn for each purpose.
+pub const SAMPLES: usize = 400;
+/// Blocks of a trace at most...
+const MOST_BLOCKS: usize = 50;
+/// ...each at least so long...
+const LEAST_BLOCK_NS: u64 = 100_000_000;
+/// ...and fewer than these do not tell how a trace varies.
+pub const LEAST_BLOCKS: usize = 10;
+/// Fewer events have no distribution that could be compared.
+pub const LEAST_EVENTS: usize = 100;
+/// Share of pairs of the same trace that exceed the limit.
+pub const BEYOND_LIMIT: f64 = 0.01;
+/// What an interval leaves out, on both sides together.
+const BEYOND_INTERVAL: f64 = 0.05;
+/// Where traces differ from themselves by more than this, being within the
+/// limit says nothing: bits of the divergence, and logarithms of ratios (10 %
+/// of the rate, 25 % of the noise).
+pub const RESOLUTION: [f64; 3] = [0.05, 0.095_310_179_804_324_87, 0.223_143_551_314_209_76];
+
+/// What is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// No further apart than parts of the same trace.
+    Same,
+    /// Further.
+    Differs,
+    /// It cannot be said.
+    Undecided,
+}
+
+/// A figure with its interval of 95 %.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Interval {
+    /// As measured.
+    pub value: f64,
+    /// Its low end.
+    pub low: f64,
+    /// Its high end.
+    pub high: f64,
+}
+
+/// A figure that is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Measure {
+    /// Of B against A: a divergence, or the natural logarithm of a ratio.
+    pub difference: Interval,
+    /// What 99 in 100 pairs of the same trace do not exceed.
+    pub limit: f64,
+    /// A limit above this says nothing.
+    pub resolution: f64,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+/// Lengths below which so many percent of the events are, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Quantiles {
+    /// So many.
+    pub part_pct: f64,
+    /// Of A.
+    pub a: Interval,
+    /// Of B.
+    pub b: Interval,
+}
+
+/// Two traces held against each other.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Likeness {
+    /// Blocks of A and of B.
+    pub blocks: [usize; 2],
+    /// Their lengths, s.
+    pub block_s: [f64; 2],
+    /// Of B from A, bits.
+    pub kl_bits: Interval,
+    /// Of A from B.
+    pub kl_back_bits: Interval,
+    /// Jensen-Shannon divergence, bits: judged.
+    pub js: Measure,
+    /// Kolmogorov-Smirnov distance, to 0.6 % of a length.
+    pub ks: Interval,
+    /// Wasserstein distance, decades.
+    pub wasserstein_decades: Interval,
+    /// Natural logarithm of the ratio of the rates: judged.
+    pub rate: Measure,
+    /// Natural logarithm of the ratio of the shares of noise: judged.
+    pub noise: Measure,
+    /// Lengths at the quantiles that are usually shown, without the longest.
+    pub quantiles: Vec<Quantiles>,
+    /// Of all.
+    pub verdict: Verdict,
+    /// Why.
+    pub reason: String,
+}
+
+/// A stretch of time on all CPUs.
+struct Block {
+    known_ns: f64,
+    noise_ns: f64,
+    events: f64,
+    histogram: Vec<u64>,
+    spread: Vec<f64>,
+}
+
+/// Sums over blocks.
+#[derive(Clone)]
+struct Sample {
+    known_ns: f64,
+    noise_ns: f64,
+    events: f64,
+    spread: Vec<f64>,
+    /// Only where it is asked for.
+    histogram: Vec<u64>,
+}
+
+const GRID: fn() -> Grid = Grid::standard;
+
+/// Holds `b` against the reference `a`; `None` if one of them has no events.
+#[must_use]
+pub fn likeness(a: &Trace, b: &Trace) -> Option<Likeness> {
+    let lengths = |trace: &Trace| -> Vec<u64> {
+        let events = trace.cpus.iter().flat_map(|cpu| &cpu.events);
+        events.map(|event| event.length_ns).collect()
+    };
+    let (lengths_a, lengths_b) = (lengths(a), lengths(b));
+    if lengths_a.is_empty() || lengths_b.is_empty() {
+        return None;
+    }
+    let bandwidth = bandwidth(&lengths_a, GRID());
+    let (blocks_a, block_s_a) = blocks(a, bandwidth);
+    let (blocks_b, block_s_b) = blocks(b, bandwidth);
+    if blocks_a.is_empty() || blocks_b.is_empty() {
+        return None;
+    }
+    let (whole_a, whole_b) = (whole(&blocks_a), whole(&blocks_b));
+    let measured = Figures::of(&whole_a, &whole_b)?;
+    let mut chance = Chance::new(1, "likeness");
+    let mut between = Vec::new();
+    let mut quantiles = Vec::new();
+    for _ in 0..SAMPLES {
+        let x = sample(&blocks_a, blocks_a.len(), true, &mut chance);
+        let y = sample(&blocks_b, blocks_b.len(), true, &mut chance);
+        if let Some(figures) = Figures::of(&x, &y) {
+            between.push(figures);
+            quantiles.push((x.quantiles_ns(), y.quantiles_ns()));
+        }
+    }
+    let limits_a = limits(&blocks_a, whole_b.known_ns, &mut chance);
+    let limits_b = limits(&blocks_b, whole_a.known_ns, &mut chance);
+    let limit = |i: usize| limits_a[i].max(limits_b[i]);
+    let interval = |of: fn(&Figures) -> f64| {
+        let all: Vec<f64> = between.iter().map(of).collect();
+        Interval::of(of(&measured), all, true)
+    };
+    let distance = |of: fn(&Figures) -> f64| Interval {
+        low: interval(of).low.max(0.0),
+        ..interval(of)
+    };
+    let mut measures = [
+        Measure::judge(distance(|f| f.js), limit(0), RESOLUTION[0]),
+        Measure::judge(interval(|f| f.ln_rate), limit(1), RESOLUTION[1]),
+        Measure::judge(interval(|f| f.ln_noise), limit(2), RESOLUTION[2]),
+    ];
+    let few = few(&[(&blocks_a, &lengths_a), (&blocks_b, &lengths_b)]);
+    if few.is_some() {
+        measures
+            .iter_mut()
+            .for_each(|one| one.verdict = Verdict::Undecided);
+    }
+    let (verdict, reason) = match few {
+        Some(reason) => (Verdict::Undecided, reason),
+        None => together(&measures),
+    };
+    let of_quantile = |i: usize| {
+        let of = |whole: &Sample, of: fn(&(Qs, Qs)) -> &Qs| {
+            let all = quantiles.iter().map(|both| of(both)[i]).collect();
+            Interval::of(whole.quantiles_ns()[i], all, false)
+        };
+        Quantiles {
+            part_pct: QUANTILES_PCT[i],
+            a: of(&whole_a, |both| &both.0),
+            b: of(&whole_b, |both| &both.1),
+        }
+    };
+    let [js, rate, noise] = measures;
+    Some(Likeness {
+        blocks: [blocks_a.len(), blocks_b.len()],
+        block_s: [block_s_a, block_s_b],
+        kl_bits: distance(|f| f.kl),
+        kl_back_bits: distance(|f| f.kl_back),
+        js,
+        ks: distance(|f| f.ks),
+        wasserstein_decades: distance(|f| f.wasserstein),
+        rate,
+        noise,
+        // Of the longest event there is but one.
+        quantiles: (0..QUANTILES_PCT.len() - 1).map(of_quantile).collect(),
+        verdict,
+        reason,
+    })
+}
+
+/// Quantiles, ns, as of [`QUANTILES_PCT`].
+type Qs = [f64; QUANTILES_PCT.len()];
+
+/// Why nothing can be said, if there is too little.
+fn few(sides: &[(&Vec<Block>, &Vec<u64>); 2]) -> Option<String> {
+    for ((blocks, lengths), name) in sides.iter().zip(["A", "B"]) {
+        if blocks.len() < LEAST_BLOCKS {
+            let least_s = LEAST_BLOCKS as f64 * LEAST_BLOCK_NS as f64 / 1e9;
+            return Some(format!(
+                "{name} is too short to tell how much it differs from itself: {least_s:.0} s is \
+                 the least"
+            ));
+        }
+        if lengths.len() < LEAST_EVENTS {
+            return Some(format!(
+                "{name} has only {} events; {LEAST_EVENTS} are the least",
+                lengths.len()
+            ));
+        }
+    }
+    None
+}
+
+const NAMES: [&str; 3] = ["the lengths", "the rates", "the shares of noise"];
+
+fn together(measures: &[Measure; 3]) -> (Verdict, String) {
+    let of = |verdict: Verdict| -> Vec<&str> {
+        let these = measures.iter().zip(NAMES);
+        let these = these.filter(|(one, _)| one.verdict == verdict);
+        these.map(|(_, name)| name).collect()
+    };
+    let (differ, open) = (of(Verdict::Differs), of(Verdict::Undecided));
+    if !differ.is_empty() {
+        let text = format!(
+            "{} differ by more than parts of the same trace do",
+            differ.join(" and ")
+        );
+        return (Verdict::Differs, text);
+    }
+    if open.is_empty() {
+        let text = "they are no further apart than parts of the same trace are";
+        return (Verdict::Same, text.to_owned());
+    }
+    let coarse = |one: &Measure| one.limit > one.resolution;
+    let why = match measures.iter().any(coarse) {
+        true => "the traces differ too much from themselves",
+        false => "the interval reaches over the limit",
+    };
+    let text = format!(
+        "{} cannot be told apart or alike: {why}",
+        open.join(" and ")
+    );
+    (Verdict::Undecided, text)
+}
+
+impl Interval {
+    /// From the figures of samples; without what they are too large in the
+    /// mean, if they are of two samples.
+    fn of(value: f64, mut samples: Vec<f64>, unbiased: bool) -> Self {
+        if samples.is_empty() {
+            return Self {
+                value,
+                low: f64::NEG_INFINITY,
+                high: f64::INFINITY,
+            };
+        }
+        let bias = match unbiased {
+            true => samples.iter().sum::<f64>() / samples.len() as f64 - value,
+            false => 0.0,
+        };
+        Self {
+            value,
+            low: part(&mut samples, BEYOND_INTERVAL / 2.0) - bias,
+            high: part(&mut samples, 1.0 - BEYOND_INTERVAL / 2.0) - bias,
+        }
+    }
+
+    /// The least distance from 0 that it holds.
+    fn least(&self) -> f64 {
+        self.low.max(-self.high).max(0.0)
+    }
+}
+
+impl Measure {
+    fn judge(difference: Interval, limit: f64, resolution: f64) -> Self {
+        let verdict = if difference.least() > limit {
+            Verdict::Differs
+        } else if difference.value.abs() <= limit && limit <= resolution {
+            Verdict::Same
+        } else {
+            Verdict::Undecided
+        };
+        Self {
+            difference,
+            limit,
+            resolution,
+            verdict,
+        }
+    }
+}
+
+/// Two samples against each other.
+struct Figures {
+    kl: f64,
+    kl_back: f64,
+    js: f64,
+    ks: f64,
+    wasserstein: f64,
+    ln_rate: f64,
+    ln_noise: f64,
+}
+
+impl Figures {
+    /// `None` if one has no events.
+    fn of(a: &Sample, b: &Sample) -> Option<Self> {
+        if a.events == 0.0 || b.events == 0.0 {
+            return None;
+        }
+        let (kl, kl_back, js) = divergences(&a.density(), &b.density(), GRID());
+        let fine = GRID().step() / super::density::FINE as f64;
+        let (mut below_a, mut below_b) = (0.0, 0.0);
+        let (mut ks, mut wasserstein) = (0.0f64, 0.0);
+        for (x, y) in a.histogram.iter().zip(&b.histogram) {
+            below_a += *x as f64 / a.events;
+            below_b += *y as f64 / b.events;
+            let apart = (below_a - below_b).abs();
+            ks = ks.max(apart);
+            wasserstein += apart * fine;
+        }
+        let ln_ratio = |x: f64, y: f64| (y / b.known_ns).ln() - (x / a.known_ns).ln();
+        Some(Self {
+            kl,
+            kl_back,
+            js,
+            ks,
+            wasserstein,
+            ln_rate: ln_ratio(a.events, b.events),
+            ln_noise: ln_ratio(a.noise_ns, b.noise_ns),
+        })
+    }
+}
+
+impl Sample {
+    fn density(&self) -> Vec<f64> {
+        let sum: f64 = self.spread.iter().sum::<f64>() * GRID().step();
+        self.spread.iter().map(|value| value / sum).collect()
+    }
+
+    fn quantiles_ns(&self) -> Qs {
+        let grid = GRID();
+        let fine = grid.step() / super::density::FINE as f64;
+        QUANTILES_PCT.map(|part| {
+            let rank = (self.events * part / 100.0).ceil().max(1.0);
+            let mut passed = 0.0;
+            let bin = self.histogram.iter().position(|count| {
+                passed += *count as f64;
+                passed >= rank
+            });
+            10f64.powf(grid.from + bin.unwrap_or(0) as f64 * fine)
+        })
+    }
+}
+
+/// Blocks in time in which something is known, and how long they are, s.
+fn blocks(trace: &Trace, bandwidth: f64) -> (Vec<Block>, f64) {
+    let spans = || trace.cpus.iter().flat_map(|cpu| &cpu.known);
+    let begin = spans().map(|span| span.from_ns).min().unwrap_or(0);
+    let end = spans().map(|span| span.until_ns).max().unwrap_or(0);
+    let count = ((end - begin) / LEAST_BLOCK_NS).clamp(1, MOST_BLOCKS as u64);
+    let length = ((end - begin) / count).max(1);
+    let block_of = |at: u64| ((at - begin) / length).min(count - 1) as usize;
+    let mut known_ns = vec![0.0; count as usize];
+    for span in spans().filter(|span| span.length_ns() > 0) {
+        let (first, last) = (block_of(span.from_ns), block_of(span.until_ns - 1));
+        for (i, known) in known_ns.iter_mut().enumerate().take(last + 1).skip(first) {
+            let from_ns = begin + i as u64 * length;
+            let until_ns = if i as u64 + 1 == count {
+                end
+            } else {
+                from_ns + length
+            };
+            let inside = Span {
+                from_ns: span.from_ns.max(from_ns),
+                until_ns: span.until_ns.min(until_ns),
+            };
+            *known += inside.length_ns() as f64;
+        }
+    }
+    let mut lengths = vec![Vec::new(); count as usize];
+    for event in trace.cpus.iter().flat_map(|cpu| &cpu.events) {
+        lengths[block_of(event.start_ns.clamp(begin, end))].push(event.length_ns);
+    }
+    let block = |(known_ns, lengths): (f64, Vec<u64>)| {
+        let histogram = fine_histogram(&lengths, GRID());
+        Block {
+            known_ns,
+            noise_ns: lengths.iter().map(|ns| *ns as f64).sum(),
+            events: lengths.len() as f64,
+            spread: spread(&histogram, GRID(), bandwidth),
+            histogram,
+        }
+    };
+    let all = known_ns.into_iter().zip(lengths);
+    let blocks = all.filter(|(known, _)| *known > 0.0).map(block).collect();
+    (blocks, length as f64 / 1e9)
+}
+
+fn nothing() -> Sample {
+    Sample {
+        known_ns: 0.0,
+        noise_ns: 0.0,
+        events: 0.0,
+        spread: vec![0.0; GRID().points],
+        histogram: Vec::new(),
+    }
+}
+
+fn add(sum: &mut Sample, block: &Block, histogram: bool) {
+    sum.known_ns += block.known_ns;
+    sum.noise_ns += block.noise_ns;
+    sum.events += block.events;
+    for (sum, value) in sum.spread.iter_mut().zip(&block.spread) {
+        *sum += value;
+    }
+    if histogram {
+        sum.histogram.resize(block.histogram.len(), 0);
+        for (sum, value) in sum.histogram.iter_mut().zip(&block.histogram) {
+            *sum += value;
+        }
+    }
+}
+
+fn whole(blocks: &[Block]) -> Sample {
+    let mut sum = nothing();
+    blocks.iter().for_each(|block| add(&mut sum, block, true));
+    sum
+}
+
+/// So many blocks, drawn with replacement.
+fn sample(blocks: &[Block], count: usize, histogram: bool, chance: &mut Chance) -> Sample {
+    let mut sum = nothing();
+    for _ in 0..count {
+        let chosen = chance.below(blocks.len() as u64) as usize;
+        add(&mut sum, &blocks[chosen], histogram);
+    }
+    sum
+}
+
+/// More blocks than this stand for a trace that is so much longer.
+const MOST_DRAWN: usize = 4 * MOST_BLOCKS;
+
+/// How far samples of the same trace lie apart, as long as it and as long as
+/// the other: divergence, and logarithms of ratios of rate and noise.
+fn limits(blocks: &[Block], other_known_ns: f64, chance: &mut Chance) -> [f64; 3] {
+    let known_ns: f64 = blocks.iter().map(|block| block.known_ns).sum();
+    let other = (other_known_ns / known_ns * blocks.len() as f64).round();
+    let other = (other as usize).clamp(1, MOST_DRAWN);
+    let mut all: [Vec<f64>; 3] = Default::default();
+    for _ in 0..SAMPLES {
+        let x = sample(blocks, blocks.len(), false, chance);
+        let y = sample(blocks, other, false, chance);
+        if let Some(figures) = Figures::of(&x, &y) {
+            all[0].push(figures.js);
+            all[1].push(figures.ln_rate.abs());
+            all[2].push(figures.ln_noise.abs());
+        }
+    }
+    all.map(|mut one| match one.is_empty() {
+        true => f64::INFINITY,
+        false => part(&mut one, 1.0 - BEYOND_LIMIT),
+    })
+}
+
+/// The value that this share is not above; there is one at least.
+fn part(values: &mut [f64], share: f64) -> f64 {
+    let last = values.len() - 1;
+    let place = ((values.len() as f64 * share).ceil() as usize).clamp(1, last + 1) - 1;
+    *values.select_nth_unstable_by(place, f64::total_cmp).1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synth::{Arrivals, Component, Lengths, Model, synthesise};
+
+    fn trace(per_s: f64, median_ns: f64, seconds: u64, seed: u64) -> Trace {
+        let lengths = Lengths::Lognormal {
+            median_ns,
+            sigma: 0.7,
+        };
+        let tick = Arrivals::Periodic {
+            period_ns: 4e6,
+            phase_ns: None,
+            jitter_ns: 1_000.0,
+            share: 1.0,
+        };
+        let model = Model {
+            cpus: vec![0, 1],
+            duration_ns: seconds * 1_000_000_000,
+            seed,
+            components: vec![
+                Component::new(Arrivals::Poisson { per_s }, lengths),
+                Component::new(tick, Lengths::Fixed(8_000.0)),
+            ],
+        };
+        synthesise(&model).unwrap().trace
+    }
+
+    #[test]
+    fn recordings_of_the_same_are_the_same() {
+        let of = |seed| {
+            likeness(
+                &trace(500.0, 2e3, 10, seed),
+                &trace(500.0, 2e3, 10, seed + 50),
+            )
+        };
+        // One in 100 would exceed each of three limits.
+        let same = (0..3).filter(|seed| of(*seed).unwrap().verdict == Verdict::Same);
+        assert!(same.count() >= 2);
+    }
+
+    #[test]
+    fn what_differs_is_told() {
+        let a = trace(500.0, 2e3, 10, 1);
+        let found = |b: &Trace| likeness(&a, b).unwrap();
+        let rate = found(&trace(700.0, 2e3, 10, 2));
+        assert_eq!(rate.rate.verdict, Verdict::Differs, "{rate:#?}");
+        let (asked, got) = ((950.0f64 / 750.0).ln(), rate.rate.difference);
+        assert!(got.low < asked && asked < got.high, "{got:?}");
+        let lengths = found(&trace(500.0, 3e3, 10, 3));
+        assert_eq!(lengths.js.verdict, Verdict::Differs, "{lengths:#?}");
+        assert_eq!(lengths.verdict, Verdict::Differs);
+        assert!(lengths.reason.contains("the lengths"));
+        let median = lengths.quantiles[1];
+        assert!(median.a.low <= median.a.value && median.a.value <= median.a.high);
+        assert!(median.b.value > median.a.high, "{median:?}");
+    }
+
+    #[test]
+    fn too_little_is_undecided() {
+        let long = trace(500.0, 2e3, 10, 1);
+        let short = likeness(&long, &trace(500.0, 2e3, 1, 2)).unwrap();
+        // A second has ten blocks.
+        assert_eq!(short.blocks, [50, 10]);
+        let mut rest = trace(500.0, 2e3, 1, 2);
+        for cpu in &mut rest.cpus {
+            cpu.known[0].until_ns = 900_000_000;
+            cpu.events.retain(|event| event.end_ns() < 900_000_000);
+        }
+        let shorter = likeness(&long, &rest).unwrap();
+        assert_eq!(shorter.verdict, Verdict::Undecided);
+        assert!(shorter.reason.contains("too short"), "{}", shorter.reason);
+        rest.cpus.iter_mut().for_each(|cpu| cpu.events.clear());
+        assert_eq!(likeness(&long, &rest), None);
+    }
+
+    #[test]
+    fn a_trace_is_at_no_distance_from_itself() {
+        let a = trace(500.0, 2e3, 3, 1);
+        let d = likeness(&a, &a).unwrap();
+        assert_eq!(d.verdict, Verdict::Same, "{d:#?}");
+        assert!(d.js.difference.value < 1e-12 && d.ks.value == 0.0);
+        assert_eq!(
+            (d.rate.difference.value, d.noise.difference.value),
+            (0.0, 0.0)
+        );
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which events are those of a line: all are laid on one period, where its own
+//! stand close together on a background of others.
+
+use super::refine::Refined;
+use crate::{CpuTrace, Event};
+
+/// Bins of a period.
+const BINS: usize = 200;
+
+/// Where within a period a component's events begin.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Fold {
+    hz: f64,
+    begin_ns: u64,
+    coherent_ns: f64,
+    /// Of each coherent stretch, turns.
+    phases: Vec<f64>,
+    /// From there, turns.
+    from: f64,
+    /// To there; `from` to `from + 1`.
+    until: f64,
+}
+
+impl Fold {
+    /// Where an event begins, in turns from where the component's are due,
+    /// -0.5 to 0.5.
+    fn turns(&self, event: &Event) -> f64 {
+        let t = event.start_ns.saturating_sub(self.begin_ns) as f64;
+        let stretch = ((t / self.coherent_ns) as usize).min(self.phases.len() - 1);
+        let within = t - stretch as f64 * self.coherent_ns;
+        let turns = within / 1e9 * self.hz - self.phases[stretch];
+        turns - turns.round()
+    }
+
+    /// Where the time since the begin of its stretch is, s, and where it is due.
+    fn within(&self, event: &Event) -> (f64, f64) {
+        let t = event.start_ns.saturating_sub(self.begin_ns) as f64;
+        ((t % self.coherent_ns) / 1e9, self.turns(event))
+    }
+
+    /// With the frequency and the phase that a straight line through the
+    /// events of the component has.
+    fn corrected(&self, cpu: &CpuTrace) -> Self {
+        let middle = (self.from + self.until) / 2.0;
+        let (mut n, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for event in cpu.events.iter().filter(|event| self.holds(event)) {
+            let (t, turns) = self.within(event);
+            let beside = turns - middle;
+            let beside = beside - beside.round();
+            n += 1.0;
+            x += t;
+            y += beside;
+            xx += t * t;
+            xy += t * beside;
+        }
+        let spread = n * xx - x * x;
+        if spread <= 0.0 {
+            return self.clone();
+        }
+        let slope = (n * xy - x * y) / spread;
+        let offset = (y - slope * x) / n + middle;
+        let phases = self.phases.iter().map(|phase| phase + offset);
+        Self {
+            hz: self.hz - slope,
+            phases: phases.collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether an event begins where the component's do. Others may, too, by
+    /// chance.
+    #[must_use]
+    pub fn holds(&self, event: &Event) -> bool {
+        if self.phases.is_empty() {
+            return false;
+        }
+        let turns = self.turns(event);
+        [turns, turns + 1.0, turns - 1.0]
+            .into_iter()
+            .any(|turns| (self.from..self.until).contains(&turns))
+    }
+}
+
+/// What the events of a line are like.
+pub(super) struct Folded {
+    pub(super) fold: Fold,
+    pub(super) period_ns: f64,
+    pub(super) phase_ns: f64,
+    pub(super) jitter_ns: f64,
+    /// More than a chance background would have there.
+    pub(super) events: f64,
+    pub(super) periods: f64,
+    pub(super) noise_pct: f64,
+}
+
+/// Each time the frequency is corrected by what the events themselves say, and
+/// they stand closer together.
+const CORRECTIONS: usize = 3;
+
+/// `None` if no events stand out.
+pub(super) fn fold(cpu: &CpuTrace, refined: &Refined) -> Option<Folded> {
+    let mut fold = Fold {
+        hz: refined.hz,
+        begin_ns: refined.begin_ns,
+        coherent_ns: refined.coherent_ns,
+        phases: refined.phases.clone(),
+        from: 0.0,
+        until: 0.0,
+    };
+    let mut folded = once(cpu, &mut fold)?;
+    for _ in 0..CORRECTIONS {
+        let mut better = fold.corrected(cpu);
+        match once(cpu, &mut better) {
+            Some(again) if again.jitter_ns <= folded.jitter_ns => {
+                (fold, folded) = (better, again);
+            }
+            _ => break,
+        }
+    }
+    Some(Folded { fold, ..folded })
+}
+
+/// Finds where the events of the line are.
+fn once(cpu: &CpuTrace, fold: &mut Fold) -> Option<Folded> {
+    let turns: Vec<f64> = cpu.events.iter().map(|event| fold.turns(event)).collect();
+    let bin_of = |turns: f64| (((turns + 0.5) * BINS as f64) as usize).min(BINS - 1);
+    let (mut counts, mut noise) = ([0.0f64; BINS], [0.0f64; BINS]);
+    for (event, turns) in cpu.events.iter().zip(&turns) {
+        counts[bin_of(*turns)] += 1.0;
+        noise[bin_of(*turns)] += event.length_ns as f64;
+    }
+    // Long events may be periodic among many short ones that are not.
+    let background = median(&counts);
+    let quiet = median(&noise);
+    let total: f64 = noise.iter().sum();
+    let stands_out = |i: usize| {
+        let (count, noise) = (counts[i % BINS], noise[i % BINS]);
+        count > background + 3.0 * (background + 1.0).sqrt()
+            || (noise - quiet > 0.02 * total && count > background)
+    };
+    let peak = (0..BINS).max_by(|a, b| {
+        let height = |i: usize| {
+            let by_count = (counts[i] - background) / cpu.events.len() as f64;
+            let by_noise = (noise[i] - quiet) / total.max(1.0);
+            by_count.max(by_noise)
+        };
+        height(*a).total_cmp(&height(*b))
+    })?;
+    // To both sides as long as events stand out; a single bin may fall short.
+    let side = |towards: &dyn Fn(usize) -> usize| {
+        let mut last = 0;
+        for steps in 1..BINS / 2 {
+            if stands_out(towards(steps)) {
+                last = steps;
+            } else if steps > last + 1 {
+                break;
+            }
+        }
+        last
+    };
+    let left = side(&|steps| peak + BINS - steps);
+    let right = side(&|steps| peak + steps);
+    let width = left + right + 1;
+    let from = (peak as f64 - left as f64) / BINS as f64 - 0.5;
+    let until = from + width as f64 / BINS as f64;
+    (fold.from, fold.until) = (from, until);
+    let middle = (from + until) / 2.0;
+    let inside = turns.iter().zip(&cpu.events).filter_map(|(turns, event)| {
+        let beside = turns - middle;
+        let beside = beside - beside.round();
+        (beside.abs() <= (until - from) / 2.0).then_some((beside, event.length_ns as f64))
+    });
+    let (mut n, mut sum, mut squares, mut length) = (0.0, 0.0, 0.0, 0.0);
+    for (beside, ns) in inside {
+        n += 1.0;
+        sum += beside;
+        squares += beside * beside;
+        length += ns;
+    }
+    // The background is even over the width and has its share of all sums.
+    let expected = background * width as f64;
+    let events = n - expected;
+    if events < 1.0 {
+        return None;
+    }
+    let even = (until - from).powi(2) / 12.0;
+    let mean = sum / events;
+    let variance = ((squares - expected * even) / events - mean * mean).max(0.0);
+    let period_ns = 1e9 / fold.hz;
+    let phase = fold.phases[0] + middle + mean;
+    let known = cpu.known_ns() as f64;
+    Some(Folded {
+        phase_ns: (phase - phase.floor()) * period_ns,
+        jitter_ns: variance.sqrt() * period_ns,
+        events,
+        periods: known / period_ns,
+        noise_pct: ((length - quiet * width as f64) / total.max(1.0) * 100.0).clamp(0.0, 100.0),
+        period_ns,
+        fold: Fold::default(),
+    })
+}
+
+fn median(values: &[f64; BINS]) -> f64 {
+    let mut sorted = *values;
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted[BINS / 2]
+}

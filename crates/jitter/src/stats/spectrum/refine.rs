@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The exact frequency of a line, from the exact times of events: first within
+//! segments, as the transform saw it, then over stretches twice as long, again
+//! and again, as long as the line keeps its phase.
+
+use rustfft::num_complex::Complex64;
+
+use super::power::Pass;
+use crate::CpuTrace;
+
+/// Pieces of a segment, in each of which a line hardly turns whatever its
+/// exact frequency.
+const PIECES: usize = 16;
+/// Trial frequencies within one step on each side.
+const TRIALS: i32 = 16;
+/// The powers of stretches, added up, stay what they are for noise when the
+/// stretches become longer, and grow for a line; it still keeps its phase with
+/// this share of the growth.
+const KEEPS_PHASE: f64 = 0.4;
+
+/// A line on exact times.
+#[derive(Debug, Clone)]
+pub(super) struct Refined {
+    pub(super) hz: f64,
+    /// Mean over the segments, relative to events at random times.
+    pub(super) power: f64,
+    /// Begin of the first stretch.
+    pub(super) begin_ns: u64,
+    /// Length of the stretches over which it keeps its phase.
+    pub(super) coherent_ns: f64,
+    /// In each of them, turns from its begin to the middle of the line's
+    /// events, -0.5 to 0.5.
+    pub(super) phases: Vec<f64>,
+}
+
+struct Piece {
+    /// Since the begin, s.
+    middle_s: f64,
+    sum: Complex64,
+}
+
+/// Looks around frequency `at` (in steps of the pass); events count one each
+/// or, `by_noise`, their length.
+pub(super) fn refine(cpu: &CpuTrace, pass: &Pass, at: usize, by_noise: bool) -> Refined {
+    let coarse_hz = at as f64 * pass.step_hz();
+    let count = (pass.segments as usize).saturating_mul(PIECES);
+    let piece_ns = pass.segment_ns / PIECES as f64;
+    let (pieces, squares) = pieces(cpu, pass.begin_ns, piece_ns, count, coarse_hz, by_noise);
+    let mut together = PIECES;
+    let (mut offset_hz, mut power) = best(&pieces, together, 0.0, pass.step_hz());
+    let in_segments = power / squares;
+    let of_a_line = |together: usize| -> f64 {
+        let chunks = pieces.chunks(together);
+        chunks.map(|chunk| (chunk.len() * chunk.len()) as f64).sum()
+    };
+    while together < pieces.len() {
+        let width = 1e9 / (piece_ns * together as f64);
+        let twice = together * 2;
+        let (better_hz, more) = best(&pieces, twice, offset_hz, width);
+        let growth = of_a_line(twice) / of_a_line(together);
+        if more < power * (1.0 + KEEPS_PHASE * (growth - 1.0)) {
+            break;
+        }
+        (offset_hz, power, together) = (better_hz, more, twice);
+    }
+    let together = together.min(pieces.len());
+    let hz = coarse_hz + offset_hz;
+    let phases = pieces.chunks(together).enumerate().map(|(i, chunk)| {
+        let begin_s = i as f64 * together as f64 * piece_ns / 1e9;
+        // Turned to the begin of the stretch; events lie where the sum points.
+        let phase = sum(chunk, offset_hz).arg() / std::f64::consts::TAU;
+        let turned = -phase - hz * begin_s;
+        turned - turned.round()
+    });
+    Refined {
+        hz,
+        power: in_segments,
+        begin_ns: pass.begin_ns,
+        coherent_ns: together as f64 * piece_ns,
+        phases: phases.collect(),
+    }
+}
+
+/// Sums over the events of each piece at this frequency, without what their
+/// mean rate gives within the known time; and the sum of their squared
+/// weights.
+fn pieces(
+    cpu: &CpuTrace,
+    begin_ns: u64,
+    piece_ns: f64,
+    count: usize,
+    hz: f64,
+    by_noise: bool,
+) -> (Vec<Piece>, f64) {
+    let turn = std::f64::consts::TAU * hz;
+    let seconds = |ns: u64| (ns as f64 - begin_ns as f64) / 1e9;
+    let mut pieces: Vec<Piece> = (0..count)
+        .map(|i| Piece {
+            middle_s: (i as f64 + 0.5) * piece_ns / 1e9,
+            sum: Complex64::default(),
+        })
+        .collect();
+    let (mut weights, mut squares) = (0.0, 0.0);
+    for event in &cpu.events {
+        let t = seconds(event.start_ns);
+        let piece = ((t * 1e9 / piece_ns) as usize).min(count - 1);
+        let weight = if by_noise {
+            event.length_ns as f64
+        } else {
+            1.0
+        };
+        pieces[piece].sum += Complex64::from_polar(weight, -turn * t);
+        weights += weight;
+        squares += weight * weight;
+    }
+    let known_s: f64 = cpu.known_ns() as f64 / 1e9;
+    let rate = if known_s > 0.0 {
+        weights / known_s
+    } else {
+        0.0
+    };
+    // The integral of exp(-i turn t) from a to b.
+    let constant = |a: f64, b: f64| {
+        let end = |t: f64| Complex64::from_polar(1.0, -turn * t);
+        (end(b) - end(a)) * Complex64::new(0.0, 1.0 / turn)
+    };
+    for span in &cpu.known {
+        let (from, until) = (seconds(span.from_ns), seconds(span.until_ns));
+        let first = (from.max(0.0) * 1e9 / piece_ns) as usize;
+        for (i, piece) in pieces.iter_mut().enumerate().skip(first) {
+            let begin = i as f64 * piece_ns / 1e9;
+            if begin >= until {
+                break;
+            }
+            let (a, b) = (from.max(begin), until.min(begin + piece_ns / 1e9));
+            if b > a {
+                piece.sum -= constant(a, b) * rate;
+            }
+        }
+    }
+    (pieces, squares.max(f64::MIN_POSITIVE))
+}
+
+/// The sum over pieces, as seen from a frequency beside.
+fn sum(pieces: &[Piece], offset_hz: f64) -> Complex64 {
+    let turn = std::f64::consts::TAU * offset_hz;
+    let turned = pieces
+        .iter()
+        .map(|piece| piece.sum * Complex64::from_polar(1.0, -turn * piece.middle_s));
+    turned.sum()
+}
+
+/// The best frequency beside `around`, and its power: added up over stretches
+/// of so many pieces.
+fn best(pieces: &[Piece], together: usize, around: f64, width: f64) -> (f64, f64) {
+    let power = |offset: f64| {
+        let chunks = pieces.chunks(together);
+        chunks
+            .map(|chunk| sum(chunk, offset).norm_sqr())
+            .sum::<f64>()
+    };
+    let step = width / f64::from(TRIALS);
+    let mut best = (around, 0.0);
+    for trial in -TRIALS..=TRIALS {
+        let offset = around + f64::from(trial) * step;
+        let power = power(offset);
+        if power > best.1 {
+            best = (offset, power);
+        }
+    }
+    // Near its top a peak is a parabola.
+    let (low, high) = (power(best.0 - step), power(best.0 + step));
+    let bend = low - 2.0 * best.1 + high;
+    if bend < 0.0 {
+        let offset = best.0 + 0.5 * step * (low - high) / bend;
+        let top = power(offset);
+        if top > best.1 {
+            best = (offset, top);
+        }
+    }
+    best
+}

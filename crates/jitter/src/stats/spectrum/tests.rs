@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Trains of a known period are found, and none where there is none.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::synth::{Arrivals, Component as Part, Lengths, Model, synthesise};
+use crate::{Chance, Event, Span};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// One CPU with these components, looked at for so long.
+fn made(parts: Vec<Part>, seconds: u64, seed: u64) -> CpuTrace {
+    let model = Model {
+        cpus: vec![0],
+        duration_ns: seconds * SECOND,
+        seed,
+        components: parts,
+    };
+    synthesise(&model).unwrap().trace.cpus.remove(0)
+}
+
+fn periodic(period_ns: f64, jitter_ns: f64, lengths: Lengths) -> Part {
+    Part::new(
+        Arrivals::Periodic {
+            period_ns,
+            phase_ns: None,
+            jitter_ns,
+            share: 1.0,
+        },
+        lengths,
+    )
+}
+
+fn poisson(per_s: f64, lengths: Lengths) -> Part {
+    Part::new(Arrivals::Poisson { per_s }, lengths)
+}
+
+/// Without the events in these stretches, in which nobody looked.
+fn with_gaps(mut cpu: CpuTrace, every_ns: u64, open_ns: u64) -> CpuTrace {
+    let end = cpu.known[0].until_ns;
+    cpu.known = (0..end / every_ns)
+        .map(|i| Span {
+            from_ns: i * every_ns,
+            until_ns: i * every_ns + open_ns,
+        })
+        .collect();
+    let inside = |event: &Event| {
+        let at = event.start_ns % every_ns;
+        event.end_ns() < end && at + event.length_ns <= open_ns
+    };
+    cpu.events.retain(inside);
+    cpu
+}
+
+fn lognormal() -> Lengths {
+    Lengths::Lognormal {
+        median_ns: 2_000.0,
+        sigma: 1.0,
+    }
+}
+
+#[test]
+fn a_tick_among_random_events() {
+    let cpu = made(
+        vec![
+            periodic(4e6, 3_000.0, Lengths::Fixed(5_000.0)),
+            poisson(600.0, lognormal()),
+        ],
+        5,
+        1,
+    );
+    let found = spectrum(&cpu).unwrap().components;
+    assert_eq!(found.len(), 1, "{found:#?}");
+    let tick = &found[0];
+    assert!((tick.period_ns / 4e6 - 1.0).abs() < 1e-6, "{tick:?}");
+    assert!((tick.events as f64 / 1250.0 - 1.0).abs() < 0.05, "{tick:?}");
+    assert!((tick.share_of_periods - 1.0).abs() < 0.05);
+    assert!((1_500.0..6_500.0).contains(&tick.jitter_ns), "{tick:?}");
+    assert!(tick.harmonics >= 10, "{tick:?}");
+    // 6.25 ms of some 16 ms.
+    let noise = cpu.noise_ns() as f64;
+    assert!((tick.noise_pct - 6.25e8 / noise).abs() < 6.0, "{tick:?}");
+    let held = cpu.events.iter().filter(|event| tick.fold.holds(event));
+    assert!((1200..1400).contains(&held.count()));
+}
+
+#[test]
+fn two_periods_are_two_components() {
+    let cpu = made(
+        vec![
+            periodic(4e6, 2_000.0, Lengths::Fixed(5_000.0)),
+            periodic(100e6, 50_000.0, Lengths::Fixed(200_000.0)),
+            poisson(100.0, lognormal()),
+        ],
+        8,
+        2,
+    );
+    let found = spectrum(&cpu).unwrap().components;
+    let periods: Vec<f64> = found.iter().map(|one| one.period_ns).collect();
+    assert_eq!(found.len(), 2, "{periods:?}");
+    assert!((periods[0] / 4e6 - 1.0).abs() < 1e-4, "{periods:?}");
+    assert!((periods[1] / 100e6 - 1.0).abs() < 1e-3, "{periods:?}");
+    // 80 events of 200 us are more than 2000 of 5 us.
+    assert!(found[1].noise_pct > found[0].noise_pct);
+}
+
+#[test]
+fn stretches_in_which_nobody_looked_make_no_period() {
+    // As a recording of real-time tasks: 800 ms of each second.
+    let cpu = made(vec![poisson(2000.0, lognormal())], 20, 3);
+    let found = spectrum(&with_gaps(cpu, SECOND, SECOND * 4 / 5)).unwrap();
+    assert_eq!(found.components, [], "{:#?}", found.components);
+    // Nor beside a line.
+    let cpu = made(
+        vec![
+            periodic(4e6, 1_000.0, Lengths::Fixed(5_000.0)),
+            poisson(200.0, lognormal()),
+        ],
+        20,
+        4,
+    );
+    let found = spectrum(&with_gaps(cpu, SECOND, SECOND * 4 / 5)).unwrap();
+    assert_eq!(found.components.len(), 1, "{:#?}", found.components);
+    let tick = &found.components[0];
+    assert!((tick.period_ns / 4e6 - 1.0).abs() < 1e-4, "{tick:?}");
+}
+
+#[test]
+fn a_period_of_many_seconds_in_a_long_trace() {
+    let cpu = made(
+        vec![
+            periodic(12e9, 1e6, Lengths::Fixed(50_000.0)),
+            poisson(0.2, Lengths::Fixed(5_000.0)),
+        ],
+        1000,
+        5,
+    );
+    let found = spectrum(&cpu).unwrap();
+    assert!(found.longest_ns > 100e9);
+    let periods: Vec<f64> = found.components.iter().map(|one| one.period_ns).collect();
+    assert!(
+        periods.iter().any(|p| (p / 12e9 - 1.0).abs() < 1e-3),
+        "{periods:?}"
+    );
+}
+
+#[test]
+fn bursts_are_not_periodic() {
+    let mut chance = Chance::new(11, "bursts");
+    let mut events = Vec::new();
+    let mut now = 0.0;
+    while now < 9e9 {
+        now += chance.exponential(50e6);
+        for _ in 0..(chance.uniform() * 60.0) as u32 {
+            now += 3_000.0 + chance.exponential(100_000.0);
+            events.push(Event {
+                start_ns: now as u64,
+                length_ns: 500 + chance.exponential(1_000.0) as u64,
+            });
+        }
+    }
+    let until_ns = events.last().unwrap().end_ns() + 1;
+    let known = vec![Span {
+        from_ns: 0,
+        until_ns,
+    }];
+    let cpu = CpuTrace {
+        cpu: 0,
+        known,
+        events,
+    };
+    let found = spectrum(&cpu).unwrap();
+    assert_eq!(found.components, [], "{:#?}", found.components);
+}
+
+#[test]
+fn little_has_no_spectrum() {
+    assert_eq!(spectrum(&CpuTrace::default()), None);
+    let cpu = made(vec![poisson(3.0, lognormal())], 1, 6);
+    assert!(spectrum(&cpu).is_none_or(|found| found.components.is_empty()));
+    let mut cpu = made(vec![poisson(1e5, Lengths::Fixed(100.0))], 1, 6);
+    cpu.known[0].until_ns = 1_000_000;
+    cpu.events.retain(|event| event.end_ns() <= 1_000_000);
+    assert_eq!(spectrum(&cpu), None);
+}
+
+#[test]
+fn random_events_have_no_period_at_the_stated_rate() {
+    // 60 traces with a false alarm each in 1000: one in 17 such tests.
+    let alarms = (0..60).filter(|seed| {
+        let per_s = [300.0, 3_000.0][*seed as usize % 2];
+        let pareto = Lengths::Pareto {
+            least_ns: 500.0,
+            alpha: 1.2,
+        };
+        let cpu = made(vec![poisson(per_s, pareto)], 1, 100 + seed);
+        !spectrum(&cpu).unwrap().components.is_empty()
+    });
+    assert!(alarms.count() <= 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn a_period_is_recovered(
+        period_us in 500.0f64..25_000.0, jitter in 0.0f64..0.05, others in 0.0f64..1.5,
+        seed: u64,
+    ) {
+        // A line of n among all events has a power of n * n / all.
+        let others = others * 1e6 / period_us;
+        let cpu = made(
+            vec![
+                periodic(period_us * 1e3, jitter * period_us * 1e3, Lengths::Fixed(4_000.0)),
+                poisson(others, lognormal()),
+            ],
+            3,
+            seed,
+        );
+        let found = spectrum(&cpu).unwrap().components;
+        let nearest = found.iter().map(|one| (one.period_ns / period_us / 1e3 - 1.0).abs());
+        let nearest = nearest.fold(f64::INFINITY, f64::min);
+        prop_assert!(nearest < 1e-3, "{period_us}: {found:#?}");
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use sandbag_jitter::synth::{Arrivals, Component, Lengths, Model, synthesise};
+
+use super::*;
+
+fn trace(cpus: u32, per_s: f64) -> Trace {
+    let lengths = Lengths::Lognormal {
+        median_ns: 3_000.0,
+        sigma: 1.0,
+    };
+    let tick = Arrivals::Periodic {
+        period_ns: 4e6,
+        phase_ns: None,
+        jitter_ns: 1_000.0,
+        share: 1.0,
+    };
+    let model = Model {
+        cpus: (0..cpus).collect(),
+        duration_ns: 2_000_000_000,
+        seed: 1,
+        components: vec![
+            Component::new(Arrivals::Poisson { per_s }, lengths),
+            Component::new(tick, Lengths::Fixed(8_000.0)),
+        ],
+    };
+    synthesise(&model).unwrap().trace
+}
+
+fn data(page: &str) -> serde_json::Value {
+    let start = page.find(r#"id="data">"#).unwrap() + r#"id="data">"#.len();
+    let end = start + page[start..].find("</script>").unwrap();
+    serde_json::from_str(&page[start..end]).unwrap()
+}
+
+#[test]
+fn a_page_has_the_figures_of_its_trace() {
+    let page = render_trace("a.sbj", &trace(2, 300.0), 5);
+    assert!(page.contains("default-src 'none'"));
+    assert_eq!(page.matches("</script>").count(), 3);
+    let data = data(&page);
+    assert_eq!(data["density"].as_array().unwrap().len(), 2);
+    assert_eq!(data["events"].as_array().unwrap().len(), 2);
+    let shares = data["shares"][0]["noise"].as_array().unwrap();
+    assert_eq!(shares.last().unwrap()[1], 100.0);
+    assert!(page.contains("4.0000 ms"), "the tick");
+    assert_eq!(data["lags"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn many_cpus_share_charts() {
+    let page = render_trace("a.sbj", &trace(10, 50.0), 5);
+    let data = data(&page);
+    assert_eq!(data["events"].as_array().unwrap().len(), 1);
+    assert_eq!(data["matrix"]["cpus"].as_array().unwrap().len(), 10);
+    assert_eq!(data["lags"].as_array().unwrap().len(), MOST_LAGS);
+    assert_eq!(page.matches("data-chart=\"events\"").count(), 1);
+}
+
+#[test]
+fn hostile_names_stay_text_and_a_trace_without_events_has_a_page() {
+    let mut quiet = trace(1, 0.0);
+    quiet.cpus[0].events.clear();
+    quiet.header.host = Some("</script><script>alert(1)\u{1b}".to_owned());
+    let page = render_trace("<b>&.sbj", &quiet, 5);
+    assert_eq!(page.matches("</script>").count(), 3);
+    assert!(!page.contains("<script>alert") && !page.contains('\u{1b}'));
+    assert!(page.contains("&lt;b&gt;&amp;.sbj"));
+    assert!(render_two(["a", "b"], &quiet, &quiet).is_none());
+}
+
+#[test]
+fn two_traces_have_a_verdict() {
+    let (a, b) = (trace(2, 300.0), trace(2, 900.0));
+    let page = render_two(["a.sbj", "b.sbj"], &a, &b).unwrap();
+    assert!(page.contains("they differ"));
+    assert_eq!(data(&page)["density"].as_array().unwrap().len(), 2);
+    let page = render_two(["a.sbj", "a.sbj"], &a, &a).unwrap();
+    assert!(page.contains("The same") || page.contains("the same"));
+}
+
+#[test]
+fn no_script_can_end_its_own_element() {
+    assert!(!SCRIPT.contains("</script"));
+    for tag in ["src=", "href=", "@import", "url("] {
+        assert!(!SCRIPT.contains(tag), "{tag}");
+    }
+}
