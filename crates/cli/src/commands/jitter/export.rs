@@ -10,9 +10,9 @@ use sandbag_jitter::{Fault, Trace, format};
 use sandbag_profile::NewFile;
 use serde_json::json;
 
-use super::ImportArgs;
+use super::{ImportArgs, causes};
 use crate::commands::convert::refuse_same_file;
-use crate::exit;
+use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 
 /// Write a trace, or what another tool recorded, as a trace, CSV or JSON
@@ -42,7 +42,9 @@ enum To {
     Sbj,
     /// A row per event: CPU, start and length in ns
     Csv,
-    /// An object with header, notes, known stretches and events
+    /// A row per cause of each event, and per what they leave of it
+    Causes,
+    /// An object with header, notes, known stretches, events and causes
     Json,
 }
 
@@ -53,6 +55,14 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     let trace = recording
         .into_trace()
         .map_err(|error| error.in_file(&args.input.display().to_string()))?;
+    if args.to == Some(To::Causes) && trace.attribution.as_ref().is_none_or(|a| a.cpus.is_empty()) {
+        return Err(BadInput(format!(
+            "{}: nothing is known of the causes of its events: they are recorded by \
+             `sandbag jitter record` as root, and are in traces of osnoise",
+            args.input.display()
+        ))
+        .into());
+    }
     let ending = args.output.extension().and_then(|ending| ending.to_str());
     let to = args.to.unwrap_or(match ending {
         Some("sbj") => To::Sbj,
@@ -90,6 +100,11 @@ fn write(trace: &Trace, to: To, out: &mut impl Write) -> io::Result<()> {
                 }
             }
         }
+        To::Causes => {
+            if let Some(attribution) = &trace.attribution {
+                causes::csv(trace, attribution, out)?;
+            }
+        }
         To::Json => {
             let cpus: Vec<_> = trace
                 .cpus
@@ -105,7 +120,10 @@ fn write(trace: &Trace, to: To, out: &mut impl Write) -> io::Result<()> {
                     })
                 })
                 .collect();
-            let all = json!({"header": trace.header, "notes": trace.notes, "cpus": cpus});
+            let mut all = json!({"header": trace.header, "notes": trace.notes, "cpus": cpus});
+            if let Some(attribution) = &trace.attribution {
+                all["attribution"] = causes::json(attribution);
+            }
             serde_json::to_writer(&mut *out, &all)?;
             writeln!(out)?;
         }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter`: OS jitter, recorded, shown, compared.
 
+mod attribute;
+mod causes;
 mod compare;
 mod counted;
 mod distribution;

@@ -12,7 +12,7 @@ use sandbag_jitter::import::{Options, Recording};
 use sandbag_jitter::stats::{QUANTILES_PCT, summarise};
 use sandbag_jitter::{Event, Notes, Trace};
 
-use super::{ImportArgs, distribution, time};
+use super::{ImportArgs, causes, distribution, time};
 use crate::exit;
 use crate::messages::Messages;
 
@@ -46,10 +46,7 @@ pub struct ShowArgs {
 pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     let recording = super::read(&args.file, &args.import.options(), messages)?;
     let text = match (&recording, args.json) {
-        (Recording::Trace(trace), true) => {
-            let all: Vec<_> = trace.cpus.iter().map(summarise).collect();
-            serde_json::to_string_pretty(&all)? + "\n"
-        }
+        (Recording::Trace(trace), true) => serde_json::to_string_pretty(&figures(trace)?)? + "\n",
         (Recording::Distribution(all), true) => serde_json::to_string_pretty(all)? + "\n",
         (Recording::Trace(trace), false) => text(trace, &args.file, args.worst),
         (Recording::Distribution(all), false) => distribution::text(all, &args.file),
@@ -58,6 +55,21 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(exit::KEPT),
     }
+}
+
+/// Of each CPU, with who took how much where that is known.
+fn figures(trace: &Trace) -> Result<Vec<serde_json::Value>> {
+    let all = trace
+        .cpus
+        .iter()
+        .map(|cpu| serde_json::to_value(summarise(cpu)));
+    let mut all = all.collect::<Result<Vec<_>, _>>()?;
+    if let Some(attribution) = &trace.attribution {
+        for (figures, cpu) in all.iter_mut().zip(&trace.cpus) {
+            causes::add_json(figures, cpu, attribution);
+        }
+    }
+    Ok(all)
 }
 
 /// With as many of the longest as usual.
@@ -87,8 +99,14 @@ fn text(trace: &Trace, path: &Path, worst: usize) -> String {
         let _ = writeln!(text, "\nHow they were found\n{}", how(notes));
     }
     let _ = writeln!(text, "\nLengths\n{}", decades(lengths(trace)));
+    let attribution = trace.attribution.as_deref();
+    text.extend(attribution.map(|all| causes::text(trace, all)));
     if worst > 0 {
-        let _ = writeln!(text, "\nThe longest\n{}", longest(trace, worst));
+        let longest = match attribution.filter(|all| !all.cpus.is_empty()) {
+            Some(all) => causes::longest(trace, all, worst),
+            None => longest(trace, worst),
+        };
+        let _ = writeln!(text, "\nThe longest\n{longest}");
     }
     text
 }
