@@ -10,6 +10,7 @@ mod faults;
 mod freezing;
 mod groups;
 mod holding;
+mod jitter;
 mod kills;
 mod lab;
 mod node_kills;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         record_command::CASES,
         record_command::OPPOSING,
         record_command::FAMILY,
+        jitter::CASES,
         holding::CASES,
         holding::ALONE,
         on_v2::CASES,
