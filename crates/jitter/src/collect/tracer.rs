@@ -63,6 +63,10 @@ enum Shape {
     },
 }
 
+/// From so many sources on a task is its name, whatever its number: hours of
+/// short-lived processes are not to fill the memory.
+const MANY: usize = 1 << 16;
+
 /// Keys of begins and ends; the kind stands above the number.
 const IRQ: u64 = 1 << 32;
 const SOFTIRQ: u64 = 2 << 32;
@@ -385,6 +389,7 @@ fn what(
     let data = record.data;
     let id = u16::from_le_bytes([*data.first()?, *data.get(1)?]);
     let number = |field: &Field| Some(field.number(data)? as u32);
+    let is_few = sources.all().len() < MANY;
     let text = |field: &Field| Some(String::from_utf8_lossy(field.text(data)?).into_owned());
     Some(match shapes.get(&id)? {
         Shape::IrqEnter { irq, name } => {
@@ -432,7 +437,7 @@ fn what(
                 source: sources.place(Source {
                     kind: if pid == 0 { Kind::Idle } else { Kind::Task },
                     name: text(comm)?,
-                    number: Some(pid),
+                    number: is_few.then_some(pid),
                 }),
             }
         }

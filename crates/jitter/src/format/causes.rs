@@ -148,3 +148,23 @@ pub(super) fn read(packed: &[u8], sources: &mut Vec<Source>) -> Result<CauseBloc
         causes,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A block that its checksum fits.
+        #[test]
+        fn anything_may_stand_there(row in prop::collection::vec(0u8..12, 0..80)) {
+            let packed = zstd::bulk::compress(&row, 1).unwrap();
+            let mut sources = Vec::new();
+            if let Ok(block) = read(&packed, &mut sources) {
+                prop_assert!(block.causes.is_sorted_by_key(|cause| cause.start_ns));
+                let inside = |cause: &Cause| (cause.source as usize) < sources.len();
+                prop_assert!(block.causes.iter().all(inside));
+            }
+        }
+    }
+}

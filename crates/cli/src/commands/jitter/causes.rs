@@ -203,11 +203,15 @@ pub(super) fn longest(trace: &Trace, all: &Attribution, count: usize) -> Table {
     let mut found: Vec<(u32, Explained)> = Vec::new();
     for cpu in &trace.cpus {
         let causes = all.of(cpu.cpu).unwrap_or(&nothing);
-        found.extend(explain(&cpu.events, causes).map(|one| (cpu.cpu, one)));
-        // Never many more than are asked for.
-        found.sort_by_key(|(_, one)| std::cmp::Reverse(one.event.length_ns));
-        found.truncate(count);
+        for one in explain(&cpu.events, causes) {
+            found.push((cpu.cpu, one));
+            // Never many more than are asked for.
+            if found.len() >= count.saturating_mul(2).max(SPARE) {
+                keep_longest(&mut found, count);
+            }
+        }
     }
+    keep_longest(&mut found, count);
     let mut table = right(new_table(words(&[
         "CPU",
         "at",
@@ -226,6 +230,14 @@ pub(super) fn longest(trace: &Trace, all: &Attribution, count: usize) -> Table {
         ]);
     }
     table
+}
+
+/// Beyond those that are asked for so many are kept, so that sorting is rare.
+const SPARE: usize = 4096;
+
+fn keep_longest(found: &mut Vec<(u32, Explained)>, count: usize) {
+    found.sort_by_key(|(_, one)| std::cmp::Reverse(one.event.length_ns));
+    found.truncate(count);
 }
 
 /// `task cc1 (123) 3.98 ms, irq local_timer 12.0 us in 4, rest 1.20 us`.
