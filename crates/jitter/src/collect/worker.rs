@@ -140,8 +140,11 @@ impl Work {
             None => (costs.least as f64 * TIMES_LEAST) as u64,
         };
         if let Some(priority) = self.real_time {
-            let priority = u32::from(priority);
-            sched::set_attributes(0, Attributes::Fifo { priority }).map_err(Fault::Kernel)?;
+            let fifo = Attributes::Fifo {
+                priority: u32::from(priority),
+            };
+            sched::set_attributes(0, fifo)
+                .map_err(|cause| Fault::NoRealTime { priority, cause })?;
         }
         let mut faults = 0;
         // SAFETY: no arguments, cannot fail.
