@@ -21,8 +21,9 @@ fuzz_target!(|data: &[u8]| {
             assert_eq!(back.cpus, trace.cpus);
             assert_eq!(back.attribution, trace.attribution);
             if let Some(all) = &trace.attribution {
-                let net: u64 = table(&trace, all).iter().map(|row| row.net_ns).sum();
-                assert_eq!(net, trace.cpus.iter().map(CpuTrace::noise_ns).sum::<u64>());
+                let add = u64::saturating_add;
+                let net = table(&trace, all).iter().map(|row| row.net_ns).fold(0, add);
+                assert_eq!(net, trace.cpus.iter().map(CpuTrace::noise_ns).fold(0, add));
             }
         }
         Ok(Recording::Distribution(all)) => {

@@ -167,7 +167,7 @@ fn refused(root: &Root, what: &str, cause: &io::Error) -> Error {
              ordinary user"
         }
         io::ErrorKind::ReadOnlyFilesystem => "it is mounted read-only, as in a container",
-        _ => "see `sandbag doctor`",
+        _ => "it cannot be used on this machine",
     };
     Error::Missing {
         what: format!("access to tracefs ({what}: {cause})"),

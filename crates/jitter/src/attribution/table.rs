@@ -124,7 +124,8 @@ fn rows(cpus: &[CpuTrace], attribution: &Attribution) -> Vec<Row> {
         (Who::Around, around),
         (Who::Unknown, unknown),
     ];
-    let all: u64 = cpus.iter().map(CpuTrace::noise_ns).sum();
+    // Of several CPUs it may be more than 64 bits hold.
+    let all: f64 = cpus.iter().map(|cpu| cpu.noise_ns() as f64).sum();
     let mut rows: Vec<Row> = known
         .chain(rest)
         .filter(|(_, sum)| sum.times > 0)
@@ -135,7 +136,7 @@ fn rows(cpus: &[CpuTrace], attribution: &Attribution) -> Vec<Row> {
             gross_ns: sum.gross_ns,
             net_ns: sum.net_ns,
             longest_ns: sum.longest_ns,
-            share_pct: sum.net_ns as f64 / all.max(1) as f64 * 100.0,
+            share_pct: sum.net_ns as f64 / all.max(1.0) * 100.0,
         })
         .collect();
     rows.sort_by_key(|row| std::cmp::Reverse(row.net_ns));

@@ -57,6 +57,9 @@ pub struct Options {
 
 /// A longer recording is written every so often.
 const ROUND: Duration = Duration::from_secs(60);
+/// No round that nobody asked for is made shorter than this because entries of
+/// the kernel were lost.
+const SHORTEST: Duration = Duration::from_secs(1);
 /// Below the 950 ms of a second that real-time tasks have
 /// (/proc/sys/kernel/sched_rt_runtime_us)...
 pub const REAL_TIME_ROUND: Duration = Duration::from_millis(800);
@@ -244,7 +247,7 @@ fn rounds(
     writer: &mut Writer<impl Write>,
     stop: &AtomicBool,
 ) -> Result<Outcome> {
-    let (round, pause) = match options.real_time {
+    let (mut round, pause) = match options.real_time {
         Some(_) => (REAL_TIME_ROUND, REAL_TIME_PAUSE),
         None => (options.round.unwrap_or(ROUND), Duration::ZERO),
     };
@@ -259,7 +262,7 @@ fn rounds(
     };
     let wanted = options.events.unwrap_or(u64::MAX);
     let end = counter::now().saturating_add(counts(options.duration));
-    let mut full = 0;
+    let (mut full, mut lost) = (0, 0);
     while counter::now() < end && !stop.load(Ordering::Relaxed) {
         let left: Vec<u64> = outcome
             .events
@@ -299,6 +302,12 @@ fn rounds(
             }
         }
         writer.flush()?;
+        // A buffer that is read more often holds more.
+        let now_lost = tracer.as_ref().map_or(0, |tracer| tracer.lost());
+        if now_lost > lost && options.round.is_none() {
+            round = (round / 2).max(SHORTEST.min(round));
+        }
+        lost = now_lost;
         thread::sleep(pause);
     }
     if full > 0 {

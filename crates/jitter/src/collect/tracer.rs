@@ -366,6 +366,11 @@ impl Tracer {
         self.sources.all()
     }
 
+    /// Entries that were lost so far.
+    pub(super) fn lost(&self) -> u64 {
+        self.about.lost
+    }
+
     /// What is to be said of it at the end.
     pub(super) fn about(&self) -> About {
         self.about.clone()

@@ -84,7 +84,7 @@ fn who(rows: &[Row]) -> Table {
         line(cause, kind, row);
     }
     if !rest.is_empty() {
-        let sum = |of: fn(&Row) -> u64| rest.iter().map(|row| of(row)).sum();
+        let sum = |of: fn(&Row) -> u64| rest.iter().map(|row| of(row)).fold(0, u64::saturating_add);
         let all = Row {
             who: Who::Unknown,
             events: sum(|row| row.events),
