@@ -4,7 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sandbag_jitter::format;
+use sandbag_jitter::attribution::table;
+use sandbag_jitter::{CpuTrace, format};
 use sandbag_jitter::import::{Options, Recording, Unit, read};
 
 fuzz_target!(|data: &[u8]| {
@@ -16,7 +17,14 @@ fuzz_target!(|data: &[u8]| {
         Ok(Recording::Trace(trace)) if !format::is_trace(data) => {
             let mut bytes = Vec::new();
             format::write(&trace, &mut bytes).unwrap();
-            assert_eq!(format::read(&bytes[..]).unwrap().cpus, trace.cpus);
+            let back = format::read(&bytes[..]).unwrap();
+            assert_eq!(back.cpus, trace.cpus);
+            assert_eq!(back.attribution, trace.attribution);
+            if let Some(all) = &trace.attribution {
+                let add = u64::saturating_add;
+                let net = table(&trace, all).iter().map(|row| row.net_ns).fold(0, add);
+                assert_eq!(net, trace.cpus.iter().map(CpuTrace::noise_ns).fold(0, add));
+            }
         }
         Ok(Recording::Distribution(all)) => {
             for series in &all.series {

@@ -90,6 +90,12 @@ pub enum Entry {
         /// Its directory in the cpu hierarchy (v1) or the tree (v2).
         dir: PathBuf,
     },
+    /// An instance of tracefs is made. To undo, it is removed, and with it all
+    /// that it traces.
+    TraceInstance {
+        /// Its name among `instances`.
+        name: String,
+    },
     /// A group may be frozen from now on, and thawed, as often as it
     /// pleases. To undo, it is thawed.
     Frozen {

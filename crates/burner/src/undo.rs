@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sandbag_kernel::cgroup::{Freezer, kill_all};
-use sandbag_kernel::root;
+use sandbag_kernel::tracefs::TraceFs;
+use sandbag_kernel::{Root, root};
 
 use crate::journal::{self, Entry, Journal, Setting};
 use crate::lock::Lock;
@@ -96,6 +97,7 @@ fn undo_by(journal: Journal, leftovers: Leftovers, manager: &mut dyn Manager) ->
                 let back = Some(back.as_str()).filter(|_| !kill);
                 left.extend(units.end_slice(name, dir, back).err());
             }
+            Entry::TraceInstance { name } => left.extend(end_tracing(name).err()),
             _ => {}
         }
     }
@@ -188,6 +190,13 @@ fn go_on(entry: &Entry) -> Vec<String> {
         .filter(|error| !error.is_absent())
         .map(|error| error.to_string())
         .collect()
+}
+
+/// Removes an instance of tracefs, wherever that is mounted today.
+fn end_tracing(name: &str) -> Result<(), String> {
+    let tree = TraceFs::open(&Root::default());
+    let removed = tree.and_then(|tree| tree.remove(name));
+    removed.map_err(|error| error.to_string())
 }
 
 /// Disables a controller that we enabled; the tree may be gone.

@@ -95,8 +95,7 @@ fn alone(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<sandbag_jitter::Error>() {
         use sandbag_jitter::Fault;
         return match &*error.fault {
-            Fault::NoCounter(_) => NOT_POSSIBLE,
-            // A priority that we may not have.
+            Fault::NoCounter(_) | Fault::NoRealTime { .. } => NOT_POSSIBLE,
             Fault::Kernel(cause) if cause.errno() == Some(libc::EPERM) => NOT_POSSIBLE,
             Fault::Kernel(_) => FAILED,
             // A packed file that is damaged is bad input.

@@ -141,6 +141,18 @@ pub enum Fault {
     /// Nothing of the trace is left.
     #[error("nothing is left of the trace: {0}")]
     NothingSelected(String),
+    /// The loop may not have the priority that it was to have.
+    #[error(
+        "the loop may not be a real-time task of priority {priority} ({cause}): that needs root, \
+         CAP_SYS_NICE or a limit (ulimit -r), and in a group of cgroup v1 a budget (cpu.rt_runtime_us); \
+         the nearest is an ordinary loop, without --real-time"
+    )]
+    NoRealTime {
+        /// As asked for.
+        priority: u8,
+        /// What the kernel said.
+        cause: sandbag_kernel::Error,
+    },
     /// The clock of the loop cannot be used.
     #[error("the time stamp counter of this machine cannot be used: {0}")]
     NoCounter(String),

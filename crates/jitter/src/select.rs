@@ -46,12 +46,25 @@ impl Selection {
             if let Some(notes) = &mut trace.notes {
                 notes.cpus.retain(|cpu| wanted.contains(&cpu.cpu));
             }
+            if let Some(all) = &mut trace.attribution {
+                all.cpus.retain(|cpu| wanted.contains(&cpu.cpu));
+                all.about.counters.retain(|cpu| wanted.contains(&cpu.cpu));
+            }
         }
         if self.needs_events() {
             let from_ns = self.from_ns.unwrap_or(0);
             let until_ns = self.until_ns.unwrap_or(u64::MAX);
             for cpu in &mut trace.cpus {
                 cut(cpu, from_ns, until_ns);
+            }
+            if let Some(all) = &mut trace.attribution {
+                // These are of the recording as a whole.
+                all.about.counters.clear();
+                for cpu in &mut all.cpus {
+                    cpu.known = within(&cpu.known, from_ns, until_ns);
+                    cpu.causes
+                        .retain(|cause| cause.start_ns >= from_ns && cause.end_ns() <= until_ns);
+                }
             }
         }
         if trace.cpus.iter().all(|cpu| cpu.known_ns() == 0) {
@@ -86,6 +99,15 @@ impl Trace {
                 moved(&mut event.start_ns);
             }
         }
+        for cpu in self.attribution.iter_mut().flat_map(|all| &mut all.cpus) {
+            for span in &mut cpu.known {
+                moved(&mut span.from_ns);
+                moved(&mut span.until_ns);
+            }
+            for cause in &mut cpu.causes {
+                moved(&mut cause.start_ns);
+            }
+        }
         if let Some(began_s) = &mut self.header.began_s {
             *began_s += ns as f64 / 1e9;
         }
@@ -103,6 +125,11 @@ fn cut(cpu: &mut CpuTrace, mut from_ns: u64, mut until_ns: u64) {
     }
     cpu.events
         .retain(|event| event.start_ns >= from_ns && event.end_ns() <= until_ns);
+    cpu.known = within(&cpu.known, from_ns, until_ns);
+}
+
+/// What lies in a stretch.
+fn within(spans: &[Span], from_ns: u64, until_ns: u64) -> Vec<Span> {
     let inside = |span: &Span| {
         let span = Span {
             from_ns: span.from_ns.max(from_ns),
@@ -110,7 +137,7 @@ fn cut(cpu: &mut CpuTrace, mut from_ns: u64, mut until_ns: u64) {
         };
         (span.until_ns > span.from_ns).then_some(span)
     };
-    cpu.known = cpu.known.iter().filter_map(inside).collect();
+    spans.iter().filter_map(inside).collect()
 }
 
 #[cfg(test)]

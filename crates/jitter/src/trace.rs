@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::attribution::Attribution;
+
 /// A stretch of time that a program did not get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Event {
@@ -138,6 +140,8 @@ pub struct Trace {
     pub cpus: Vec<CpuTrace>,
     /// `None` if the recording did not come to its end.
     pub notes: Option<Notes>,
+    /// What caused the events; `None` if nothing was asked about it.
+    pub attribution: Option<Box<Attribution>>,
     /// What the user should hear.
     pub warnings: Vec<String>,
 }

@@ -43,10 +43,12 @@ fn samples_of_osnoise() {
         .collect();
     assert_eq!(lengths, [12_864, 34_531]);
     assert_eq!(t.cpus[1].events[0].length_ns, 8_812);
-    assert!(t.warnings[0].starts_with("10 entries"), "{:?}", t.warnings);
+    let about = &t.attribution.as_ref().unwrap().about;
+    assert_eq!((about.entries, about.outside), (10, 1));
     let mut bytes = Vec::new();
     format::write(&t, &mut bytes).unwrap();
-    assert_eq!(format::read(&bytes[..]).unwrap().cpus, t.cpus);
+    let back = format::read(&bytes[..]).unwrap();
+    assert_eq!((back.cpus, back.attribution), (t.cpus, t.attribution));
 
     let d = distribution("text/osnoise_tracer_periodic.txt");
     assert_eq!(d.series.len(), 8);

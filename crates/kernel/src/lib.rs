@@ -15,6 +15,7 @@ pub mod container;
 pub mod cpufreq;
 pub mod cpulist;
 pub mod error;
+pub mod interrupts;
 pub mod perf;
 pub mod pidfd;
 pub mod process;
@@ -23,6 +24,7 @@ pub mod root;
 pub mod sched;
 pub mod sysctl;
 pub mod topology;
+pub mod tracefs;
 
 pub use cpulist::CpuList;
 pub use error::{Error, Result};

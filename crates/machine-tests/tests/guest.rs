@@ -2,6 +2,8 @@
 //! Tests in virtual machines with cgroup v2, CFS and EEVDF, on 4 and 8 CPUs, and
 //! with systemd as PID 1. What they need and what they can show: `docs/testing.md`.
 
+#[path = "guest/jitter.rs"]
+mod jitter;
 #[path = "guest/nodes.rs"]
 mod nodes;
 
@@ -68,6 +70,8 @@ fn main() -> ExitCode {
     for (kind, kernel, scenario, looks) in [
         (Kind::Bare, Kernel::V6_12, "delegated.sh", DELEGATED),
         (Kind::Bare, Kernel::V6_12, "container.sh", CONTAINER),
+        // 6.12's emulated CPUs do not survive that the kernel patches itself.
+        (Kind::Bare, Kernel::V6_1, "jitter.sh", jitter::CASES),
         (Kind::Systemd, Kernel::V6_1, "systemd.sh", SYSTEMD),
         (
             Kind::Systemd,

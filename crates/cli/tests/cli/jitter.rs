@@ -17,6 +17,9 @@ fn recorded() -> Dir {
         "0s",
         "--cpus",
         "0",
+        // Which anybody may.
+        "--attribute",
+        "proc",
         "-o",
         "a.sbj",
     ])
@@ -30,13 +33,20 @@ fn recorded() -> Dir {
 fn what_was_recorded_is_shown_and_compared() {
     let dir = recorded();
     for arguments in [&["jitter", "show", "a.sbj"][..], &["show", "a.sbj"]] {
-        dir.run(arguments)
-            .success()
-            .stdout(contains("noise %").and(contains("How they were found")));
+        dir.run(arguments).success().stdout(
+            contains("noise %")
+                .and(contains("How they were found"))
+                .and(contains("What /proc counted").and(contains("not which event"))),
+        );
     }
     let shown = dir.run(&["jitter", "show", "--json", "a.sbj"]).success();
     let figures: serde_json::Value = serde_json::from_slice(&shown.get_output().stdout).unwrap();
     assert!(figures[0]["known_s"].as_f64().unwrap() > 0.1, "{figures}");
+    assert!(figures[0]["counters"]["elapsed_ns"].as_u64().unwrap() > 300_000_000);
+    assert!(figures[0]["causes"].is_null());
+    dir.run(&["jitter", "convert", "a.sbj", "-o", "-", "--to", "causes"])
+        .code(2)
+        .stderr(contains("nothing is known of the causes"));
     // A recording is at no distance from itself.
     if figures[0]["events"].as_u64().unwrap() > 0 {
         dir.run(&["jitter", "compare", "a.sbj", "a.sbj"])
@@ -120,7 +130,7 @@ fn events_of_another_tool_become_a_trace() {
     dir.run(&["jitter", "show", "osnoise.txt"])
         .success()
         .stdout(contains("recorded by osnoise (sample_threshold)").and(contains("30.0 us")))
-        .stderr(contains("1 entries say what caused").and(contains("when events were looked for")));
+        .stderr(contains("when events were looked for"));
     dir.run(&["jitter", "convert", "osnoise.txt", "-o", "x.sbj"])
         .success()
         .stdout("");
@@ -140,6 +150,66 @@ fn events_of_another_tool_become_a_trace() {
     dir.run(&["jitter", "compare", "x.csv", "x.sbj"])
         .success()
         .stdout(contains("Kolmogorov-Smirnov distance  0.0000"));
+}
+
+#[test]
+fn causes_of_another_tool_are_kept() {
+    let dir = Dir::new().with("osnoise.txt", OSNOISE);
+    dir.run(&["jitter", "convert", "osnoise.txt", "-o", "x.sbj"])
+        .success();
+    for file in ["osnoise.txt", "x.sbj"] {
+        dir.run(&["jitter", "show", file, "-q"]).success().stdout(
+            contains("Who took how much")
+                .and(contains("By the entries of osnoise: 1 entries, 0 lost"))
+                .and(contains("irq local_timer 1.84 us, rest 6.97 us"))
+                .and(contains("hypervisor or hardware")),
+        );
+    }
+    let shown = dir.run(&["jitter", "show", "--json", "x.sbj"]).success();
+    let figures: serde_json::Value = serde_json::from_slice(&shown.get_output().stdout).unwrap();
+    let rows = figures[0]["causes"].as_array().unwrap();
+    let net: u64 = rows.iter().map(|row| row["net_ns"].as_u64().unwrap()).sum();
+    assert_eq!((rows.len(), net), (3, 38_812), "{figures}");
+    assert_eq!(rows[2]["who"]["known"]["name"], "local_timer");
+    let causes = [
+        "jitter", "convert", "x.sbj", "-o", "x.csv", "--to", "causes",
+    ];
+    dir.run(&causes).success();
+    assert_eq!(
+        dir.read("x.csv"),
+        "cpu,event_start_ns,event_length_ns,kind,name,number,start_ns,gross_ns,net_ns,depth\n\
+         8,0,8812,irq,\"local_timer\",236,445,1845,1845,0\n\
+         8,0,8812,around these,\"entry and exit, or hypervisor\",,,6967,6967,\n\
+         8,100000000,30000,none seen,\"hypervisor or hardware\",,,30000,30000,\n"
+    );
+    dir.run(&["jitter", "convert", "x.sbj", "-o", "x.json"])
+        .success();
+    let json: serde_json::Value = serde_json::from_str(&dir.read("x.json")).unwrap();
+    let cpu = &json["attribution"]["cpus"][0];
+    assert_eq!(cpu["causes"][0], serde_json::json!([445, 1845, 0]));
+    assert_eq!(json["attribution"]["sources"][0]["kind"], "irq");
+}
+
+#[test]
+fn a_recording_without_causes_says_nothing_of_them() {
+    let dir = Dir::new();
+    let record = [
+        "jitter",
+        "record",
+        "-d",
+        "100ms",
+        "--preheat",
+        "0s",
+        "--cpus",
+        "0",
+    ];
+    dir.run(&[&record[..], &["--attribute", "none"]].concat())
+        .success();
+    dir.run(&["jitter", "show", "jitter.sbj"])
+        .success()
+        .stdout(contains("/proc").not().and(contains("Who took").not()));
+    dir.run(&[&record[..], &["--attribute", "magic"]].concat())
+        .code(2);
 }
 
 #[test]

@@ -7,8 +7,10 @@
 //! trace. A short recording is one round.
 
 pub mod counter;
+mod counters;
 mod hot;
 mod room;
+mod tracer;
 mod worker;
 
 use std::io::Write;
@@ -20,9 +22,12 @@ use std::time::Duration;
 
 use sandbag_kernel::{CpuList, Root};
 
+use crate::attribution::{About, Method};
 use crate::format::Writer;
 use crate::{CpuNotes, Fault, Header, Notes, Result};
 use counter::{Moment, Scale};
+use counters::Reading;
+pub use tracer::Tracer;
 use worker::{Answer, Found, Worker};
 
 /// What is asked for.
@@ -52,6 +57,9 @@ pub struct Options {
 
 /// A longer recording is written every so often.
 const ROUND: Duration = Duration::from_secs(60);
+/// No round that nobody asked for is made shorter than this because entries of
+/// the kernel were lost.
+const SHORTEST: Duration = Duration::from_secs(1);
 /// Below the 950 ms of a second that real-time tasks have
 /// (/proc/sys/kernel/sched_rt_runtime_us)...
 pub const REAL_TIME_ROUND: Duration = Duration::from_millis(800);
@@ -74,8 +82,58 @@ pub struct Outcome {
     pub events: Vec<u64>,
     /// For how long each CPU was looked at, ns.
     pub known_ns: Vec<u64>,
+    /// How causes were found, if they were asked for.
+    pub about: Option<About>,
     /// What the user should hear.
     pub warnings: Vec<String>,
+}
+
+/// How the causes of events are to be found.
+#[derive(Debug)]
+pub enum Attribute {
+    /// Not at all.
+    None,
+    /// By counters before and after the recording.
+    Proc {
+        /// Why not better.
+        why: Option<String>,
+    },
+    /// By the kernel's trace events; counters as well.
+    Tracefs(Box<Tracer>),
+}
+
+impl Attribute {
+    fn tracer(&mut self) -> Option<&mut Tracer> {
+        match self {
+            Self::Tracefs(tracer) => Some(tracer),
+            _ => None,
+        }
+    }
+
+    fn about(&self) -> Option<About> {
+        match self {
+            Self::None => None,
+            Self::Proc { why } => Some(About {
+                method: Method::Proc,
+                why: why.clone(),
+                ..About::default()
+            }),
+            Self::Tracefs(tracer) => Some(tracer.about()),
+        }
+    }
+}
+
+/// Records a trace without asking for causes; see [`record_with`].
+///
+/// # Errors
+/// As of it.
+pub fn record<W: Write>(
+    options: &Options,
+    header: &Header,
+    open: impl FnOnce() -> Result<W>,
+    stop: &Arc<AtomicBool>,
+) -> Result<Outcome> {
+    record_with(options, header, Attribute::None, open, stop)
 }
 
 /// Records a trace. Ends early, and in order, when `stop` is set; `open` is
@@ -85,9 +143,10 @@ pub struct Outcome {
 /// # Errors
 /// The counter is no clock, a CPU cannot be used, memory or the priority is
 /// not to be had, or those of writing.
-pub fn record<W: Write>(
+pub fn record_with<W: Write>(
     options: &Options,
     header: &Header,
+    mut attribute: Attribute,
     open: impl FnOnce() -> Result<W>,
     stop: &Arc<AtomicBool>,
 ) -> Result<Outcome> {
@@ -109,8 +168,17 @@ pub fn record<W: Write>(
     let mut team = Team { workers, answers };
     team.await_all(|_| true)?;
     let mut writer = Writer::new(open()?, header)?;
-    let mut outcome = rounds(options, scale, &mut team, &mut writer, stop)?;
+    let threads: Vec<u32> = team.workers.iter().map(|worker| worker.thread_id).collect();
+    let reading = || Reading::now(&Root::default(), &threads);
+    let before = (!matches!(attribute, Attribute::None)).then(reading);
+    let tracer = attribute.tracer();
+    let mut outcome = rounds(options, scale, &mut team, tracer, &mut writer, stop)?;
     let end = Moment::now();
+    if let Some((mut about, before)) = attribute.about().zip(before) {
+        about.counters = reading().since(&before, &options.cpus);
+        writer.about(&about)?;
+        outcome.about = Some(about);
+    }
     let drift_ppm = (begin.rate(end) / scale.rate - 1.0) * 1e6;
     for worker in &mut team.workers {
         outcome.notes.cpus.push(CpuNotes {
@@ -118,6 +186,14 @@ pub fn record<W: Write>(
             counts_per_s: scale.rate,
             ..worker.finish()?
         });
+    }
+    if let Some(lost) = outcome.about.as_ref().map(|about| about.lost)
+        && lost > 0
+    {
+        outcome.warnings.push(format!(
+            "{lost} entries of the kernel were lost because its buffer was full: of events in \
+             that time the cause is unknown (more memory, or shorter rounds)"
+        ));
     }
     for notes in &outcome.notes.cpus {
         if notes.faults > 0 {
@@ -146,7 +222,10 @@ impl Team {
         let mut missing = (0..count).filter(|place| awaited(*place)).count();
         while missing > 0 {
             match self.answers.recv() {
-                Ok((_, Answer::Ready)) => missing -= 1,
+                Ok((place, Answer::Ready(thread_id))) => {
+                    self.workers[place].thread_id = thread_id;
+                    missing -= 1;
+                }
                 Ok((place, Answer::Found(what))) => {
                     found[place] = Some(what);
                     missing -= 1;
@@ -167,10 +246,11 @@ fn rounds(
     options: &Options,
     scale: Scale,
     team: &mut Team,
+    mut tracer: Option<&mut Tracer>,
     writer: &mut Writer<impl Write>,
     stop: &AtomicBool,
 ) -> Result<Outcome> {
-    let (round, pause) = match options.real_time {
+    let (mut round, pause) = match options.real_time {
         Some(_) => (REAL_TIME_ROUND, REAL_TIME_PAUSE),
         None => (options.round.unwrap_or(ROUND), Duration::ZERO),
     };
@@ -181,11 +261,12 @@ fn rounds(
         begin_counts: scale.begin,
         events: vec![0; count],
         known_ns: vec![0; count],
+        about: None,
         warnings: Vec::new(),
     };
     let wanted = options.events.unwrap_or(u64::MAX);
     let end = counter::now().saturating_add(counts(options.duration));
-    let mut full = 0;
+    let (mut full, mut lost) = (0, 0);
     while counter::now() < end && !stop.load(Ordering::Relaxed) {
         let left: Vec<u64> = outcome
             .events
@@ -194,6 +275,9 @@ fn rounds(
             .collect();
         if left.iter().all(|left| *left == 0) {
             break;
+        }
+        if let Some(tracer) = &mut tracer {
+            tracer.round_begins()?;
         }
         let until = counter::now().saturating_add(counts(round)).min(end);
         for (worker, left) in team
@@ -205,14 +289,29 @@ fn rounds(
             worker.look(until, usize::try_from(*left).unwrap_or(usize::MAX));
         }
         let found = team.await_all(|place| left[place] > 0)?;
+        if let Some(tracer) = &mut tracer {
+            tracer.round_ended()?;
+        }
         for (place, found) in found.into_iter().enumerate() {
             let Some(found) = found else { continue };
             full += u64::from(found.full);
             outcome.events[place] += found.events.len() as u64;
             outcome.known_ns[place] += found.span.length_ns();
-            writer.events(team.workers[place].cpu, found.span, &found.events)?;
+            let worker = &team.workers[place];
+            writer.events(worker.cpu, found.span, &found.events)?;
+            if let Some(tracer) = &mut tracer {
+                let (cpu, thread_id) = (worker.cpu, worker.thread_id);
+                let causes = tracer.causes(cpu, thread_id, found.span, &found.events, scale)?;
+                writer.causes_of(&causes, tracer.sources())?;
+            }
         }
         writer.flush()?;
+        // A buffer that is read more often holds more.
+        let now_lost = tracer.as_ref().map_or(0, |tracer| tracer.lost());
+        if now_lost > lost && options.round.is_none() {
+            round = (round / 2).max(SHORTEST.min(round));
+        }
+        lost = now_lost;
         thread::sleep(pause);
     }
     if full > 0 {

@@ -20,6 +20,8 @@ use crate::{CpuNotes, Event, Fault, Result, Span};
 pub struct Worker {
     /// Its CPU.
     pub cpu: u32,
+    /// Number of its thread, once it is ready.
+    pub thread_id: u32,
     orders: Option<Sender<Order>>,
     thread: Option<JoinHandle<Result<CpuNotes>>>,
 }
@@ -46,8 +48,8 @@ pub struct Found {
 /// channel, so that whoever waits for them sleeps until they do: it may sleep
 /// on a CPU that is looked at.
 pub enum Answer {
-    /// It is in its place.
-    Ready,
+    /// It is in its place; the number of its thread.
+    Ready(u32),
     /// A round is over for it.
     Found(Found),
     /// It ended, for a reason that [`Worker::finish`] tells.
@@ -86,6 +88,7 @@ impl Worker {
             .map_err(Fault::Io)?;
         Ok(Self {
             cpu,
+            thread_id: 0,
             orders: Some(orders),
             thread: Some(thread),
         })
@@ -137,11 +140,15 @@ impl Work {
             None => (costs.least as f64 * TIMES_LEAST) as u64,
         };
         if let Some(priority) = self.real_time {
-            let priority = u32::from(priority);
-            sched::set_attributes(0, Attributes::Fifo { priority }).map_err(Fault::Kernel)?;
+            let fifo = Attributes::Fifo {
+                priority: u32::from(priority),
+            };
+            sched::set_attributes(0, fifo)
+                .map_err(|cause| Fault::NoRealTime { priority, cause })?;
         }
         let (mut faults, mut dropped) = (0, 0);
-        answer(Answer::Ready);
+        // SAFETY: no arguments, cannot fail.
+        answer(Answer::Ready(unsafe { libc::gettid() }.cast_unsigned()));
         while let Ok(Order { until, events }) = orders.recv() {
             let room_for = events.min(self.room);
             let before = page_faults();

@@ -16,7 +16,17 @@
 //! `from`) and its length; ns. Two blocks of a CPU of which one begins where
 //! the other ends have nothing unknown between them. Kinds that are not known
 //! are passed over.
+//!
+//! `C`, causes of one CPU, zstd, likewise a row: columns (0), CPU, from, length
+//! of the stretch in which the kernel was watched, number of sources that no
+//! block before this one named, for each its kind (place in
+//! [`Kind::ALL`](crate::attribution::Kind::ALL)), number plus one (0: none),
+//! bytes of its name, and the name; then the number of causes, and for each
+//! the time since the begin of the one before (the first: since `from`), its
+//! length, and the place of its source among all. `A`, JSON: how causes were
+//! found, once, before `N`.
 
+mod causes;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -26,6 +36,7 @@ mod write;
 pub use read::{Reader, read};
 pub use write::{Writer, write};
 
+use crate::attribution::Cause;
 use crate::{Event, Span};
 
 const MAGIC: &[u8; 8] = b"sandbagj";
@@ -33,6 +44,8 @@ const VERSION: u16 = 1;
 const HEADER: u8 = b'H';
 const EVENTS: u8 = b'E';
 const NOTES: u8 = b'N';
+const CAUSES: u8 = b'C';
+const ABOUT: u8 = b'A';
 /// Nothing that is written comes near to it, packed or not.
 const MAX_BLOCK: usize = 64 << 20;
 /// Events of a block: some 200 kB before compression.
@@ -53,4 +66,24 @@ pub struct Block {
     pub span: Span,
     /// Those that were found, ascending.
     pub events: Vec<Event>,
+}
+
+/// Causes of events of one CPU in a stretch of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CauseBlock {
+    /// Kernel number.
+    pub cpu: u32,
+    /// When the kernel was watched.
+    pub span: Span,
+    /// Those that were found; they begin within the stretch and ascend.
+    pub causes: Vec<Cause>,
+}
+
+/// A block of whatever kind a reader hands out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Events.
+    Events(Block),
+    /// What caused them.
+    Causes(CauseBlock),
 }

@@ -3,7 +3,11 @@
 
 use std::io::{ErrorKind, Read};
 
-use super::{Block, EVENTS, EVENTS_PER_BLOCK, HEADER, MAGIC, MAX_BLOCK, NOTES, VERSION, varint};
+use super::{
+    ABOUT, Block, CAUSES, CauseBlock, EVENTS, EVENTS_PER_BLOCK, HEADER, MAGIC, MAX_BLOCK, NOTES,
+    Part, VERSION, causes, varint,
+};
+use crate::attribution::{About, Attribution, CpuCauses, Source};
 use crate::{CpuTrace, Error, Event, Fault, Header, Notes, Result, Span, Trace};
 
 /// Of an event, at most: two numbers of ten bytes; and what stands before.
@@ -17,9 +21,13 @@ pub struct Reader<R> {
     offset: u64,
     header: Header,
     notes: Option<Notes>,
+    about: Option<About>,
+    sources: Vec<Source>,
     cut_off: bool,
     /// How far each CPU has come, in the order of the header.
     reached_ns: Vec<u64>,
+    /// How far its causes have.
+    explained_ns: Vec<u64>,
 }
 
 /// What was read of something of a known length.
@@ -68,8 +76,11 @@ impl<R: Read> Reader<R> {
             from,
             offset,
             reached_ns: vec![0; header.cpus.len()],
+            explained_ns: vec![0; header.cpus.len()],
             header,
             notes: None,
+            about: None,
+            sources: Vec::new(),
             cut_off: false,
         })
     }
@@ -86,6 +97,18 @@ impl<R: Read> Reader<R> {
         self.notes.as_ref()
     }
 
+    /// How causes were found; `None` before the end, and if nothing is known.
+    #[must_use]
+    pub fn about(&self) -> Option<&About> {
+        self.about.as_ref()
+    }
+
+    /// The sources of the causes so far.
+    #[must_use]
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
     /// Whether the file ended in the middle of a block, or without notes.
     /// Complete at the end.
     #[must_use]
@@ -98,6 +121,19 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// A block that is damaged, or that says what cannot be.
     pub fn next_block(&mut self) -> Result<Option<Block>> {
+        while let Some(part) = self.next_part()? {
+            if let Part::Events(block) = part {
+                return Ok(Some(block));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next block of events or causes; `None` after the last whole one.
+    ///
+    /// # Errors
+    /// As of [`Self::next_block`].
+    pub fn next_part(&mut self) -> Result<Option<Part>> {
         loop {
             let begin = self.offset;
             let Some((kind, payload)) = next(&mut self.from, &mut self.offset)? else {
@@ -107,29 +143,40 @@ impl<R: Read> Reader<R> {
             match kind {
                 EVENTS => {
                     let block = events(&payload).map_err(|fault| at(begin, fault))?;
-                    self.check(&block).map_err(|fault| at(begin, fault))?;
-                    return Ok(Some(block));
+                    let reached = &mut self.reached_ns;
+                    advance(&self.header, reached, block.cpu, block.span)
+                        .map_err(|fault| at(begin, fault))?;
+                    return Ok(Some(Part::Events(block)));
                 }
+                CAUSES => {
+                    let block = causes::read(&payload, &mut self.sources)
+                        .map_err(|fault| at(begin, fault))?;
+                    let reached = &mut self.explained_ns;
+                    advance(&self.header, reached, block.cpu, block.span)
+                        .map_err(|fault| at(begin, fault))?;
+                    return Ok(Some(Part::Causes(block)));
+                }
+                ABOUT => self.about = Some(json("what is said of the causes", &payload)?),
                 NOTES => self.notes = Some(json("the notes", &payload)?),
                 HEADER => return Err(at(begin, Fault::Impossible("a second header"))),
                 _ => {}
             }
         }
     }
+}
 
-    fn check(&mut self, block: &Block) -> Result<(), Fault> {
-        let place = self.header.cpus.binary_search(&block.cpu);
-        let place =
-            place.map_err(|_| Fault::Impossible("events of a CPU that is not in the header"))?;
-        let reached = &mut self.reached_ns[place];
-        if block.span.from_ns < *reached {
-            return Err(Fault::Impossible(
-                "it begins before the one before it ended",
-            ));
-        }
-        *reached = block.span.until_ns;
-        Ok(())
+/// Stretches of a CPU ascend.
+fn advance(header: &Header, reached: &mut [u64], cpu: u32, span: Span) -> Result<(), Fault> {
+    let place = header.cpus.binary_search(&cpu);
+    let place = place.map_err(|_| Fault::Impossible("a CPU that is not in the header"))?;
+    let reached = &mut reached[place];
+    if span.from_ns < *reached {
+        return Err(Fault::Impossible(
+            "it begins before the one before it ended",
+        ));
     }
+    *reached = span.until_ns;
+    Ok(())
 }
 
 fn at(offset: u64, fault: Fault) -> Error {
@@ -245,17 +292,21 @@ pub fn read(from: impl Read) -> Result<Trace> {
             ..CpuTrace::default()
         })
         .collect();
-    while let Some(block) = reader.next_block()? {
+    let mut of_causes: Vec<CpuCauses> = Vec::new();
+    while let Some(part) = reader.next_part()? {
+        let block = match part {
+            Part::Events(block) => block,
+            Part::Causes(block) => {
+                add(&mut of_causes, block);
+                continue;
+            }
+        };
         let place = reader.header().cpus.binary_search(&block.cpu);
         let cpu = &mut cpus[place.map_err(|_| Fault::Impossible("another CPU"))?];
-        match cpu.known.last_mut() {
-            Some(last) if last.until_ns == block.span.from_ns => {
-                last.until_ns = block.span.until_ns;
-            }
-            _ => cpu.known.push(block.span),
-        }
+        extend(&mut cpu.known, block.span);
         cpu.events.extend(block.events);
     }
+    of_causes.sort_by_key(|causes| causes.cpu);
     let mut warnings = Vec::new();
     if reader.is_cut_off() {
         warnings.push(
@@ -267,10 +318,40 @@ pub fn read(from: impl Read) -> Result<Trace> {
     if cpus.iter().all(|cpu| cpu.known_ns() == 0) {
         return Err(Fault::NothingKnown.into());
     }
+    let about = reader.about.take();
+    let attribution = (about.is_some() || !of_causes.is_empty()).then(|| {
+        Box::new(Attribution {
+            about: about.unwrap_or_default(),
+            sources: std::mem::take(&mut reader.sources),
+            cpus: of_causes,
+        })
+    });
     Ok(Trace {
         header: reader.header.clone(),
         cpus,
         notes: reader.notes.take(),
+        attribution,
         warnings,
     })
+}
+
+/// Stretches that touch are one.
+fn extend(known: &mut Vec<Span>, span: Span) {
+    match known.last_mut() {
+        Some(last) if last.until_ns == span.from_ns => last.until_ns = span.until_ns,
+        _ => known.push(span),
+    }
+}
+
+fn add(all: &mut Vec<CpuCauses>, block: CauseBlock) {
+    let place = all.iter().position(|causes| causes.cpu == block.cpu);
+    let place = place.unwrap_or_else(|| {
+        all.push(CpuCauses {
+            cpu: block.cpu,
+            ..CpuCauses::default()
+        });
+        all.len() - 1
+    });
+    extend(&mut all[place].known, block.span);
+    all[place].causes.extend(block.causes);
 }

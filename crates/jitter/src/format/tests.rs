@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::attribution::{About, Attribution, Cause, CpuCauses, Kind, Method, Source};
 use crate::{Clock, CpuNotes, CpuTrace, Fault, Header, Notes, Trace};
 
 fn header(cpus: Vec<u32>) -> Header {
@@ -52,13 +53,75 @@ fn any_cpu(cpu: u32) -> impl Strategy<Value = CpuTrace> {
     })
 }
 
+/// A part of the known time with causes in it, of up to `sources`.
+fn any_causes(cpu: u32, sources: u32) -> impl Strategy<Value = CpuCauses> {
+    let cause = (0u64..10_000, 0u64..5_000, 0..sources);
+    let span = (
+        1u64..1_000,
+        prop::collection::vec(cause, 0..20),
+        0u64..1_000,
+    );
+    prop::collection::vec(span, 1..4).prop_map(move |spans| {
+        let mut all = CpuCauses {
+            cpu,
+            ..CpuCauses::default()
+        };
+        let mut now = 0;
+        for (gap, causes, rest) in spans {
+            now += gap;
+            let from_ns = now;
+            for (wait, length_ns, source) in causes {
+                now += wait;
+                all.causes.push(Cause {
+                    start_ns: now,
+                    length_ns,
+                    source,
+                });
+            }
+            now += rest;
+            all.known.push(Span {
+                from_ns,
+                until_ns: now,
+            });
+        }
+        all
+    })
+}
+
+fn any_attribution() -> impl Strategy<Value = Attribution> {
+    let source = (0..Kind::ALL.len(), any::<String>(), any::<Option<u32>>());
+    let sources = prop::collection::vec(source, 1..6).prop_map(|all| {
+        let sources = all.into_iter().map(|(kind, name, number)| Source {
+            kind: Kind::ALL[kind],
+            name: name.chars().take(50).collect(),
+            number: number.filter(|number| *number < u32::MAX),
+        });
+        sources.collect::<Vec<_>>()
+    });
+    sources.prop_flat_map(|sources| {
+        let count = sources.len() as u32;
+        (any_causes(0, count), any_causes(3, count)).prop_map(move |(a, b)| Attribution {
+            about: About {
+                method: Method::Tracefs,
+                lost: 7,
+                ..About::default()
+            },
+            sources: sources.clone(),
+            cpus: vec![a, b],
+        })
+    })
+}
+
 fn any_trace() -> impl Strategy<Value = Trace> {
-    (any_cpu(0), any_cpu(3), any::<bool>()).prop_map(|(a, b, ended)| Trace {
+    let attribution = prop::option::of(any_attribution());
+    let parts = (any_cpu(0), any_cpu(3), any::<bool>(), attribution);
+    parts.prop_map(|(a, b, ended, attribution)| Trace {
         header: header(vec![0, 3]),
         cpus: vec![a, b],
         notes: ended.then(|| Notes {
             cpus: vec![CpuNotes::default(); 2],
         }),
+        attribution: attribution.map(Box::new),
         warnings: Vec::new(),
     })
 }
@@ -93,12 +156,92 @@ fn more_events_than_a_block_holds() {
             events,
         }],
         notes: Some(Notes::default()),
+        attribution: None,
         warnings: Vec::new(),
     };
     let bytes = bytes(&trace);
     // Some bits per event, for these.
     assert!(bytes.len() < 100_000, "{}", bytes.len());
     assert_eq!(read(&bytes[..]).unwrap(), trace);
+}
+
+#[test]
+fn more_causes_and_sources_than_a_block_holds() {
+    let sources: Vec<Source> = (0..10_000u32)
+        .map(|number| Source {
+            kind: Kind::Task,
+            name: format!("worker/{number}"),
+            number: Some(number),
+        })
+        .collect();
+    let causes: Vec<Cause> = (0..150_000u64)
+        .map(|i| Cause {
+            start_ns: 10 + i / 2 * 1000,
+            length_ns: 500 - i % 2,
+            source: (i % 10_000) as u32,
+        })
+        .collect();
+    let span = Span {
+        from_ns: 0,
+        until_ns: 100_000_000,
+    };
+    let trace = Trace {
+        header: header(vec![1]),
+        cpus: vec![CpuTrace {
+            cpu: 1,
+            known: vec![span],
+            events: vec![],
+        }],
+        notes: Some(Notes::default()),
+        attribution: Some(Box::new(Attribution {
+            about: About::default(),
+            sources,
+            cpus: vec![CpuCauses {
+                cpu: 1,
+                known: vec![span],
+                causes,
+            }],
+        })),
+        warnings: Vec::new(),
+    };
+    let bytes = bytes(&trace);
+    let back = read(&bytes[..]).unwrap();
+    assert!(back == trace);
+    // Who reads events only passes causes over.
+    let mut reader = Reader::new(&bytes[..]).unwrap();
+    assert!(reader.next_block().unwrap().is_some());
+    assert!(reader.next_block().unwrap().is_none());
+    assert!(reader.notes().is_some() && reader.sources().len() == 10_000);
+}
+
+#[test]
+fn causes_that_cannot_be_are_not_written() {
+    let mut writer = Writer::new(Vec::new(), &header(vec![0])).unwrap();
+    let span = Span {
+        from_ns: 10,
+        until_ns: 20,
+    };
+    let cause = |start_ns, source| Cause {
+        start_ns,
+        length_ns: 1,
+        source,
+    };
+    let sources = [Source {
+        kind: Kind::Irq,
+        name: "x".to_owned(),
+        number: None,
+    }];
+    for causes in [
+        vec![cause(5, 0)],
+        vec![cause(21, 0)],
+        vec![cause(15, 0), cause(14, 0)],
+        vec![cause(15, 1)],
+    ] {
+        assert!(
+            writer.causes(0, span, &causes, &sources).is_err(),
+            "{causes:?}"
+        );
+    }
 }
 
 #[test]
@@ -143,6 +286,7 @@ fn what_cannot_be_is_not_written() {
             events: vec![event(12, 3), event(20, 0)],
         }],
         notes: Some(Notes::default()),
+        attribution: None,
         warnings: Vec::new(),
     };
     assert_eq!(read(&bytes(&trace)[..]).unwrap(), trace);
@@ -167,6 +311,13 @@ proptest! {
             prop_assert!(back.notes.is_none() && !back.warnings.is_empty());
             for (back, whole) in back.cpus.iter().zip(&trace.cpus) {
                 prop_assert_eq!(&whole.events[..back.events.len()], &back.events[..]);
+            }
+            if let Some(back) = back.attribution {
+                let whole = trace.attribution.unwrap();
+                for back in &back.cpus {
+                    let whole = &whole.of(back.cpu).unwrap().causes;
+                    prop_assert_eq!(&whole[..back.causes.len()], &back.causes[..]);
+                }
             }
         }
     }

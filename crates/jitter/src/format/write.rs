@@ -3,7 +3,10 @@
 
 use std::io::Write;
 
-use super::{EVENTS, EVENTS_PER_BLOCK, HEADER, MAGIC, NOTES, VERSION, varint};
+use super::{
+    ABOUT, CAUSES, EVENTS, EVENTS_PER_BLOCK, HEADER, MAGIC, NOTES, VERSION, causes, varint,
+};
+use crate::attribution::{About, Cause, CpuCauses, Source};
 use crate::{Event, Fault, Header, Notes, Result, Span, Trace};
 
 /// Of zstd: fast, for the recorder writes while others measure.
@@ -14,6 +17,8 @@ const LEVEL: i32 = 3;
 pub struct Writer<W> {
     out: W,
     row: Vec<u8>,
+    /// Sources that have been written.
+    named: usize,
 }
 
 impl<W: Write> Writer<W> {
@@ -25,6 +30,7 @@ impl<W: Write> Writer<W> {
         let mut this = Self {
             out,
             row: Vec::new(),
+            named: 0,
         };
         this.out.write_all(MAGIC).map_err(Fault::Io)?;
         this.out
@@ -81,6 +87,77 @@ impl<W: Write> Writer<W> {
         }
         let packed = zstd::bulk::compress(&self.row, LEVEL).map_err(Fault::Io)?;
         self.put(EVENTS, &packed)
+    }
+
+    /// Writes what caused events of one CPU in a stretch of time in which the
+    /// kernel was watched. Stretches of a CPU ascend; causes are in order and
+    /// begin within it. Of `sources`, all so far, those are written that have
+    /// not been.
+    ///
+    /// # Errors
+    /// Those of `out`, or causes that do not ascend or name no source.
+    pub fn causes(
+        &mut self,
+        cpu: u32,
+        span: Span,
+        all: &[Cause],
+        sources: &[Source],
+    ) -> Result<()> {
+        let mut rest = all;
+        let mut from_ns = span.from_ns;
+        loop {
+            let part = causes::part(rest, sources.len().saturating_sub(self.named));
+            let (here, later) = rest.split_at(part.causes);
+            let until_ns = match part.is_last {
+                true => span.until_ns,
+                false => later.first().map_or(from_ns, |cause| cause.start_ns),
+            };
+            let new = sources.get(self.named..self.named + part.sources);
+            let span = Span { from_ns, until_ns };
+            self.row.clear();
+            causes::push(&mut self.row, cpu, span, new.unwrap_or_default(), here)?;
+            self.named += part.sources;
+            if here.iter().any(|cause| cause.source as usize >= self.named) {
+                return Err(Fault::Impossible("a cause of nobody").into());
+            }
+            let packed = zstd::bulk::compress(&self.row, LEVEL).map_err(Fault::Io)?;
+            self.put(CAUSES, &packed)?;
+            if part.is_last {
+                return Ok(());
+            }
+            rest = later;
+            from_ns = until_ns;
+        }
+    }
+
+    /// Writes all that is known of the causes on one CPU; see
+    /// [`Self::causes`].
+    ///
+    /// # Errors
+    /// As of it, or a cause that begins where the kernel was not watched.
+    pub fn causes_of(&mut self, of: &CpuCauses, sources: &[Source]) -> Result<()> {
+        let mut rest = &of.causes[..];
+        for (n, span) in of.known.iter().enumerate() {
+            let inside = match of.known.get(n + 1) {
+                Some(next) => rest.partition_point(|cause| cause.start_ns < next.from_ns),
+                None => rest.len(),
+            };
+            let (here, later) = rest.split_at(inside);
+            self.causes(of.cpu, *span, here, sources)?;
+            rest = later;
+        }
+        match rest.is_empty() {
+            true => Ok(()),
+            false => Err(Fault::Impossible("a cause of a time that is not known").into()),
+        }
+    }
+
+    /// Writes how causes were found.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn about(&mut self, about: &About) -> Result<()> {
+        self.json(ABOUT, "what is said of the causes", about)
     }
 
     /// Writes the notes; without them a trace counts as cut off.
@@ -141,6 +218,12 @@ pub fn write(trace: &Trace, out: impl Write) -> Result<()> {
         if !rest.is_empty() {
             return Err(Fault::Impossible("an event lies outside the known time").into());
         }
+    }
+    if let Some(attribution) = &trace.attribution {
+        for causes in &attribution.cpus {
+            writer.causes_of(causes, &attribution.sources)?;
+        }
+        writer.about(&attribution.about)?;
     }
     match &trace.notes {
         Some(notes) => writer.finish(notes).map(drop),

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::MAX_NS;
+use super::noises::Noises;
 use crate::{Clock, CpuTrace, Event, Fault, Header, Notes, Span, Trace};
 
 /// When events were looked for, which few tools say.
@@ -25,6 +26,8 @@ pub(crate) enum Known {
 pub(crate) struct Gathered {
     cpus: BTreeMap<u32, Cpu>,
     rounding_ns: u64,
+    /// What caused them, where the file says so.
+    pub(crate) noises: Option<Noises>,
 }
 
 #[derive(Debug, Default)]
@@ -150,6 +153,9 @@ impl Gathered {
                 repairs.empty
             ));
         }
+        let attribution = self
+            .noises
+            .map(|noises| Box::new(noises.attribution(origin, &cpus)));
         Ok(Trace {
             header: Header {
                 recorder,
@@ -163,6 +169,7 @@ impl Gathered {
             cpus,
             // There are some, or the trace would count as cut off.
             notes: Some(Notes::default()),
+            attribution,
             warnings,
         })
     }

@@ -17,6 +17,7 @@ mod injector;
 mod lines;
 mod loggopsim;
 mod netgauge_quanta;
+mod noises;
 mod number;
 mod osjitter;
 mod osnoise;

@@ -4,8 +4,7 @@
 //!
 //! The tracer's loop reads the clock as ours does; `sample_threshold` is what
 //! it saw, so that is an event. The entries `irq_noise`, `softirq_noise`,
-//! `nmi_noise` and `thread_noise` are what the kernel knows of its causes; the
-//! trace format has no place for causes, so they are counted and left out. In a
+//! `nmi_noise` and `thread_noise` are what the kernel knows of its causes. In a
 //! file without `sample_threshold` they are all there is, and are the events.
 //!
 //! The ring buffer drops entries when it is full: nothing is known of that
@@ -14,11 +13,18 @@
 use std::collections::BTreeSet;
 
 use super::gathered::{Gathered, Known};
+use super::noises::Noises;
 use super::{Head, Input, MAX_NS, Reader, Recording, ftrace, number};
+use crate::attribution::{Kind, Source};
 use crate::{Event, Fault, Result};
 
 const SAMPLE: &str = "sample_threshold";
-const CAUSES: [&str; 4] = ["irq_noise", "softirq_noise", "nmi_noise", "thread_noise"];
+const CAUSES: [(&str, Kind); 4] = [
+    ("irq_noise", Kind::Irq),
+    ("softirq_noise", Kind::Softirq),
+    ("nmi_noise", Kind::Nmi),
+    ("thread_noise", Kind::Task),
+];
 
 pub(super) const READER: Reader = Reader {
     name: "events of osnoise (ftrace)",
@@ -34,7 +40,31 @@ fn looks_like(head: &Head<'_>) -> bool {
 /// The kind of an entry of the tracer and what it says; `None` for others.
 fn kind(rest: &str) -> Option<(&str, &str)> {
     let (name, said) = rest.split_once(':')?;
-    (name == SAMPLE || CAUSES.contains(&name)).then(|| (name, said.trim()))
+    let is_cause = CAUSES.iter().any(|(cause, _)| *cause == name);
+    (name == SAMPLE || is_cause).then(|| (name, said.trim()))
+}
+
+/// Who made a noise: what stands before the last `start`, `NAME:NUMBER`, or
+/// nothing for an interrupt that cannot be masked.
+fn source(name: &str, said: &str) -> Option<Source> {
+    let (_, kind) = CAUSES.iter().find(|(cause, _)| *cause == name)?;
+    let who = said
+        .rsplit_once(" start ")
+        .map_or("", |(who, _)| who.trim());
+    let parts = who.rsplit_once(':');
+    let number = parts.and_then(|(_, number)| number::whole(number)?.try_into().ok());
+    let who = match parts {
+        Some((name, _)) if number.is_some() => name,
+        _ => who,
+    };
+    Some(Source {
+        kind: match (kind, number) {
+            (Kind::Task, Some(0)) => Kind::Idle,
+            _ => *kind,
+        },
+        name: if who.is_empty() { "nmi" } else { who }.to_owned(),
+        number,
+    })
 }
 
 /// `... start SECONDS duration N ns`, and of a sample the number of its causes.
@@ -82,7 +112,7 @@ fn overwritten(line: &str) -> bool {
 
 fn read(mut input: Input<'_>) -> Result<Recording> {
     let (mut samples, mut causes) = (Gathered::default(), Gathered::default());
-    let mut cause_count = 0u64;
+    let mut noises = Noises::default();
     let mut lost_on = BTreeSet::new();
     let (mut losses, mut is_overwritten) = (0u64, false);
     while let Some((place, line)) = input.lines.next_line()? {
@@ -100,7 +130,9 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         let event =
             stretch(said).ok_or_else(|| place.expected("`start SECONDS duration N ns`", said))?;
         let is_sample = name == SAMPLE;
-        cause_count += u64::from(!is_sample);
+        if let Some(source) = source(name, said) {
+            noises.add(cpu, event, source);
+        }
         if !is_sample && !samples.is_empty() {
             continue;
         }
@@ -120,10 +152,8 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
             "the file has no entry of {SAMPLE}: events are the interrupts and tasks themselves, \
              of whose own time what others took inside it is left out"
         ));
-    } else if cause_count > 0 {
-        warnings.push(format!(
-            "{cause_count} entries say what caused the events: a trace has no place for them yet"
-        ));
+    } else if !noises.is_empty() {
+        all.noises = Some(noises);
     }
     for cpu in lost_on {
         all.lost(cpu, MAX_NS);
@@ -173,7 +203,7 @@ CPU:9 [LOST 12 EVENTS]
 ";
 
     #[test]
-    fn samples_are_events_and_causes_are_counted() {
+    fn samples_are_events_and_the_others_their_causes() {
         let t = trace(TEXT);
         assert_eq!(t.header.cpus, [8, 9]);
         assert_eq!(t.header.recorder, "osnoise (sample_threshold)");
@@ -185,8 +215,32 @@ CPU:9 [LOST 12 EVENTS]
         // Nothing is known between the second and the third sample of CPU 9.
         assert_eq!(b.known.len(), 2);
         assert_eq!(b.known[0].until_ns, b.events[0].end_ns());
-        assert!(t.warnings[0].starts_with("3 entries"), "{:?}", t.warnings);
-        assert!(t.warnings[1].contains("lost entries 1 times"));
+        assert!(t.warnings[0].contains("lost entries 1 times"));
+        let attribution = t.attribution.as_ref().unwrap();
+        let named: Vec<_> = attribution
+            .cpus
+            .iter()
+            .flat_map(|cpu| cpu.causes.iter().map(|cause| (cpu.cpu, *cause)))
+            .map(|(cpu, cause)| {
+                let source = &attribution.sources[cause.source as usize];
+                (
+                    cpu,
+                    source.name.as_str(),
+                    source.number,
+                    cause.start_ns,
+                    cause.length_ns,
+                )
+            })
+            .collect();
+        assert_eq!(
+            named,
+            [
+                (8, "local_timer", Some(236), 445, 1845),
+                (8, "a start 1.5 duration 2 ns", Some(54), 2445, 3068),
+                (9, "SCHED", Some(7), 499_989_445, 104),
+            ]
+        );
+        assert_eq!(attribution.cpus[1].known, b.known);
     }
 
     #[test]

@@ -255,6 +255,7 @@ pub fn synthesise(model: &Model) -> Result<Synthesised> {
         },
         cpus,
         notes: Some(Notes::default()),
+        attribution: None,
         warnings: Vec::new(),
     };
     Ok(Synthesised {

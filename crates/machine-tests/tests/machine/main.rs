@@ -10,6 +10,7 @@ mod faults;
 mod freezing;
 mod groups;
 mod holding;
+mod jitter;
 mod jitter_inside;
 mod jitter_replay;
 mod kills;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         record_command::OPPOSING,
         record_command::FAMILY,
         pace::CASES,
+        jitter::CASES,
         holding::CASES,
         holding::ALONE,
         on_v2::CASES,

@@ -11,9 +11,9 @@ use sandbag_jitter::{Fault, Trace, format};
 use sandbag_profile::NewFile;
 use serde_json::json;
 
-use super::ImportArgs;
 use super::select::SelectArgs;
-use crate::exit;
+use super::{ImportArgs, causes};
+use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::output::refuse_same_file;
 
@@ -47,7 +47,9 @@ pub(super) enum To {
     Sbj,
     /// A row per event: CPU, start and length in ns
     Csv,
-    /// An object with header, notes, known stretches and events
+    /// A row per cause of each event, and per what they leave of it
+    Causes,
+    /// An object with header, notes, known stretches, events and causes
     Json,
 }
 
@@ -74,6 +76,14 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     // What is cut out begins where it was cut.
     let trace = part.into_trace()?.beginning_at(args.select.from_ns());
     let to = args.to.or(To::of(&args.output)).unwrap_or(To::Csv);
+    if to == To::Causes && trace.attribution.as_ref().is_none_or(|a| a.cpus.is_empty()) {
+        return Err(BadInput(format!(
+            "{}: nothing is known of the causes of its events: they are recorded by \
+             `sandbag jitter record` as root, and are in traces of osnoise",
+            args.input.display()
+        ))
+        .into());
+    }
     put(&trace, to, &args.output)?;
     Ok(exit::KEPT)
 }
@@ -108,6 +118,11 @@ fn write(trace: &Trace, to: To, out: &mut impl Write) -> io::Result<()> {
                 }
             }
         }
+        To::Causes => {
+            if let Some(attribution) = &trace.attribution {
+                causes::csv(trace, attribution, out)?;
+            }
+        }
         To::Json => {
             let cpus: Vec<_> = trace
                 .cpus
@@ -123,7 +138,10 @@ fn write(trace: &Trace, to: To, out: &mut impl Write) -> io::Result<()> {
                     })
                 })
                 .collect();
-            let all = json!({"header": trace.header, "notes": trace.notes, "cpus": cpus});
+            let mut all = json!({"header": trace.header, "notes": trace.notes, "cpus": cpus});
+            if let Some(attribution) = &trace.attribution {
+                all["attribution"] = causes::json(attribution);
+            }
             serde_json::to_writer(&mut *out, &all)?;
             writeln!(out)?;
         }

@@ -2,22 +2,22 @@
 //! `sandbag jitter`: OS jitter, recorded, shown, compared, replayed.
 
 mod api;
+mod attribute;
+mod causes;
 mod compare;
 mod counted;
 mod distribution;
 mod export;
-mod plan_args;
-mod record;
-mod replay;
-mod show;
-mod verify;
 mod page;
 mod parts;
 mod periodic;
+mod plan_args;
 mod record;
+mod replay;
 mod select;
 mod show;
 mod synth;
+mod verify;
 
 use std::io::Read;
 use std::path::Path;
@@ -55,6 +55,8 @@ enum Action {
     /// Write the header, the source and the library for programs that ask for
     /// their jitter themselves
     Api(api::ApiArgs),
+    /// Make a trace that nobody recorded, the same for the same seed
+    Synth(synth::SynthArgs),
 }
 
 impl JitterArgs {
@@ -63,8 +65,6 @@ impl JitterArgs {
     pub fn has_command(&self) -> bool {
         matches!(&self.action, Action::Replay(args) if args.has_command())
     }
-    /// Make a trace that nobody recorded, the same for the same seed
-    Synth(synth::SynthArgs),
 }
 
 /// What a file of another tool may leave open

@@ -13,20 +13,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use sandbag_jitter::collect::{self, Options};
+use sandbag_jitter::attribution::Method;
+use sandbag_jitter::collect::{self, Attribute, Options};
 use sandbag_jitter::{Fault, Header};
-use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
+use sandbag_kernel::{CpuList, Root};
 use sandbag_record::StopSignals;
 
+use super::attribute::{self, How, Memory};
 use super::time;
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::units::{self, Cpus};
-
-/// Bytes that an event takes in the room for a round: once as it is found,
-/// once as it is written.
-const BYTES_PER_EVENT: u64 = 32;
 
 /// How long unless something else is said.
 const LENGTH: Duration = Duration::from_secs(10);
@@ -37,8 +35,8 @@ const ENDLESS: Duration = Duration::from_secs(365 * 86_400);
 ///
 /// On every CPU at once a loop reads the clock; where two readings lie further
 /// apart than they should, something else had the CPU: an interrupt, the
-/// kernel, another program, the hypervisor. It needs no root. The loops take
-/// their CPUs wholly.
+/// kernel, another program, the hypervisor. It needs no root, except to say of
+/// each event which of these it was. The loops take their CPUs wholly.
 #[derive(Debug, Args)]
 pub struct RecordArgs {
     /// How long [default: 10s; with --events as long as that takes]
@@ -71,7 +69,12 @@ pub struct RecordArgs {
     #[arg(long, value_name = "TIME", conflicts_with = "real_time", value_parser = units::positive_duration)]
     round: Option<Duration>,
 
-    /// Memory for the events of a round, of all CPUs, in MiB
+    /// How to find out what caused the events
+    #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
+    attribute: How,
+
+    /// Memory for the events of a round, of all CPUs, in MiB; half of it is
+    /// the kernel's where it writes causes down
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     max_memory: u64,
 
@@ -94,21 +97,6 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
         ))
         .into());
     }
-    let room = args.max_memory.saturating_mul(1 << 20) / BYTES_PER_EVENT;
-    let room = (room / cpus.iter().count().max(1) as u64).max(1);
-    let options = Options {
-        duration: args.duration.unwrap_or(match args.events {
-            None => LENGTH,
-            Some(_) => ENDLESS,
-        }),
-        events: args.events,
-        round: args.round,
-        threshold_ns: args.threshold.map(|time| time.as_nanos() as f64),
-        preheat: args.preheat,
-        room: usize::try_from(room).unwrap_or(usize::MAX),
-        real_time: args.real_time,
-        cpus,
-    };
     let to_stdout = args.output.as_os_str() == "-";
     let name = match to_stdout {
         true => "standard output".to_owned(),
@@ -128,9 +116,17 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
         Ok(BufWriter::new(file))
     };
     let stop = Arc::new(AtomicBool::new(false));
+    // A signal from here on ends it in order.
     let outcome = until_signal(&stop, || {
-        collect::record(&options, &header(&root, &options), open, &stop)
-    })?;
+        let max_memory = args.max_memory.saturating_mul(1 << 20);
+        let mut prepared = attribute::prepare(args.attribute, &root, &cpus, max_memory, messages)?;
+        let options = options(args, cpus, prepared.is_traced());
+        let causes = prepared.attribute.take().unwrap_or(Attribute::None);
+        let header = header(&root, &options);
+        let outcome = collect::record_with(&options, &header, causes, open, &stop);
+        drop(prepared);
+        anyhow::Ok(outcome)
+    })??;
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -166,8 +162,38 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
             notes.drift_ppm,
         ));
     }
+    if let Some(about) = outcome
+        .about
+        .filter(|about| about.method == Method::Tracefs)
+    {
+        messages.detail(&format!(
+            "causes: {} entries of the kernel, {} lost, in buffers of {} KiB, by the clock {}",
+            about.entries,
+            about.lost,
+            about.buffer_kib,
+            about.clock.unwrap_or_default()
+        ));
+    }
     messages.detail(&format!("wrote {name}"));
     Ok(exit::KEPT)
+}
+
+fn options(args: &RecordArgs, cpus: CpuList, is_traced: bool) -> Options {
+    let max_memory = args.max_memory.saturating_mul(1 << 20);
+    let memory = Memory::divide(max_memory, cpus.len(), is_traced);
+    Options {
+        duration: args.duration.unwrap_or(match args.events {
+            None => LENGTH,
+            Some(_) => ENDLESS,
+        }),
+        events: args.events,
+        round: args.round,
+        threshold_ns: args.threshold.map(|time| time.as_nanos() as f64),
+        preheat: args.preheat,
+        room: usize::try_from(memory.room).unwrap_or(usize::MAX),
+        real_time: args.real_time,
+        cpus,
+    }
 }
 
 /// Does something, and sets `stop` when a signal asks for the end. Whoever

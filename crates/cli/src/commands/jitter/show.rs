@@ -15,7 +15,7 @@ use sandbag_report::html::jitter::{self as html, TracePage};
 
 use super::periodic::{self, Found};
 use super::select::SelectArgs;
-use super::{ImportArgs, distribution, page, time};
+use super::{ImportArgs, causes, distribution, page, time};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 
@@ -86,7 +86,7 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     }
     let text = match (&recording, args.json) {
         (Recording::Trace(trace), true) => {
-            serde_json::to_string_pretty(&periodic::figures(trace, found.as_ref()))? + "\n"
+            serde_json::to_string_pretty(&figures(trace, found.as_ref())?)? + "\n"
         }
         (Recording::Distribution(all), true) => serde_json::to_string_pretty(all)? + "\n",
         (Recording::Trace(trace), false) => text(trace, &name, args.worst, found.as_ref()),
@@ -96,6 +96,19 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(exit::KEPT),
     }
+}
+
+/// Of each CPU, with who took how much where that is known.
+fn figures(trace: &Trace, found: Option<&Found>) -> Result<Vec<serde_json::Value>> {
+    let all = periodic::figures(trace, found);
+    let all = all.into_iter().map(serde_json::to_value);
+    let mut all = all.collect::<Result<Vec<_>, _>>()?;
+    if let Some(attribution) = &trace.attribution {
+        for (figures, cpu) in all.iter_mut().zip(&trace.cpus) {
+            causes::add_json(figures, cpu, attribution);
+        }
+    }
+    Ok(all)
 }
 
 /// With as many of the longest as usual.
@@ -127,8 +140,14 @@ fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> Strin
     if let Some(found) = found {
         text += &found.text();
     }
+    let attribution = trace.attribution.as_deref();
+    text.extend(attribution.map(|all| causes::text(trace, all)));
     if worst > 0 {
-        let _ = writeln!(text, "\nThe longest\n{}", longest(trace, worst));
+        let longest = match attribution.filter(|all| !all.cpus.is_empty()) {
+            Some(all) => causes::longest(trace, all, worst),
+            None => longest(trace, worst),
+        };
+        let _ = writeln!(text, "\nThe longest\n{longest}");
     }
     text
 }

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `jitter record --attribute`: how causes are found, set up and undone.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use sandbag_burner::journal::{Entry, Journal, RunInfo};
+use sandbag_burner::registry::Registry;
+use sandbag_burner::undo::{Leftovers, undo};
+use sandbag_jitter::collect::{Attribute, Tracer};
+use sandbag_kernel::tracefs::TraceFs;
+use sandbag_kernel::{CpuList, Root};
+
+use crate::messages::Messages;
+
+/// How to find out what caused the events
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum How {
+    /// By tracefs where it can be had, else by /proc
+    Auto,
+    /// The kernel's trace events, in an instance of our own: each event to
+    /// interrupt, soft interrupt, task, or hypervisor; needs root
+    Tracefs,
+    /// Counters of /proc before and after: how often, not which event
+    Proc,
+    /// Not at all
+    None,
+}
+
+/// Memory of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Room for so many events of a round, of each CPU.
+    pub room: u64,
+    /// The kernel's buffer of each CPU, KiB.
+    pub buffer_kib: u64,
+}
+
+/// Bytes that an event takes in the room for a round: once as it is found,
+/// once as it is written.
+const BYTES_PER_EVENT: u64 = 32;
+/// And its causes, two of them.
+const BYTES_OF_CAUSES: u64 = 48;
+
+impl Memory {
+    /// Divides what may be used: half of it is the kernel's where it is to
+    /// write down causes. A tick takes 32 bytes of that, a switch to another
+    /// task and back 150.
+    pub fn divide(bytes: u64, cpus: usize, is_traced: bool) -> Self {
+        let each = bytes / cpus.max(1) as u64;
+        let (events, per_event, kernel) = match is_traced {
+            true => (each / 2, BYTES_PER_EVENT + BYTES_OF_CAUSES, each / 2),
+            false => (each, BYTES_PER_EVENT, 0),
+        };
+        Self {
+            room: (events / per_event).max(1),
+            buffer_kib: kernel >> 10,
+        }
+    }
+}
+
+/// What was set up; dropping it undoes that.
+#[derive(Debug)]
+pub struct Prepared {
+    /// For the collector.
+    pub attribute: Option<Attribute>,
+    journal: Option<Journal>,
+}
+
+impl Prepared {
+    /// Whether the kernel writes causes down.
+    pub fn is_traced(&self) -> bool {
+        matches!(self.attribute, Some(Attribute::Tracefs(_)))
+    }
+
+    fn untraced(attribute: Attribute) -> Self {
+        Self {
+            attribute: Some(attribute),
+            journal: None,
+        }
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        // Its files are closed first.
+        drop(self.attribute.take());
+        if let Some(journal) = self.journal.take() {
+            for left in undo(journal, Leftovers::GoBack) {
+                Messages::error(&format!("could not undo: {left}"));
+            }
+        }
+    }
+}
+
+/// Sets up what is asked for, in the kernel too; `max_memory` is for all CPUs,
+/// bytes.
+///
+/// # Errors
+/// What is asked for cannot be had; with `auto` the next best is.
+pub fn prepare(
+    how: How,
+    root: &Root,
+    cpus: &CpuList,
+    max_memory: u64,
+    messages: &Messages,
+) -> Result<Prepared> {
+    let why = match how {
+        How::None => return Ok(Prepared::untraced(Attribute::None)),
+        How::Proc => None,
+        How::Tracefs | How::Auto => match traced(root, cpus, max_memory, messages) {
+            Ok(prepared) => return Ok(prepared),
+            Err(error) if how == How::Tracefs => {
+                return Err(sandbag_burner::Error::NotPossible {
+                    what: format!("causes cannot be had from the kernel ({error})"),
+                    remedy: "--attribute proc is the nearest: counts, for anybody".to_owned(),
+                }
+                .into());
+            }
+            Err(error) => {
+                messages.say(&format!(
+                    "causes are known as counts of /proc only, not of each event: {error}"
+                ));
+                Some(format!("{error}"))
+            }
+        },
+    };
+    Ok(Prepared::untraced(Attribute::Proc { why }))
+}
+
+/// An instance of ours, in the journal before it is made.
+fn traced(root: &Root, cpus: &CpuList, max_memory: u64, messages: &Messages) -> Result<Prepared> {
+    // First, so that whoever may not hears just that.
+    let tree = TraceFs::open(root)?;
+    let registry = Registry::open()?;
+    for dead in registry.restore()? {
+        if !dead.left.is_empty() {
+            messages.warning(&format!(
+                "could not undo all that sandbag process {} left: {}",
+                dead.pid,
+                dead.left.join("; ")
+            ));
+        }
+    }
+    let pid = std::process::id();
+    let info = RunInfo {
+        pid,
+        // Those that others load may be looked at.
+        cpus: String::new(),
+        method: "none".to_owned(),
+        load: "jitter record".to_owned(),
+        command: Vec::new(),
+        started_s: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| time.as_secs()),
+        board_fd: -1,
+        kill: false,
+    };
+    let journal = registry.register(info, &CpuList::default())?;
+    let mut prepared = Prepared {
+        attribute: None,
+        journal: Some(journal),
+    };
+    let name = format!("sandbag-{pid}");
+    if let Some(journal) = &mut prepared.journal {
+        journal.note(Entry::TraceInstance { name: name.clone() })?;
+    }
+    let memory = Memory::divide(max_memory, cpus.len(), true);
+    let instance = tree.make(&name)?;
+    let tracer = Tracer::new(instance, cpus, memory.buffer_kib)?;
+    prepared.attribute = Some(Attribute::Tracefs(Box::new(tracer)));
+    Ok(prepared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_s_buffers_are_part_of_the_memory() {
+        let mib = 1 << 20;
+        let plain = Memory::divide(256 * mib, 2, false);
+        assert_eq!((plain.room, plain.buffer_kib), (4 << 20, 0));
+        let traced = Memory::divide(256 * mib, 2, true);
+        assert_eq!(traced.buffer_kib, 64 << 10);
+        assert!(traced.room * 80 <= 64 * mib && traced.room > 800_000);
+        let little = Memory::divide(mib, 1000, true);
+        assert_eq!((little.room, little.buffer_kib), (6, 0));
+    }
+}

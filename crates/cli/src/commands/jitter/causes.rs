@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What caused the events of a trace, as `show` and `convert` tell it.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use comfy_table::{CellAlignment, Table};
+use sandbag_jitter::attribution::{
+    Attribution, Count, CpuCauses, CpuCounters, Explained, Kind, Method, Row, Source, Who, by_cpu,
+    explain, table,
+};
+use sandbag_jitter::{CpuTrace, Trace};
+use serde_json::{Value, json};
+
+use super::show::{new_table, right, words};
+use super::time;
+
+/// Rows of the table; the others are summed.
+const ROWS: usize = 20;
+/// Causes of one event, and rows of counters, that are named.
+const NAMED: usize = 4;
+
+/// The tables: who took how much, and the counters.
+pub(super) fn text(trace: &Trace, all: &Attribution) -> String {
+    let mut text = String::new();
+    if !all.cpus.is_empty() {
+        let rows = table(trace, all);
+        let _ = writeln!(text, "\nWho took how much\n{}", who(&rows));
+        let _ = writeln!(text, "\n{}\n{}", kinds(&rows), remarks(all));
+    }
+    if !all.about.counters.is_empty() {
+        text.push_str(&counters(all));
+    }
+    text
+}
+
+/// What is to be known to read the table.
+fn remarks(all: &Attribution) -> String {
+    let about = &all.about;
+    let by = match about.method {
+        Method::Tracefs => "By the kernel's trace events",
+        Method::Osnoise => "By the entries of osnoise",
+        Method::Proc => "By a recording that was cut off",
+    };
+    let mut text = by.to_owned();
+    if let Some(clock) = &about.clock {
+        let _ = write!(text, " on the clock {clock}");
+    }
+    let _ = write!(
+        text,
+        ": {} entries, {} lost, {} began outside of events.\n\
+         Gross: from coming to leaving. Net: without what came in between; these add up to all \
+         the noise.",
+        about.entries, about.lost, about.outside
+    );
+    text
+}
+
+fn who(rows: &[Row]) -> Table {
+    let mut table = new_table(words(&[
+        "cause", "kind", "events", "times", "gross", "net", "noise %", "longest",
+    ]));
+    let mut line = |cause: &str, kind: &str, row: &Row| {
+        table.add_row([
+            cause.to_owned(),
+            kind.to_owned(),
+            row.events.to_string(),
+            row.times.to_string(),
+            time(row.gross_ns as f64),
+            time(row.net_ns as f64),
+            format!("{:.2}", row.share_pct),
+            time(row.longest_ns as f64),
+        ]);
+    };
+    // What has no name is always told.
+    let (named, nameless): (Vec<&Row>, Vec<&Row>) = rows
+        .iter()
+        .partition(|row| matches!(row.who, Who::Known { .. }));
+    let (shown, rest) = named.split_at(named.len().min(ROWS));
+    let mut shown = [shown, &nameless].concat();
+    shown.sort_by_key(|row| std::cmp::Reverse(row.net_ns));
+    for row in shown {
+        let (cause, kind) = names(&row.who);
+        line(cause, kind, row);
+    }
+    if !rest.is_empty() {
+        let sum = |of: fn(&Row) -> u64| rest.iter().map(|row| of(row)).fold(0, u64::saturating_add);
+        let all = Row {
+            who: Who::Unknown,
+            events: sum(|row| row.events),
+            times: sum(|row| row.times),
+            gross_ns: sum(|row| row.gross_ns),
+            net_ns: sum(|row| row.net_ns),
+            longest_ns: rest.iter().map(|row| row.longest_ns).max().unwrap_or(0),
+            share_pct: rest.iter().map(|row| row.share_pct).sum(),
+        };
+        line(&format!("{} others", rest.len()), "", &all);
+    }
+    let mut table = right(table);
+    for column in table.column_iter_mut().take(2) {
+        column.set_cell_alignment(CellAlignment::Left);
+    }
+    table
+}
+
+/// The share of each kind: `Of the noise: task 98.1 %, irq 0.51 %`.
+fn kinds(rows: &[Row]) -> String {
+    let mut sums: Vec<(&str, f64)> = Vec::new();
+    for row in rows {
+        let name = match row.who {
+            Who::Known { kind, .. } => kind.name(),
+            _ => names(&row.who).0,
+        };
+        match sums.iter_mut().find(|sum| sum.0 == name) {
+            Some(sum) => sum.1 += row.share_pct,
+            None => sums.push((name, row.share_pct)),
+        }
+    }
+    sums.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let words: Vec<String> = sums
+        .iter()
+        .map(|(name, pct)| format!("{name} {pct:.2} %"))
+        .collect();
+    format!("Of the noise: {}.", words.join("; "))
+}
+
+/// Cause and kind.
+fn names(who: &Who) -> (&str, &'static str) {
+    match who {
+        Who::Known { kind, name } => (name, kind.name()),
+        Who::Elsewhere => ("hypervisor or hardware", "none seen"),
+        Who::Around => ("entry and exit, or hypervisor", "around these"),
+        Who::Unknown => ("not watched", "unknown"),
+    }
+}
+
+/// The counters of /proc.
+fn counters(all: &Attribution) -> String {
+    let coarse = all.cpus.is_empty();
+    let mut text = "\nWhat /proc counted from begin to end, pauses included".to_owned();
+    if coarse {
+        text.push_str(
+            ": how often, not which event\nof the trace. Coarser than causes by event, for which \
+             tracefs is needed",
+        );
+    }
+    let mut table = new_table(words(&[
+        "CPU",
+        "interrupts",
+        "soft interrupts",
+        "loop preempted",
+        "loop waited",
+        "irq",
+        "softirq",
+        "steal",
+    ]));
+    for one in &all.about.counters {
+        let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        table.add_row([
+            one.cpu.to_string(),
+            sum(&one.interrupts).to_string(),
+            sum(&one.softirqs).to_string(),
+            or_none(one.preempted.map(|count| count.to_string())),
+            or_none(one.waited_ns.map(|ns| time(ns as f64))),
+            time(one.irq_ns as f64),
+            time(one.softirq_ns as f64),
+            time(one.steal_ns as f64),
+        ]);
+    }
+    let _ = writeln!(text, "\n{}", right(table));
+    for one in &all.about.counters {
+        let _ = writeln!(text, "  CPU {}: {}", one.cpu, most(one));
+    }
+    if let Some(why) = all.about.why.as_ref().filter(|_| coarse) {
+        let _ = writeln!(text, "  Not by tracefs: {why}");
+    }
+    text
+}
+
+fn sum(counts: &[Count]) -> u64 {
+    counts.iter().map(|count| count.count).sum()
+}
+
+/// The most frequent ones, by the second.
+fn most(one: &CpuCounters) -> String {
+    let seconds = one.elapsed_ns.max(1) as f64 / 1e9;
+    let per_s = |counts: &[Count]| -> Vec<String> {
+        let named = counts.iter().take(NAMED);
+        named
+            .map(|count| format!("{} {:.0}/s", count.name, count.count as f64 / seconds))
+            .collect()
+    };
+    let all = [per_s(&one.interrupts), per_s(&one.softirqs)].concat();
+    match all.is_empty() {
+        true => "nothing".to_owned(),
+        false => all.join(", "),
+    }
+}
+
+/// The longest events and what had the CPU in them, most first.
+pub(super) fn longest(trace: &Trace, all: &Attribution, count: usize) -> Table {
+    let nothing = CpuCauses::default();
+    let mut found: Vec<(u32, Explained)> = Vec::new();
+    for cpu in &trace.cpus {
+        let causes = all.of(cpu.cpu).unwrap_or(&nothing);
+        for one in explain(&cpu.events, causes) {
+            found.push((cpu.cpu, one));
+            // Never many more than are asked for.
+            if found.len() >= count.saturating_mul(2).max(SPARE) {
+                keep_longest(&mut found, count);
+            }
+        }
+    }
+    keep_longest(&mut found, count);
+    let mut table = right(new_table(words(&[
+        "CPU",
+        "at",
+        "length",
+        "net of each cause",
+    ])));
+    if let Some(column) = table.column_mut(3) {
+        column.set_cell_alignment(CellAlignment::Left);
+    }
+    for (cpu, one) in &found {
+        table.add_row([
+            cpu.to_string(),
+            format!("{:.6} s", one.event.start_ns as f64 / 1e9),
+            time(one.event.length_ns as f64),
+            said(one, &all.sources),
+        ]);
+    }
+    table
+}
+
+/// Beyond those that are asked for so many are kept, so that sorting is rare.
+const SPARE: usize = 4096;
+
+fn keep_longest(found: &mut Vec<(u32, Explained)>, count: usize) {
+    found.sort_by_key(|(_, one)| std::cmp::Reverse(one.event.length_ns));
+    found.truncate(count);
+}
+
+/// `task cc1 (123) 3.98 ms, irq local_timer 12.0 us in 4, rest 1.20 us`.
+fn said(one: &Explained, sources: &[Source]) -> String {
+    if !one.known {
+        return "not watched".to_owned();
+    }
+    if one.causes.is_empty() {
+        return "hypervisor or hardware".to_owned();
+    }
+    let mut parts: Vec<Part<'_>> = Vec::new();
+    for share in &one.causes {
+        let Some(source) = sources.get(share.cause.source as usize) else {
+            continue;
+        };
+        let same = |part: &&mut Part<'_>| {
+            (part.source.kind, &part.source.name) == (source.kind, &source.name)
+        };
+        let part = match parts.iter_mut().find(same) {
+            Some(part) => part,
+            None => {
+                parts.push(Part {
+                    source,
+                    is_one: true,
+                    net_ns: 0,
+                    times: 0,
+                });
+                let last = parts.len() - 1;
+                &mut parts[last]
+            }
+        };
+        part.is_one &= part.source.number == source.number;
+        part.net_ns += share.net_ns;
+        part.times += 1;
+    }
+    parts.sort_by_key(|part| std::cmp::Reverse(part.net_ns));
+    let mut words: Vec<String> = parts.iter().take(NAMED).map(Part::said).collect();
+    if parts.len() > NAMED {
+        let rest: u64 = parts[NAMED..].iter().map(|part| part.net_ns).sum();
+        let others = parts.len() - NAMED;
+        words.push(format!("{others} others {}", time(rest as f64)));
+    }
+    words.push(format!("rest {}", time(one.left_ns as f64)));
+    words.join(", ")
+}
+
+/// What something took of an event; tasks of the same name are one.
+struct Part<'a> {
+    source: &'a Source,
+    is_one: bool,
+    net_ns: u64,
+    times: u64,
+}
+
+impl Part<'_> {
+    fn said(&self) -> String {
+        let Source { kind, name, number } = self.source;
+        let who = match (kind, number) {
+            (Kind::Task, Some(number)) if self.is_one => format!("task {name} ({number})"),
+            (Kind::Fault | Kind::Nmi, _) => name.clone(),
+            _ => format!("{} {name}", kind.name()),
+        };
+        let net = time(self.net_ns as f64);
+        match self.times {
+            1 => format!("{who} {net}"),
+            times => format!("{who} {net} in {times}"),
+        }
+    }
+}
+
+/// Adds to the figures of a CPU who took how much, and what /proc counted.
+pub(super) fn add_json(figures: &mut Value, cpu: &CpuTrace, all: &Attribution) {
+    if !all.cpus.is_empty() {
+        figures["causes"] = json!(by_cpu(cpu, all));
+    }
+    let mut counters = all.about.counters.iter();
+    if let Some(one) = counters.find(|one| one.cpu == cpu.cpu) {
+        figures["counters"] = json!(one);
+    }
+}
+
+/// All that is known, as `convert` writes it.
+pub(super) fn json(all: &Attribution) -> Value {
+    let cpus: Vec<Value> = all
+        .cpus
+        .iter()
+        .map(|cpu| {
+            let causes = cpu.causes.iter();
+            json!({
+                "cpu": cpu.cpu,
+                "known": cpu.known,
+                "causes": causes
+                    .map(|cause| (cause.start_ns, cause.length_ns, cause.source))
+                    .collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    json!({"about": all.about, "sources": all.sources, "cpus": cpus})
+}
+
+/// A row for each cause of each event, and for what they leave of it. Names
+/// stand in quotes, for a task may be called anything.
+pub(super) fn csv(trace: &Trace, all: &Attribution, out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "cpu,event_start_ns,event_length_ns,kind,name,number,start_ns,gross_ns,net_ns,depth"
+    )?;
+    let nothing = CpuCauses::default();
+    for cpu in &trace.cpus {
+        let causes = all.of(cpu.cpu).unwrap_or(&nothing);
+        for one in explain(&cpu.events, causes) {
+            let event = format!("{},{},{}", cpu.cpu, one.event.start_ns, one.event.length_ns);
+            for share in &one.causes {
+                let cause = &share.cause;
+                let Some(source) = all.sources.get(cause.source as usize) else {
+                    continue;
+                };
+                let number = source.number.map(|number| number.to_string());
+                writeln!(
+                    out,
+                    "{event},{},\"{}\",{},{},{},{},{}",
+                    source.kind.name(),
+                    source.name.replace('"', "\"\""),
+                    number.unwrap_or_default(),
+                    cause.start_ns,
+                    cause.length_ns,
+                    share.net_ns,
+                    share.depth
+                )?;
+            }
+            let rest = match (one.known, one.causes.is_empty()) {
+                (false, _) => Who::Unknown,
+                (true, true) => Who::Elsewhere,
+                (true, false) => Who::Around,
+            };
+            let (name, kind) = names(&rest);
+            let left = one.left_ns;
+            writeln!(out, "{event},{kind},\"{name}\",,,{left},{left},")?;
+        }
+    }
+    Ok(())
+}

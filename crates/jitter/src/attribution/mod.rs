@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What caused the events of a trace.
+//!
+//! # Problem
+//! The loop sees that it did not run, not who ran. The kernel can write down
+//! when it enters and leaves interrupts and tasks, on the clock that the loop
+//! reads.
+//!
+//! # Approach
+//! A [`Cause`] is a stretch of time within an event, from the moment at which
+//! the kernel entered something to that at which it left it. Causes lie within
+//! each other (an interrupt within a task) or apart, so the *gross* time of
+//! one is its length, and the *net* time what is left of that without those
+//! inside. What no cause covers of an event with causes is the kernel's way in
+//! and out, or the hypervisor's; an event without a cause, where the kernel was
+//! watched, is the hypervisor's or the hardware's.
+//!
+//! All here is pure; [`collect`](crate::collect) has what asks the kernel.
+
+mod explain;
+mod merge;
+mod table;
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Span;
+
+pub use explain::{Explained, Share, explain};
+pub use merge::{Mark, Merged, Merger, What};
+pub use table::{Row, Who, by_cpu, table};
+
+/// What kind of thing had the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// An interrupt that cannot be masked.
+    Nmi,
+    /// An interrupt.
+    Irq,
+    /// A soft interrupt.
+    Softirq,
+    /// Another task.
+    Task,
+    /// The idle task: nobody might run, as where a group has used up its
+    /// quota.
+    Idle,
+    /// A page fault of the loop itself.
+    Fault,
+}
+
+impl Kind {
+    /// All of them, in the order of their codes in files.
+    pub const ALL: [Self; 6] = [
+        Self::Nmi,
+        Self::Irq,
+        Self::Softirq,
+        Self::Task,
+        Self::Idle,
+        Self::Fault,
+    ];
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nmi => "nmi",
+            Self::Irq => "irq",
+            Self::Softirq => "softirq",
+            Self::Task => "task",
+            Self::Idle => "idle",
+            Self::Fault => "page fault",
+        }
+    }
+}
+
+/// Who had the CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Source {
+    /// What it is.
+    pub kind: Kind,
+    /// The kernel's name for it: a handler, a vector, a task.
+    pub name: String,
+    /// Interrupt, vector or process, where it has a number.
+    pub number: Option<u32>,
+}
+
+/// Names longer than this are cut; the kernel's own are far shorter.
+pub const MAX_NAME: usize = 255;
+
+/// Sources by number, each once.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    all: Vec<Source>,
+    places: HashMap<Source, u32>,
+}
+
+impl Sources {
+    /// The place of a source, which is the next free one if it is new.
+    pub fn place(&mut self, mut source: Source) -> u32 {
+        if let Some(place) = self.places.get(&source) {
+            return *place;
+        }
+        if source.name.len() > MAX_NAME {
+            let end = (0..=MAX_NAME)
+                .rev()
+                .find(|at| source.name.is_char_boundary(*at));
+            source.name.truncate(end.unwrap_or(0));
+        }
+        let next = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        let all = &mut self.all;
+        *self.places.entry(source).or_insert_with_key(|source| {
+            all.push(source.clone());
+            next
+        })
+    }
+
+    /// All, in the order of their places.
+    #[must_use]
+    pub fn all(&self) -> &[Source] {
+        &self.all
+    }
+}
+
+/// A stretch of an event in which something had the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// When it had been entered.
+    pub start_ns: u64,
+    /// Until it was left; its gross time.
+    pub length_ns: u64,
+    /// Place of its [`Source`].
+    pub source: u32,
+}
+
+impl Cause {
+    /// Its end.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.length_ns)
+    }
+}
+
+/// The causes of the events of one CPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CpuCauses {
+    /// Kernel number.
+    pub cpu: u32,
+    /// When the kernel was watched; ascending, without overlap.
+    pub known: Vec<Span>,
+    /// Ascending; of those that begin together the outer first.
+    pub causes: Vec<Cause>,
+}
+
+/// How causes were found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// The kernel's trace events, in an instance of our own.
+    Tracefs,
+    /// Counters in /proc before and after: of the recording as a whole, not of
+    /// single events.
+    #[default]
+    Proc,
+    /// The entries of an osnoise trace.
+    Osnoise,
+}
+
+/// What is known of the attribution as a whole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// How.
+    pub method: Method,
+    /// Why not better, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The clock of the kernel's stamps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<String>,
+    /// Memory of the kernel's buffers, KiB.
+    #[serde(default)]
+    pub buffer_kib: u64,
+    /// Entries that the kernel wrote while the loops looked.
+    #[serde(default)]
+    pub entries: u64,
+    /// Entries that were lost because a buffer was full.
+    #[serde(default)]
+    pub lost: u64,
+    /// Interrupts and switches that lie in no event: shorter than what the
+    /// loop calls one, or at the ends of a round.
+    #[serde(default)]
+    pub outside: u64,
+    /// What /proc counted, by CPU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<CpuCounters>,
+}
+
+/// So many of something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Count {
+    /// Its name.
+    pub name: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// What /proc counted on one CPU from the begin of a recording to its end,
+/// pauses between rounds included.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuCounters {
+    /// Kernel number.
+    pub cpu: u32,
+    /// From reading to reading.
+    pub elapsed_ns: u64,
+    /// Interrupts, most frequent first; those that did not occur are left out.
+    pub interrupts: Vec<Count>,
+    /// Soft interrupts, likewise.
+    pub softirqs: Vec<Count>,
+    /// In interrupts, as far as the kernel accounts for it; whole ticks.
+    pub irq_ns: u64,
+    /// In soft interrupts, likewise.
+    pub softirq_ns: u64,
+    /// Of the hypervisor; whole ticks.
+    pub steal_ns: u64,
+    /// How often the loop had to leave the CPU to another task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preempted: Option<u64>,
+    /// For how long it wanted to run and another task did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_ns: Option<u64>,
+}
+
+/// What is known of the causes of a trace.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Attribution {
+    /// As a whole.
+    pub about: About,
+    /// Who is meant by the numbers in causes.
+    pub sources: Vec<Source>,
+    /// Ascending by CPU; those of which something is known.
+    pub cpus: Vec<CpuCauses>,
+}
+
+impl Attribution {
+    /// The causes of a CPU.
+    #[must_use]
+    pub fn of(&self, cpu: u32) -> Option<&CpuCauses> {
+        self.cpus.iter().find(|causes| causes.cpu == cpu)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_has_one_place() {
+        let mut sources = Sources::default();
+        let of = |name: &str| Source {
+            kind: Kind::Task,
+            name: name.to_owned(),
+            number: Some(7),
+        };
+        assert_eq!(sources.place(of("a")), 0);
+        assert_eq!(sources.place(of("b")), 1);
+        assert_eq!(sources.place(of("a")), 0);
+        sources.place(of(&"ä".repeat(200)));
+        assert_eq!(sources.all()[2].name.len(), 254);
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag jitter record` by the kernel's trace events: who is blamed, and
+//! what is left.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use nix::sys::signal::{Signal, kill};
+use sandbag_kernel::Root;
+use sandbag_kernel::tracefs::TraceFs;
+use sandbag_machine_tests::case::{self, Case};
+use sandbag_machine_tests::figure;
+use serde_json::Value;
+
+use crate::cases;
+use crate::place::{Place, finish, root, wait_for};
+use crate::processes::pid_of;
+
+pub const CASES: &[Case] = cases![traced;
+    a_task_beside_the_loop_is_blamed_for_what_it_took,
+    a_recorder_that_is_asked_to_end_leaves_no_instance,
+    a_killed_recorder_s_instance_is_removed_by_restore,
+];
+
+/// Of all noise, what a spinner takes at least; alone with the loop it is some
+/// 95 %.
+const SHARE_PCT: f64 = 5.0;
+
+const SPINNER: &str = env!("CARGO_BIN_EXE_spinner");
+
+fn traced() -> Result<(), String> {
+    root()?;
+    TraceFs::open(&Root::default())
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
+/// Our instances.
+fn instances() -> anyhow::Result<Vec<String>> {
+    let mut all = TraceFs::open(&Root::default())?.instances()?;
+    all.retain(|name| name.starts_with("sandbag-"));
+    Ok(all)
+}
+
+fn a_task_beside_the_loop_is_blamed_for_what_it_took() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let mut beside = place.program(SPINNER, ["4", "0"]).spawn()?;
+    let record = "jitter record --attribute tracefs --cpus 0 -d 2s -o a.sbj -q";
+    place.run(record)?.expect(0)?;
+    beside.wait()?;
+    let shown = place.run("jitter show --json a.sbj")?.expect(0)?;
+    let figures: Value = serde_json::from_str(&shown.out)?;
+    let rows = figures[0]["causes"].as_array().context("no causes")?;
+    let net = |name: &str| {
+        let mut rows = rows.iter();
+        let row = rows.find(|row| row["who"]["known"]["name"] == name);
+        row.map_or(0.0, |row| row["share_pct"].as_f64().unwrap_or(0.0))
+    };
+    case::note(&format!(
+        "of the noise spinner has {:.1} %, the timer {:.2} %",
+        net("spinner"),
+        net("local_timer")
+    ));
+    ensure!(
+        net("spinner") > 0.0 && net("local_timer") > 0.0,
+        "{rows:#?}"
+    );
+    // They share a CPU, perhaps with others.
+    figure!(net("spinner") > SHARE_PCT, "{:.2} %", net("spinner"));
+    let sum: u64 = rows.iter().filter_map(|row| row["net_ns"].as_u64()).sum();
+    let noise_pct = figures[0]["noise_pct"].as_f64().context("no noise")?;
+    let known_s = figures[0]["known_s"].as_f64().context("no time")?;
+    let noise_ns = noise_pct / 100.0 * known_s * 1e9;
+    ensure!(
+        (sum as f64 - noise_ns).abs() < 1e4,
+        "{sum} of {noise_ns} ns"
+    );
+    // What is not known of the kernel would be a hole at the begin.
+    let unknown = rows.iter().find(|row| row["who"] == "unknown");
+    ensure!(unknown.is_none(), "{unknown:#?}");
+    ensure!(instances()?.is_empty(), "{:?}", instances()?);
+    place.as_before()?;
+    Ok(())
+}
+
+/// A recorder and its instance.
+fn recording(place: &Place) -> anyhow::Result<std::process::Child> {
+    let run = place.start("jitter record --attribute tracefs --cpus 0 -d 60s -o a.sbj -q")?;
+    let name = format!("sandbag-{}", pid_of(&run));
+    wait_for("its instance", || {
+        instances().ok()?.contains(&name).then_some(())
+    })?;
+    Ok(run)
+}
+
+fn a_recorder_that_is_asked_to_end_leaves_no_instance() -> anyhow::Result<()> {
+    for wait_ms in [0, 100, 1500] {
+        let place = Place::new()?;
+        let run = recording(&place)?;
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        kill(pid_of(&run), Signal::SIGTERM)?;
+        let code = finish(run)?.code();
+        // Before anything was recorded, or after.
+        ensure!(matches!(code, 0 | 130), "after {wait_ms} ms: {code}");
+        ensure!(
+            instances()?.is_empty(),
+            "after {wait_ms} ms: {:?}",
+            instances()?
+        );
+        place.as_before()?;
+    }
+    Ok(())
+}
+
+fn a_killed_recorder_s_instance_is_removed_by_restore() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = recording(&place)?;
+    std::thread::sleep(Duration::from_millis(1000));
+    kill(pid_of(&run), Signal::SIGKILL)?;
+    finish(run)?;
+    ensure!(instances()?.len() == 1, "{:?}", instances()?);
+    place.run("restore")?.expect(0)?;
+    ensure!(instances()?.is_empty(), "{:?}", instances()?);
+    // The next recording does it, too.
+    let run = recording(&place)?;
+    kill(pid_of(&run), Signal::SIGKILL)?;
+    finish(run)?;
+    let next = "jitter record --attribute tracefs --cpus 0 -d 200ms -o b.sbj -q";
+    place.run(next)?.expect(0)?;
+    ensure!(instances()?.is_empty(), "{:?}", instances()?);
+    place.as_before()?;
+    Ok(())
+}
