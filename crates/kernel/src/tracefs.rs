@@ -9,20 +9,19 @@
 //! (`fsmount`, Linux 5.2): nobody sees it, and it ends with the descriptor.
 
 pub mod format;
+mod instance;
 pub mod ring;
 
 use std::ffi::CStr;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
+use std::fs;
+use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::root::{read, read_value, write};
-use crate::{CpuList, Error, Result, Root};
-use format::EventFormat;
-use ring::Layout;
+use crate::root::write;
+use crate::{Error, Result, Root};
+pub use instance::{Instance, Lost};
 
 /// The tree.
 #[derive(Debug)]
@@ -216,262 +215,6 @@ fn detached() -> io::Result<OwnedFd> {
     })
 }
 
-/// An instance. It outlives this value: [`TraceFs::remove`] ends it.
-#[derive(Debug)]
-pub struct Instance {
-    dir: PathBuf,
-    fs: TraceFs,
-}
-
-/// What was lost of a CPU's events since the buffer was made.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lost {
-    /// Overwritten by later ones.
-    pub overrun: u64,
-    /// Not written.
-    pub dropped: u64,
-}
-
-impl Lost {
-    /// Both.
-    #[must_use]
-    pub fn all(self) -> u64 {
-        self.overrun.saturating_add(self.dropped)
-    }
-}
-
-impl Instance {
-    /// Takes an instance whose directory is `dir`: for trees of files.
-    #[must_use]
-    pub fn at(dir: impl Into<PathBuf>) -> Self {
-        let dir = dir.into();
-        let fs = TraceFs {
-            dir: dir.clone(),
-            _mount: None,
-        };
-        Self { dir, fs }
-    }
-
-    /// Begins or ends writing to the buffers.
-    ///
-    /// # Errors
-    /// The file does not take it.
-    pub fn set_on(&self, on: bool) -> Result<()> {
-        write(&self.dir.join("tracing_on"), u8::from(on))
-    }
-
-    /// The clocks that stamps can be of.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn clocks(&self) -> Result<Vec<String>> {
-        let text = read(&self.dir.join("trace_clock"))?;
-        let names = text
-            .split_whitespace()
-            .map(|name| name.trim_matches(['[', ']']));
-        Ok(names.map(str::to_owned).collect())
-    }
-
-    /// Chooses one of them.
-    ///
-    /// # Errors
-    /// The file does not take it.
-    pub fn set_clock(&self, name: &str) -> Result<()> {
-        write(&self.dir.join("trace_clock"), name)
-    }
-
-    /// Traces these CPUs only, with buffers of at least so many KiB each.
-    ///
-    /// # Errors
-    /// A file does not take it, or there is not that much memory.
-    pub fn set_cpus(&self, cpus: &CpuList, buffer_kib: u64) -> Result<()> {
-        write(&self.dir.join("tracing_cpumask"), mask(cpus))?;
-        for cpu in cpus.iter() {
-            write(&self.of_cpu(cpu).join("buffer_size_kb"), buffer_kib)?;
-        }
-        Ok(())
-    }
-
-    /// Memory of all its buffers, KiB.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn buffer_kib(&self) -> Result<u64> {
-        read_value(&self.dir.join("buffer_total_size_kb"), "a number of KiB")
-    }
-
-    /// Sets an option of the tracer; one that this kernel does not have is
-    /// left alone.
-    ///
-    /// # Errors
-    /// The file does not take it.
-    pub fn set_option(&self, name: &str, on: bool) -> Result<()> {
-        match write(&self.dir.join("options").join(name), u8::from(on)) {
-            Err(error) if error.is_absent() => Ok(()),
-            other => other,
-        }
-    }
-
-    /// Whether the kernel has such an event.
-    #[must_use]
-    pub fn has_event(&self, system: &str, name: &str) -> bool {
-        self.event(system, name).is_dir()
-    }
-
-    /// The events of a system, in order; none where there is no such system.
-    #[must_use]
-    pub fn events(&self, system: &str) -> Vec<String> {
-        let listing = fs::read_dir(self.dir.join("events").join(system));
-        let entries = listing.into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries
-            .filter(|entry| entry.path().join("format").exists())
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect();
-        names.sort();
-        names
-    }
-
-    /// How the kernel writes an event.
-    ///
-    /// # Errors
-    /// It cannot be read, or is not as documented.
-    pub fn format(&self, system: &str, name: &str) -> Result<EventFormat> {
-        let path = self.event(system, name).join("format");
-        let text = read(&path)?;
-        EventFormat::parse(&text).ok_or_else(|| {
-            Error::parse(
-                &path,
-                "a name, an ID and fields with offset and size",
-                &text,
-            )
-        })
-    }
-
-    /// Lets only those pass of which a condition holds, as in `comm ~ "x*"`.
-    ///
-    /// # Errors
-    /// The file does not take it.
-    pub fn set_filter(&self, system: &str, name: &str, condition: &str) -> Result<()> {
-        write(&self.event(system, name).join("filter"), condition)
-    }
-
-    /// Traces an event.
-    ///
-    /// # Errors
-    /// The file does not take it.
-    pub fn enable(&self, system: &str, name: &str) -> Result<()> {
-        write(&self.event(system, name).join("enable"), 1)
-    }
-
-    /// How the pages of its buffers are laid out.
-    ///
-    /// # Errors
-    /// It cannot be read, or is not as documented.
-    pub fn layout(&self) -> Result<Layout> {
-        let path = self.dir.join("events/header_page");
-        // In an instance of some kernels there is only the whole tree's.
-        let path = match path.exists() {
-            true => path,
-            false => self.fs.dir.join("events/header_page"),
-        };
-        let text = read_large(&path)?;
-        Layout::parse(&text)
-            .ok_or_else(|| Error::parse(&path, "`commit` and `data` with offset and size", &text))
-    }
-
-    /// Takes what is in a CPU's buffer, page by page; `each` is given whole
-    /// pages.
-    ///
-    /// # Errors
-    /// The buffer cannot be read.
-    pub fn take(&self, cpu: u32, layout: &Layout, mut each: impl FnMut(&[u8])) -> Result<()> {
-        let path = self.of_cpu(cpu).join("trace_pipe_raw");
-        let failed = |cause| Error::Read {
-            path: path.clone(),
-            cause,
-        };
-        let mut file: File = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(&path)
-            .map_err(failed)?;
-        let mut page = vec![0; layout.page_bytes()];
-        loop {
-            match file.read(&mut page) {
-                Ok(0) => return Ok(()),
-                Ok(n) => each(&page[..n]),
-                Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-                Err(cause) => return Err(failed(cause)),
-            }
-        }
-    }
-
-    /// What was lost of a CPU's events so far.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn lost(&self, cpu: u32) -> Result<Lost> {
-        let text = read(&self.of_cpu(cpu).join("stats"))?;
-        let number = |name: &str| {
-            let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
-            values
-                .next()
-                .and_then(|value| value.trim().parse().ok())
-                .unwrap_or(0)
-        };
-        Ok(Lost {
-            overrun: number("overrun:"),
-            dropped: number("dropped events:"),
-        })
-    }
-
-    fn of_cpu(&self, cpu: u32) -> PathBuf {
-        self.dir.join(format!("per_cpu/cpu{cpu}"))
-    }
-
-    fn event(&self, system: &str, name: &str) -> PathBuf {
-        self.dir.join("events").join(system).join(name)
-    }
-}
-
-/// The text of a file that the kernel gives to the first `read` or not at all
-/// (`show_header` in kernel/trace/trace_events.c): the standard library begins
-/// with one of 32 bytes.
-fn read_large(path: &Path) -> Result<String> {
-    let failed = |cause| Error::Read {
-        path: path.to_owned(),
-        cause,
-    };
-    let mut buffer = vec![0; 16 << 10];
-    let mut file = File::open(path).map_err(failed)?;
-    let mut length = 0;
-    loop {
-        match file.read(&mut buffer[length..]) {
-            Ok(0) => break,
-            Ok(n) => length += n,
-            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
-            Err(cause) => return Err(failed(cause)),
-        }
-    }
-    Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
-}
-
-/// A mask as the kernel reads it: words of 32 bits, the highest first.
-fn mask(cpus: &CpuList) -> String {
-    let last = cpus.iter().next_back().unwrap_or(0);
-    let mut words = vec![0u32; last as usize / 32 + 1];
-    for cpu in cpus.iter() {
-        words[cpu as usize / 32] |= 1 << (cpu % 32);
-    }
-    let words: Vec<String> = words
-        .iter()
-        .rev()
-        .map(|word| format!("{word:08x}"))
-        .collect();
-    words.join(",")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -482,17 +225,6 @@ mod tests {
         fs::write(dir.path().join("proc/self/mountinfo"), mountinfo).unwrap();
         let root = Root::at(dir.path());
         (dir, root)
-    }
-
-    #[test]
-    fn masks_have_their_highest_word_first() {
-        for (cpus, said) in [
-            ("0-1", "00000003"),
-            ("1,31", "80000002"),
-            ("0,32,65", "00000002,00000001,00000001"),
-        ] {
-            assert_eq!(mask(&cpus.parse().unwrap()), said, "{cpus}");
-        }
     }
 
     #[test]
@@ -510,39 +242,5 @@ mod tests {
         assert_eq!(found.dir, own);
         assert!(found.instances().unwrap().is_empty());
         found.remove("none").unwrap();
-    }
-
-    #[test]
-    fn an_instance_is_told_what_to_do() {
-        let dir = tempfile::tempdir().unwrap();
-        let cpu = dir.path().join("per_cpu/cpu2");
-        fs::create_dir_all(&cpu).unwrap();
-        for (name, text) in [
-            ("tracing_on", "1"),
-            ("tracing_cpumask", "f"),
-            ("trace_clock", "[local] global x86-tsc mono_raw\n"),
-            ("per_cpu/cpu2/buffer_size_kb", "1"),
-            (
-                "per_cpu/cpu2/stats",
-                "entries: 5\noverrun: 7\ncommit overrun: 0\nnow ts: 1.5\ndropped events: 2\n",
-            ),
-        ] {
-            fs::write(dir.path().join(name), text).unwrap();
-        }
-        let instance = Instance::at(dir.path());
-        instance.set_on(false).unwrap();
-        instance.set_cpus(&"2".parse().unwrap(), 640).unwrap();
-        instance.set_option("not-of-this-kernel", true).unwrap();
-        let text = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
-        assert_eq!(text("tracing_on"), "0");
-        assert_eq!(text("tracing_cpumask"), "00000004");
-        assert_eq!(text("per_cpu/cpu2/buffer_size_kb"), "640");
-        assert_eq!(
-            instance.clocks().unwrap(),
-            ["local", "global", "x86-tsc", "mono_raw"]
-        );
-        assert_eq!(instance.lost(2).unwrap().all(), 9);
-        assert!(!instance.has_event("irq", "irq_handler_entry"));
-        assert!(instance.events("irq").is_empty());
     }
 }

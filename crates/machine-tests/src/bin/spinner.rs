@@ -143,6 +143,8 @@ fn worker(arguments: &[String]) -> anyhow::Result<()> {
     let [pin] = arguments else {
         bail!("{USAGE}");
     };
+    // The kernel calls what runs /proc/self/exe `exe`.
+    std::fs::write("/proc/self/comm", "spinner")?;
     let pinned: Option<u32> = pin.parse().ok();
     if let Some(cpu) = pinned {
         let mut set = CpuSet::new();
