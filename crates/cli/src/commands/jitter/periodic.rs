@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use sandbag_jitter::{CpuTrace, Trace};
 use sandbag_jitter::stats::{
     Correlation, FALSE_ALARM, FoundIn, MOST_CORRELATED, Spectrum, Summary, correlations, spectrum,
     summarise,
 };
+use sandbag_jitter::{CpuTrace, Trace};
 use serde::Serialize;
 
 use super::show::{new_table, right, words};
