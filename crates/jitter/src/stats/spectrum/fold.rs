@@ -108,10 +108,10 @@ pub(super) fn fold(cpu: &CpuTrace, refined: &Refined) -> Option<Folded> {
         from: 0.0,
         until: 0.0,
     };
-    let mut folded = once(cpu, &mut fold)?;
+    let mut folded = once(cpu, &mut fold, refined.by_noise)?;
     for _ in 0..CORRECTIONS {
         let mut better = fold.corrected(cpu);
-        match once(cpu, &mut better) {
+        match once(cpu, &mut better, refined.by_noise) {
             Some(again) if again.jitter_ns <= folded.jitter_ns => {
                 (fold, folded) = (better, again);
             }
@@ -122,7 +122,7 @@ pub(super) fn fold(cpu: &CpuTrace, refined: &Refined) -> Option<Folded> {
 }
 
 /// Finds where the events of the line are.
-fn once(cpu: &CpuTrace, fold: &mut Fold) -> Option<Folded> {
+fn once(cpu: &CpuTrace, fold: &mut Fold, by_noise: bool) -> Option<Folded> {
     let turns: Vec<f64> = cpu.events.iter().map(|event| fold.turns(event)).collect();
     let bin_of = |turns: f64| (((turns + 0.5) * BINS as f64) as usize).min(BINS - 1);
     let (mut counts, mut noise) = ([0.0f64; BINS], [0.0f64; BINS]);
@@ -164,6 +164,12 @@ fn once(cpu: &CpuTrace, fold: &mut Fold) -> Option<Folded> {
     let width = left + right + 1;
     let from = (peak as f64 - left as f64) / BINS as f64 - 0.5;
     let until = from + width as f64 / BINS as f64;
+    let per_turn = background * BINS as f64;
+    // Few long ones may have many others beside them.
+    let (from, until) = match by_noise {
+        true => (from, until),
+        false => nearer(&turns, from, until, per_turn),
+    };
     (fold.from, fold.until) = (from, until);
     let middle = (from + until) / 2.0;
     let inside = turns.iter().zip(&cpu.events).filter_map(|(turns, event)| {
@@ -179,7 +185,8 @@ fn once(cpu: &CpuTrace, fold: &mut Fold) -> Option<Folded> {
         length += ns;
     }
     // The background is even over the width and has its share of all sums.
-    let expected = background * width as f64;
+    let width = until - from;
+    let expected = per_turn * width;
     let events = n - expected;
     if events < 1.0 {
         return None;
@@ -195,10 +202,51 @@ fn once(cpu: &CpuTrace, fold: &mut Fold) -> Option<Folded> {
         jitter_ns: variance.sqrt() * period_ns,
         events,
         periods: known / period_ns,
-        noise_pct: ((length - quiet * width as f64) / total.max(1.0) * 100.0).clamp(0.0, 100.0),
+        noise_pct: {
+            let chance = quiet * BINS as f64 * width;
+            ((length - chance) / total.max(1.0) * 100.0).clamp(0.0, 100.0)
+        },
         period_ns,
         fold: Fold::default(),
     })
+}
+
+/// Parts of a stretch in which events stand out.
+const PARTS: usize = 24;
+
+/// Looks closer, as long as events stand closer together than the stretch is
+/// wide: clocks are better than a bin. All in turns.
+fn nearer(turns: &[f64], mut from: f64, mut until: f64, per_turn: f64) -> (f64, f64) {
+    for _ in 0..8 {
+        let part = (until - from) / PARTS as f64;
+        let mut counts = [0.0f64; PARTS];
+        for turn in turns {
+            // The stretch may reach over the half turn.
+            let beside = turn - from - (turn - from).floor();
+            if let Some(count) = counts.get_mut((beside / part) as usize) {
+                *count += 1.0;
+            }
+        }
+        let chance = per_turn * part;
+        let stands_out = |i: usize| counts[i] > chance + 3.0 * (chance + 1.0).sqrt();
+        let Some(peak) = (0..PARTS).max_by(|a, b| counts[*a].total_cmp(&counts[*b])) else {
+            break;
+        };
+        let gap = |i: &usize| !stands_out(*i) && !stands_out((*i + 1).min(PARTS - 1));
+        let high = (peak..PARTS - 1)
+            .find(|i| gap(&(i + 1)))
+            .unwrap_or(PARTS - 1);
+        let gap = |i: &usize| !stands_out(*i) && !stands_out(i.saturating_sub(1));
+        let low = (1..=peak).rev().find(|i| gap(&(i - 1))).unwrap_or(0);
+        if !stands_out(peak) || (high - low + 1) * 2 > PARTS {
+            break;
+        }
+        // One part more on each side: tails do not stand out.
+        let begin = from;
+        from = begin + low.saturating_sub(1) as f64 * part;
+        until = begin + (high + 2).min(PARTS) as f64 * part;
+    }
+    (from, until)
 }
 
 fn median(values: &[f64; BINS]) -> f64 {

@@ -5,7 +5,7 @@
 
 /// Natural logarithm of the probability that the sum of `k` powers is above
 /// `x`: `exp(-x) sum_{i<k} x^i / i!`.
-fn ln_beyond(k: u32, x: f64) -> f64 {
+pub(super) fn ln_beyond(k: u32, x: f64) -> f64 {
     let (mut ln_term, mut largest) = (0.0f64, 0.0f64);
     let mut terms = vec![0.0];
     for i in 1..k {

@@ -1,133 +1,328 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From peaks to components: which peaks are lines, and which of those are
-//! harmonics of others.
+//! From powers to components. Events that come at sharp times have as much
+//! power at each multiple of their frequency as at the frequency itself, and
+//! may stand out at none of them, but in the sum of many (harmonic summing,
+//! Taylor and Huguenin 1969, who looked for pulsars). The component that
+//! stands out most is taken, what belongs to it is removed from the spectra,
+//! and the next one is looked for.
 
 use super::power::{One, Power};
 use super::refine::{Refined, refine};
-use super::{Component, FoundIn, fold};
+use super::{Component, FoundIn, fold, gamma};
 use crate::CpuTrace;
 
-/// Peaks that are looked at, the highest.
-const MOST_PEAKS: usize = 1000;
-/// A peak is one beside a stronger line if it is so many times higher than
-/// what that line leaks there.
+/// So many multiples are summed.
+pub(super) const SUMS: [usize; 4] = [1, 4, 16, 64];
+/// Of fewer events than this for each multiple no sum is made: any two of a few
+/// have a distance, and so a period.
+const EVENTS_PER_MULTIPLE: f64 = 32.0;
+/// However many are summed, their mean is so many times the floor: that is an
+/// estimate, too.
+const LEAST_MEAN: f64 = 1.5;
+/// Candidates that are looked at.
+const MOST_TRIES: usize = 48;
+/// A line beside a stronger one is one if it is so many times higher than what
+/// that one leaks there.
 const OVER_LEAK: f64 = 4.0;
 /// Lines nearer than this share of their frequency are one: clocks drift.
 const SAME: f64 = 0.001;
-/// A harmonic has at most so many times the power of its fundamental: more
-/// would be a component of its own that happens to be at a multiple.
-const OVER_FUNDAMENTAL: f64 = 4.0;
-/// Steps that a harmonic may lie beside a multiple.
-const BESIDE: f64 = 1.5;
-/// On the exact times a line has at least this share of what it needs.
+/// Multiples of a frequency that are removed with it at least, and at most.
+const REMOVED: (usize, usize) = (64, 4096);
+/// Times the sampling rate up to which multiples show up below it.
+const ALIASES: f64 = 4.0;
+/// Of lower frequencies, in steps, they would be everywhere; they are weak.
+const LEAST_ALIASED: f64 = 200.0;
+/// A multiple has at most so many times the power of the strongest of the
+/// first: more would be a component of its own.
+const OVER_FIRST: f64 = 4.0;
+/// On the exact times a line has at least this share of its power in bins.
 const CONFIRMED: f64 = 0.5;
+/// Mean of the greatest of three powers that are 1 in the mean.
+const GREATEST_OF_3: f64 = 1.83;
+/// Lines that have less than this share of what others have beyond the floor
+/// are none of them.
+const FAINT: f64 = 0.15;
 
-/// A peak that no other one explains.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Line {
-    /// Frequency in steps of the pass.
-    pub(super) at: usize,
-    pub(super) in_starts: bool,
-    pub(super) in_noise: bool,
+/// A spectrum without what was explained, relative to its floor.
+struct Rest<'a> {
+    one: &'a One,
+    by_noise: bool,
+    values: Vec<f64>,
+    /// Amplitudes that explained lines leak.
+    leaked: Vec<f64>,
+    /// What a mean of so many multiples needs, in the order of [`SUMS`].
+    needed: [f64; SUMS.len()],
 }
 
-/// The lines of both spectra, ascending.
-pub(super) fn lines(power: &Power) -> Vec<Line> {
-    let (starts, noise) = (of_one(power, &power.starts), of_one(power, &power.noise));
-    let line = |at, in_starts| Line {
-        at,
-        in_starts,
-        in_noise: !in_starts,
-    };
-    let mut lines: Vec<Line> = starts.into_iter().map(|at| line(at, true)).collect();
-    for at in noise {
-        match lines.iter_mut().find(|line| line.at.abs_diff(at) <= 1) {
-            Some(same) => same.in_noise = true,
-            None => lines.push(line(at, false)),
+/// What stands out most.
+struct Candidate {
+    by_noise: bool,
+    /// Multiples that were summed.
+    multiples: usize,
+    /// In steps of the pass.
+    frequency: f64,
+    /// Logarithm of the probability of that.
+    ln_p: f64,
+}
+
+impl<'a> Rest<'a> {
+    fn new(one: &'a One, by_noise: bool, end: usize, each: f64) -> Self {
+        let relative = one.power.iter().zip(&one.floor);
+        Self {
+            one,
+            by_noise,
+            values: relative.take(end).map(|(p, floor)| p / floor).collect(),
+            leaked: vec![0.0; end],
+            needed: SUMS.map(|multiples| {
+                let shape = one.segments.saturating_mul(multiples as u32);
+                gamma::needed(shape, each).max(LEAST_MEAN)
+            }),
         }
     }
-    lines.sort_unstable_by_key(|line| line.at);
-    lines
-}
 
-fn of_one(power: &Power, one: &One) -> Vec<usize> {
-    let pass = &power.pass;
-    let is_peak = |at: &usize| {
-        one.significance(*at) >= 1.0
-            && one.power[*at] >= one.power[*at - 1]
-            && one.power[*at] > one.power[*at + 1]
-    };
-    let mut peaks: Vec<usize> = (pass.first..pass.end).filter(is_peak).collect();
-    peaks.sort_unstable_by(|a, b| one.power[*b].total_cmp(&one.power[*a]));
-    peaks.truncate(MOST_PEAKS);
-    let mut lines: Vec<usize> = Vec::new();
-    for at in peaks {
-        let leaked: f64 = lines
+    /// The best frequency for a sum of so many multiples.
+    fn best(&self, multiples: usize, first: usize) -> Option<(f64, f64)> {
+        let end = self.values.len();
+        let (mut at, mut most) = (0, 0.0);
+        for top in first * multiples..end {
+            // Multiples of a frequency of which this is the last.
+            let mut sum = 0.0;
+            for k in 1..=multiples {
+                sum += self.values[(2 * top * k + multiples) / (2 * multiples)];
+            }
+            if sum > most {
+                (at, most) = (top, sum);
+            }
+        }
+        (at > 0).then(|| (at as f64 / multiples as f64, most / multiples as f64))
+    }
+
+    /// Mean over the first multiples of a frequency.
+    fn mean(&self, frequency: f64, multiples: usize) -> f64 {
+        let all = (1..=multiples).map(|k| self.near(frequency * k as f64));
+        all.sum::<f64>() / multiples as f64
+    }
+
+    fn candidate(&self, power: &Power) -> Option<Candidate> {
+        let all = SUMS
             .iter()
-            .map(|line| one.power[*line].sqrt() * power.leaks(line.abs_diff(at)))
-            .sum();
-        let near = lines
-            .iter()
-            .any(|line| line.abs_diff(at) as f64 <= SAME * at as f64);
-        if !near && one.power[at] > OVER_LEAK * leaked * leaked {
-            lines.push(at);
+            .zip(self.needed)
+            .filter_map(|(multiples, needed)| {
+                let (frequency, mean) = self.best(*multiples, power.pass.first)?;
+                let shape = self.one.segments.saturating_mul(*multiples as u32);
+                let enough = self.one.events >= EVENTS_PER_MULTIPLE * *multiples as f64;
+                (mean >= needed && (enough || *multiples == 1)).then(|| Candidate {
+                    by_noise: self.by_noise,
+                    multiples: *multiples,
+                    frequency,
+                    ln_p: gamma::ln_beyond(shape, mean * f64::from(shape)),
+                })
+            });
+        all.min_by(|a, b| a.ln_p.total_cmp(&b.ln_p))
+    }
+
+    /// The value at the nearest step.
+    fn near(&self, at: f64) -> f64 {
+        self.values.get(at.round() as usize).copied().unwrap_or(0.0)
+    }
+
+    /// The greatest at the nearest three steps.
+    fn around(&self, at: f64) -> f64 {
+        let middle = at.round() as usize;
+        let end = self.values.len();
+        let around = &self.values[middle.saturating_sub(1).min(end)..(middle + 2).min(end)];
+        around.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Mean beyond the floor over the multiples from 1 to 64 of which `is` is
+    /// true; `None` if there are none.
+    fn beyond(&self, frequency: f64, is: impl Fn(usize) -> bool) -> Option<f64> {
+        let end = self.values.len() as f64;
+        let multiples = (1..=REMOVED.0)
+            .take_while(|k| frequency * *k as f64 + 1.0 < end)
+            .filter(|k| is(*k));
+        let (mut count, mut sum) = (0, 0.0);
+        for k in multiples {
+            count += 1;
+            sum += self.around(frequency * k as f64) - GREATEST_OF_3;
+        }
+        (count > 0).then(|| sum / f64::from(count))
+    }
+
+    /// A frequency of which others are multiples may have been taken for
+    /// theirs, or one of theirs for it.
+    fn fundamental(&self, mut frequency: f64, least: f64) -> f64 {
+        const FACTORS: [usize; 4] = [2, 3, 5, 7];
+        'lower: loop {
+            let own = self.beyond(frequency, |_| true).unwrap_or(0.0);
+            for factor in FACTORS {
+                let lower = frequency / factor as f64;
+                let between = self.beyond(lower, |k| k % factor != 0).unwrap_or(0.0);
+                // Of many: three standard deviations of their mean and more.
+                let stands_out = between > 1.0 && between > 2.0 * FAINT * own;
+                if lower >= least && stands_out {
+                    frequency = lower;
+                    continue 'lower;
+                }
+            }
+            break;
+        }
+        'higher: loop {
+            for factor in FACTORS {
+                let among = self.beyond(frequency, |k| k % factor == 0);
+                let others = self.beyond(frequency, |k| k % factor != 0);
+                if let (Some(among), Some(others)) = (among, others)
+                    && among > 0.0
+                    && others < FAINT * among
+                {
+                    frequency *= factor as f64;
+                    continue 'higher;
+                }
+            }
+            return frequency;
         }
     }
-    lines
+
+    /// Removes a frequency and its multiples; says how many of those are peaks
+    /// by themselves.
+    fn remove(&mut self, frequency: f64, power: &Power) -> u32 {
+        let (end, peak) = (self.values.len(), self.needed[0]);
+        let first = (1..=SUMS[2]).map(|k| self.around(frequency * k as f64));
+        let limit = OVER_FIRST * first.fold(1.0, f64::max);
+        let (mut harmonics, mut quiet) = (0, 0);
+        let mut removed = Vec::new();
+        for k in 1..=REMOVED.1 {
+            let at = frequency * k as f64;
+            let height = self.around(at);
+            if at + 1.0 >= end as f64 || (k > REMOVED.0 && quiet > REMOVED.0) {
+                break;
+            }
+            quiet = if height >= peak { 0 } else { quiet + 1 };
+            if height > limit {
+                continue;
+            }
+            harmonics += u32::from(k > 1 && height >= peak);
+            removed.push((at.round() as usize, height));
+        }
+        // Multiples beyond the bins show up below them.
+        let bins = power.pass.bins as f64;
+        let aliased = (end as f64 / frequency) as usize..(ALIASES * bins / frequency) as usize;
+        for k in aliased.filter(|_| frequency >= LEAST_ALIASED) {
+            let beyond = (frequency * k as f64) % bins;
+            let at = beyond.min(bins - beyond).round() as usize;
+            let (from, until) = (at.saturating_sub(2).min(end), (at + 3).min(end));
+            self.values[from..until]
+                .iter_mut()
+                .for_each(|value| *value = value.min(1.0));
+        }
+        let reach = power.reach();
+        for (at, height) in &removed {
+            let side = ((SAME * *at as f64).min(frequency / 8.0) as usize).max(2);
+            let (from, until) = (at.saturating_sub(side), (at + side + 1).min(end));
+            self.values[from..until]
+                .iter_mut()
+                .for_each(|value| *value = 1.0);
+            let amplitude = (height * self.one.floor[*at]).sqrt();
+            for (distance, share) in &reach {
+                for place in [at.checked_sub(*distance), at.checked_add(*distance)] {
+                    if let Some(leaked) = place.and_then(|place| self.leaked.get_mut(place)) {
+                        *leaked += amplitude * share;
+                    }
+                }
+            }
+        }
+        for (i, (value, leaked)) in self.values.iter_mut().zip(&self.leaked).enumerate() {
+            if *value * self.one.floor[i] <= OVER_LEAK * leaked * leaked {
+                *value = 1.0;
+            }
+        }
+        harmonics
+    }
 }
 
-/// Folds harmonics into their fundamentals and looks at the events of each.
-pub(super) fn components(cpu: &CpuTrace, power: &Power, lines: &[Line]) -> Vec<Component> {
-    let step = power.pass.step_hz();
-    let mut found: Vec<(Line, Refined, u32)> = Vec::new();
-    for line in lines {
-        let hz = line.at as f64 * step;
-        let is_harmonic = |(fundamental, refined, _): &&mut (Line, Refined, u32)| {
-            let times = (hz / refined.hz).round();
-            let beside = (hz - times * refined.hz).abs() / step;
-            let weak =
-                |one: &One| one.power[line.at] <= OVER_FUNDAMENTAL * one.power[fundamental.at];
-            times >= 2.0
-                && beside <= BESIDE
-                && (!line.in_starts || weak(&power.starts))
-                && (!line.in_noise || weak(&power.noise))
+/// The components of a pass; `each`: the probability of a false alarm at each
+/// frequency.
+pub(super) fn components(cpu: &CpuTrace, power: &Power, each: f64) -> Vec<Component> {
+    let end = power.pass.end;
+    let mut starts = Rest::new(&power.starts, false, end, each);
+    let mut noise = Rest::new(&power.noise, true, end, each);
+    let mut found = Vec::new();
+    for _ in 0..MOST_TRIES {
+        let candidates = [starts.candidate(power), noise.candidate(power)];
+        let best = candidates.into_iter().flatten();
+        let Some(best) = best.min_by(|a, b| a.ln_p.total_cmp(&b.ln_p)) else {
+            break;
         };
-        // Of several the one of which it is the lowest multiple.
-        if let Some((_, _, harmonics)) = found.iter_mut().rev().find(is_harmonic) {
-            *harmonics += 1;
+        let rest = if best.by_noise { &noise } else { &starts };
+        let (refined, confirmed) = exactly(cpu, power, rest, &best);
+        let step = power.pass.step_hz();
+        let frequency = rest.fundamental(refined.hz / step, power.pass.first as f64);
+        let in_one = |rest: &Rest<'_>| {
+            SUMS.iter().zip(rest.needed).any(|(multiples, needed)| {
+                let fits = frequency * (*multiples as f64) < end as f64;
+                fits && rest.mean(frequency, *multiples) >= needed
+            })
+        };
+        let (in_starts, in_noise) = (in_one(&starts), in_one(&noise));
+        let height = |rest: &Rest<'_>| {
+            let all = (1..=SUMS[2]).map(|k| rest.around(frequency * k as f64));
+            all.fold(0.0, f64::max)
+        };
+        let height = height(&starts).max(height(&noise));
+        let harmonics = starts.remove(frequency, power);
+        let harmonics = harmonics.max(noise.remove(frequency, power));
+        if !confirmed {
             continue;
         }
-        let by_noise = power.noise.significance(line.at) > power.starts.significance(line.at);
-        let one = if by_noise {
-            &power.noise
-        } else {
-            &power.starts
+        let refined = refined.at(cpu, &power.pass, frequency * step);
+        let Some(fold) = fold::fold(cpu, &refined) else {
+            continue;
         };
-        let refined = refine(cpu, &power.pass, line.at, by_noise);
-        if refined.power >= CONFIRMED * one.needed {
-            found.push((*line, refined, 0));
-        }
-    }
-    let component = |(line, refined, harmonics): &(Line, Refined, u32)| {
-        let fold = fold::fold(cpu, refined)?;
-        let over = |one: &One| one.power[line.at] / one.floor[line.at];
-        Some(Component {
+        found.push(Component {
             period_ns: fold.period_ns,
             phase_ns: fold.phase_ns,
             jitter_ns: fold.jitter_ns,
             events: fold.events.round() as u64,
             share_of_periods: fold.events / fold.periods.max(1.0),
             noise_pct: fold.noise_pct,
-            power: over(&power.starts).max(over(&power.noise)),
-            harmonics: *harmonics,
+            power: height,
+            harmonics,
             coherent_ns: refined.coherent_ns,
-            found_in: match (line.in_starts, line.in_noise) {
+            found_in: match (in_starts, in_noise) {
                 (true, true) => FoundIn::Both,
                 (false, true) => FoundIn::Noise,
-                _ => FoundIn::Starts,
+                (true, false) => FoundIn::Starts,
+                (false, false) if best.by_noise => FoundIn::Noise,
+                (false, false) => FoundIn::Starts,
             },
             fold: fold.fold,
-        })
-    };
-    found.iter().filter_map(component).collect()
+        });
+    }
+    found
+}
+
+/// The candidate on the exact times, by that of its multiples that tells most:
+/// the higher, the better it is known; and whether they have the power that
+/// the bins showed, which what lies beyond their resolution has not.
+fn exactly(
+    cpu: &CpuTrace,
+    power: &Power,
+    rest: &Rest<'_>,
+    candidate: &Candidate,
+) -> (Refined, bool) {
+    let at = |k: usize| rest.around(candidate.frequency * k as f64);
+    let most = (1..=candidate.multiples).map(at).fold(0.0, f64::max);
+    let tells = |k: &usize| at(*k) >= 0.5 * most;
+    let k = (1..=candidate.multiples).rev().find(tells).unwrap_or(1);
+    let middle = (candidate.frequency * k as f64).round() as usize;
+    // The frequency is known to half a step of the last multiple.
+    let around = [middle.saturating_sub(1).max(1), middle, middle + 1];
+    let peak = around
+        .into_iter()
+        .max_by(|a, b| rest.near(*a as f64).total_cmp(&rest.near(*b as f64)));
+    let peak = peak.unwrap_or(middle);
+    let refined = refine(cpu, &power.pass, peak, rest.by_noise);
+    let shown = rest.near(peak as f64) * rest.one.floor[peak];
+    let confirmed = refined.power >= CONFIRMED * shown;
+    (refined.divided(k), confirmed)
 }

@@ -13,11 +13,12 @@
 //! A peak is one if events without periodic components would show one as high
 //! anywhere in the spectrum with a probability of no more than
 //! [`FALSE_ALARM`], over the floor: 1, or the median of its neighbours where
-//! that is more, for bursts raise whole regions. Peaks that a stronger one
-//! would throw through the gaps of the recording are not counted; those at
-//! multiples of another's frequency are its harmonics. Each is then searched
-//! on the exact times of the events, which also unmasks frequencies that only
-//! the bins made up.
+//! that is more, for bursts raise whole regions. Sums over 4, 16 and 64
+//! multiples of a frequency are looked at in the same way, and count in the
+//! probability. Peaks that a stronger one would throw through the gaps of the
+//! recording are not counted; those at multiples of another's frequency are
+//! its harmonics. Each is then searched on the exact times of the events,
+//! which also unmasks frequencies that only the bins made up.
 
 mod fold;
 mod gamma;
@@ -123,8 +124,8 @@ pub fn spectrum(cpu: &CpuTrace) -> Option<Spectrum> {
         return None;
     }
     let looked: usize = passes.iter().map(power::Pass::frequencies).sum();
-    // Two spectra are searched.
-    let each = FALSE_ALARM / (2 * looked.max(1)) as f64;
+    // Two spectra are searched, and each for several sums of multiples.
+    let each = FALSE_ALARM / (2 * lines::SUMS.len() * looked.max(1)) as f64;
     let mut components: Vec<Component> = Vec::new();
     let mut bands = Vec::new();
     let mut periods = (f64::INFINITY, 0.0f64);
@@ -133,8 +134,10 @@ pub fn spectrum(cpu: &CpuTrace) -> Option<Spectrum> {
         periods.0 = periods.0.min(pass.shortest_ns());
         periods.1 = periods.1.max(pass.longest_ns());
         bands.extend(power.bands());
-        let lines = lines::lines(&power);
-        components.extend(lines::components(cpu, &power, &lines));
+        let found = lines::components(cpu, &power, each);
+        // What is too slow for one pass may show its multiples in the other.
+        components.retain(|fast| !found.iter().any(|slow| is_multiple(fast, slow, pass)));
+        components.extend(found);
     }
     components.sort_by(|a, b| b.power.total_cmp(&a.power));
     components.truncate(MOST_COMPONENTS);
@@ -148,6 +151,14 @@ pub fn spectrum(cpu: &CpuTrace) -> Option<Spectrum> {
         components,
         bands,
     })
+}
+
+/// Whether a component of the first pass is a multiple of a slower one.
+fn is_multiple(fast: &Component, slow: &Component, pass: &power::Pass) -> bool {
+    let times = slow.period_ns / fast.period_ns;
+    let beside_hz = (times - times.round()).abs() * 1e9 / slow.period_ns;
+    let near = pass.step_hz() * times.max(1.0);
+    times > 1.5 && beside_hz <= near && fast.power <= 4.0 * slow.power
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ const BINS_PER_PERIOD: usize = 4;
 const LEAST_NS: u64 = 10_000_000;
 /// Nor has more, 100 days: whoever made that up.
 const MOST_NS: u64 = 8_640_000_000_000_000;
+/// Further away the window alone leaks nothing.
+const NEAR: usize = 64;
 /// Bands of a figure, for each pass.
 const BANDS: usize = 400;
 
@@ -119,17 +121,17 @@ pub(super) struct One {
     pub(super) floor: Vec<f64>,
     /// A peak has so many times the floor.
     pub(super) needed: f64,
+    /// So many equal segments would average as well.
+    pub(super) segments: u32,
+    /// So many equal events of a segment would weigh as these do.
+    pub(super) events: f64,
 }
 
 impl One {
-    /// How far above what is needed; a peak from 1 on.
-    pub(super) fn significance(&self, at: usize) -> f64 {
-        self.power[at] / (self.floor[at] * self.needed)
-    }
-
-    fn new(sums: Vec<f64>, weights: &[f64], pass: &Pass, each: f64) -> Self {
-        let all: f64 = weights.iter().sum();
-        let squares: f64 = weights.iter().map(|w| w * w).sum();
+    fn new(sums: Vec<f64>, weights: &[Weights], pass: &Pass, each: f64) -> Self {
+        let all: f64 = weights.iter().map(|w| w.squares).sum();
+        let squares: f64 = weights.iter().map(|w| w.squares.powi(2)).sum();
+        let fourths: f64 = weights.iter().map(|w| w.fourths).sum();
         // Segments count by their events: so many equal ones would average
         // as well.
         let segments = match squares > 0.0 {
@@ -141,8 +143,28 @@ impl One {
         Self {
             floor: floor(&power, pass, gamma::median(segments)),
             needed: gamma::needed(segments, each),
+            segments,
+            events: if fourths > 0.0 {
+                squares / fourths
+            } else {
+                0.0
+            },
             power,
         }
+    }
+}
+
+/// Sums of powers of the weights of events.
+#[derive(Debug, Clone, Copy, Default)]
+struct Weights {
+    squares: f64,
+    fourths: f64,
+}
+
+impl Weights {
+    fn add(&mut self, weight: f64) {
+        self.squares += weight.powi(2);
+        self.fourths += weight.powi(4);
     }
 }
 
@@ -158,7 +180,7 @@ impl Power {
             let begin = pass.begin_ns as f64 + segment as f64 * pass.segment_ns;
             let (mut bins, known, weights) = binned(cpu, pass, begin);
             let [starts_weight, noise_weight] = weights;
-            if starts_weight == 0.0 {
+            if starts_weight.squares == 0.0 {
                 continue;
             }
             fft.process_with_scratch(&mut bins, &mut scratch);
@@ -188,12 +210,27 @@ impl Power {
         }
     }
 
+    /// Where a line leaks to that has so much power: distances in steps, and
+    /// amplitudes relative to its own.
+    pub(super) fn reach(&self) -> Vec<(usize, f64)> {
+        let of = |one: &One| one.power.iter().copied().fold(1.0, f64::max);
+        let most = of(&self.starts).max(of(&self.noise));
+        // Below that of chance nobody sees it.
+        let least = 0.5 / most.sqrt();
+        let end = self.pass.end;
+        let near = (2..NEAR.min(end)).filter(|_| self.leak.is_none());
+        let all = (2..end).filter(|_| self.leak.is_some());
+        let with_amplitude = near
+            .chain(all)
+            .map(|distance| (distance, self.leaks(distance)));
+        with_amplitude
+            .filter(|(_, share)| *share >= least)
+            .collect()
+    }
+
     /// Amplitude, relative to its own, that a line shows `distance` steps
     /// away, at most.
-    pub(super) fn leaks(&self, distance: usize) -> f64 {
-        if distance <= 1 {
-            return 1.0;
-        }
+    fn leaks(&self, distance: usize) -> f64 {
         // A line lies between two frequencies: half a step nearer.
         let x = distance as f64 - 0.5;
         let window = (std::f64::consts::PI * x * (x * x - 1.0)).recip();
@@ -234,7 +271,7 @@ fn binned(
     cpu: &CpuTrace,
     pass: &Pass,
     begin_ns: f64,
-) -> (Vec<Complex64>, Option<Vec<Complex64>>, [f64; 2]) {
+) -> (Vec<Complex64>, Option<Vec<Complex64>>, [Weights; 2]) {
     let width = pass.segment_ns / pass.bins as f64;
     let window = |bin: usize| {
         let x = (bin as f64 + 0.5) / pass.bins as f64;
@@ -246,7 +283,7 @@ fn binned(
     let first = cpu
         .events
         .partition_point(|event| (event.start_ns as f64) < begin_ns);
-    let (mut starts_weight, mut noise_weight) = (0.0, 0.0);
+    let mut weights = [Weights::default(); 2];
     let mut sum = Complex64::default();
     for event in &cpu.events[first..] {
         let start = event.start_ns as f64;
@@ -258,8 +295,8 @@ fn binned(
         let value = Complex64::new(w, w * event.length_ns as f64);
         bins[bin] += value;
         sum += value;
-        starts_weight += value.re * value.re;
-        noise_weight += value.im * value.im;
+        weights[0].add(value.re);
+        weights[1].add(value.im);
     }
     let mut masked: Vec<f64> = (0..pass.bins).map(window).collect();
     if let Some(known) = &known {
@@ -275,7 +312,7 @@ fn binned(
         }
     }
     let masked = known.map(|_| masked.into_iter().map(Complex64::from).collect());
-    (bins, masked, [starts_weight, noise_weight])
+    (bins, masked, weights)
 }
 
 /// The known share of each bin; `None` if all is.

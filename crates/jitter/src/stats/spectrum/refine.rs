@@ -21,6 +21,8 @@ const KEEPS_PHASE: f64 = 0.4;
 /// A line on exact times.
 #[derive(Debug, Clone)]
 pub(super) struct Refined {
+    /// Events count their lengths.
+    pub(super) by_noise: bool,
     pub(super) hz: f64,
     /// Mean over the segments, relative to events at random times.
     pub(super) power: f64,
@@ -33,6 +35,46 @@ pub(super) struct Refined {
     pub(super) phases: Vec<f64>,
 }
 
+impl Refined {
+    /// The frequency of which this one is a multiple; its phases are not.
+    pub(super) fn divided(mut self, times: usize) -> Self {
+        self.hz /= times as f64;
+        self
+    }
+
+    /// The same at another frequency, a multiple or a part.
+    pub(super) fn at(mut self, cpu: &CpuTrace, pass: &Pass, hz: f64) -> Self {
+        let (piece_ns, count) = cut(pass);
+        let (pieces, _) = pieces(cpu, pass.begin_ns, piece_ns, count, hz, self.by_noise);
+        self.hz = hz;
+        self.phases = phases(&pieces, self.phases.len(), piece_ns, hz, 0.0);
+        self
+    }
+}
+
+/// Length and number of the pieces.
+fn cut(pass: &Pass) -> (f64, usize) {
+    let count = (pass.segments as usize).saturating_mul(PIECES);
+    (pass.segment_ns / PIECES as f64, count)
+}
+
+/// Where the events of a line lie in each of so many stretches, turns since
+/// its begin; `hz` is `offset_hz` beside the frequency of the pieces.
+fn phases(pieces: &[Piece], stretches: usize, piece_ns: f64, hz: f64, offset_hz: f64) -> Vec<f64> {
+    let together = pieces.len().div_ceil(stretches.max(1)).max(1);
+    let chunks = pieces.chunks(together).enumerate();
+    chunks
+        .map(|(i, chunk)| {
+            let begin_s = i as f64 * together as f64 * piece_ns / 1e9;
+            // Turned to the begin of the stretch; events lie where the sum
+            // points.
+            let phase = sum(chunk, offset_hz).arg() / std::f64::consts::TAU;
+            let turned = -phase - hz * begin_s;
+            turned - turned.round()
+        })
+        .collect()
+}
+
 struct Piece {
     /// Since the begin, s.
     middle_s: f64,
@@ -43,8 +85,7 @@ struct Piece {
 /// or, `by_noise`, their length.
 pub(super) fn refine(cpu: &CpuTrace, pass: &Pass, at: usize, by_noise: bool) -> Refined {
     let coarse_hz = at as f64 * pass.step_hz();
-    let count = (pass.segments as usize).saturating_mul(PIECES);
-    let piece_ns = pass.segment_ns / PIECES as f64;
+    let (piece_ns, count) = cut(pass);
     let (pieces, squares) = pieces(cpu, pass.begin_ns, piece_ns, count, coarse_hz, by_noise);
     let mut together = PIECES;
     let (mut offset_hz, mut power) = best(&pieces, together, 0.0, pass.step_hz());
@@ -65,19 +106,14 @@ pub(super) fn refine(cpu: &CpuTrace, pass: &Pass, at: usize, by_noise: bool) -> 
     }
     let together = together.min(pieces.len());
     let hz = coarse_hz + offset_hz;
-    let phases = pieces.chunks(together).enumerate().map(|(i, chunk)| {
-        let begin_s = i as f64 * together as f64 * piece_ns / 1e9;
-        // Turned to the begin of the stretch; events lie where the sum points.
-        let phase = sum(chunk, offset_hz).arg() / std::f64::consts::TAU;
-        let turned = -phase - hz * begin_s;
-        turned - turned.round()
-    });
+    let stretches = pieces.len().div_ceil(together);
     Refined {
+        by_noise,
         hz,
         power: in_segments,
         begin_ns: pass.begin_ns,
         coherent_ns: together as f64 * piece_ns,
-        phases: phases.collect(),
+        phases: phases(&pieces, stretches, piece_ns, hz, offset_hz),
     }
 }
 

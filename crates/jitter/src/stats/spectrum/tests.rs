@@ -223,3 +223,27 @@ proptest! {
         prop_assert!(nearest < 1e-3, "{period_us}: {found:#?}");
     }
 }
+
+#[test]
+fn a_tick_that_stands_out_in_no_line_alone() {
+    // 500 of 40 500 events: a power of 6 in each line.
+    let cpu = made(
+        vec![
+            periodic(4e6, 1_000.0, Lengths::Fixed(5_000.0)),
+            poisson(20_000.0, Lengths::Fixed(300.0)),
+        ],
+        2,
+        8,
+    );
+    let found = spectrum(&cpu).unwrap().components;
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!((found[0].period_ns / 4e6 - 1.0).abs() < 1e-5, "{found:#?}");
+}
+
+#[test]
+fn what_lies_beyond_the_bins_makes_no_period() {
+    // 23 us: six times above what the bins can tell.
+    let cpu = made(vec![periodic(23_003.0, 0.0, Lengths::Fixed(1_000.0))], 1, 9);
+    let found = spectrum(&cpu).unwrap().components;
+    assert_eq!(found, [], "{found:#?}");
+}
