@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Class;
 use super::board::{Board, Orders, Record, Sizes, State, What};
-use super::measure::{Beside, measure};
+use super::measure::{Beside, is_crowded, measure};
 use crate::limit::Limit;
 
 /// How an injector is set up; travels as its argument.
@@ -92,18 +92,36 @@ fn take_place(setup: &Setup, board: &Board) -> Result<(), Error> {
     // Only now: moving a task into a group with a cpuset resets its affinity
     // (kernels before 6.2).
     sched::set_affinity(0, &CpuList::from_iter([setup.cpu]))?;
+    let beside = |real_time| {
+        Beside::start(real_time).map_err(|cause| Error::Call {
+            call: "clone",
+            arguments: "a thread".to_owned(),
+            cause,
+        })
+    };
     // Of the class that we have now: an ordinary one.
-    let beside = Beside::start().map_err(|cause| Error::Call {
-        call: "clone",
-        arguments: "a thread".to_owned(),
-        cause,
-    })?;
-    if let Class::Fifo { priority } = setup.class {
-        watch();
-        let priority = u32::from(priority);
-        sched::set_attributes(0, Attributes::Fifo { priority })?;
+    let ordinary = beside(false)?;
+    let mut measured = match setup.class {
+        Class::Fair => measure(ordinary),
+        Class::Fifo { priority } => {
+            watch();
+            let priority = u32::from(priority);
+            sched::set_attributes(0, Attributes::Fifo { priority })?;
+            measure(ordinary)
+        }
+    };
+    if let Class::Fifo { priority } = setup.class
+        && is_crowded(measured)
+    {
+        // Above it for as long as this takes; where we may not be, it stays
+        // as it is.
+        let (above, own) = (u32::from(priority).max(2), u32::from(priority));
+        if sched::set_attributes(0, Attributes::Fifo { priority: above }).is_ok() {
+            measured = measure(beside(true)?);
+        }
+        sched::set_attributes(0, Attributes::Fifo { priority: own })?;
     }
-    board.set_measured(measure(beside));
+    board.set_measured(measured);
     board.set_state(State::Ready);
     Ok(())
 }

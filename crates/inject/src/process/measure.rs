@@ -29,11 +29,11 @@ const GAP_NS: u64 = 500;
 /// It notes no more than this.
 const GAPS: usize = 50_000;
 /// Fewer matches say nothing.
-const FEWEST: usize = WAKES / 10;
+const FEWEST: usize = 5;
 /// Nobody ordinary is before it.
 const MOST_NICE: i32 = -20;
-/// Gaps of more than so many times the quickest tenth were not ours alone.
-const ALONE: u64 = 3;
+/// Gaps of more than so many times the shortest were not ours alone.
+const ALONE: u64 = 2;
 
 /// An ordinary thread on our CPU that spins and notes its gaps.
 pub struct Beside {
@@ -42,17 +42,18 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Starts it where the caller may run, with the caller's class: before the
-    /// caller becomes a real-time task.
+    /// Starts it where the caller may run: an ordinary one, before the caller
+    /// becomes a real-time task; else as a real-time task of the lowest
+    /// priority, which nobody ordinary keeps from seeing what it loses.
     ///
     /// # Errors
     /// A thread cannot be had.
-    pub fn start() -> std::io::Result<Self> {
+    pub fn start(real_time: bool) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("beside".to_owned())
-            .spawn(move || gaps(&seen))?;
+            .spawn(move || gaps(&seen, real_time))?;
         Ok(Self {
             stop,
             thread: Some(thread),
@@ -72,16 +73,17 @@ impl Drop for Beside {
     }
 }
 
-fn gaps(stop: &AtomicBool) -> Vec<(u64, u64)> {
-    // Where others wait for the CPU it is to come to us first. Who may not be
-    // that important is measured beside them.
-    let _ = sched::set_attributes(
-        0,
-        Attributes::Fair {
+fn gaps(stop: &AtomicBool, real_time: bool) -> Vec<(u64, u64)> {
+    let class = match real_time {
+        true => Attributes::Fifo { priority: 1 },
+        // Where others wait for the CPU it is to come to us first. Who may not
+        // be that important is measured beside them.
+        false => Attributes::Fair {
             nice: MOST_NICE,
             slice_ns: 0,
         },
-    );
+    };
+    let _ = sched::set_attributes(0, class);
     let mut gaps = vec![(u64::MAX, u64::MAX); GAPS];
     gaps.clear();
     let mut last = monotonic();
@@ -93,6 +95,11 @@ fn gaps(stop: &AtomicBool) -> Vec<(u64, u64)> {
         last = now;
     }
     gaps
+}
+
+/// Whether so few of the wake-ups were seen that others must have had the CPU.
+pub fn is_crowded(measured: Measured) -> bool {
+    measured.seen * 10 < measured.wakes
 }
 
 /// Measures; some 0.1 s.
@@ -159,8 +166,8 @@ fn lost(stamps: &[(u64, u64)], gaps: &[(u64, u64)]) -> Vec<Lost> {
 /// Those after which the thread beside us went on at once: where others wait
 /// for the CPU, one of them may have had it first.
 fn alone(lost: Vec<Lost>) -> Vec<Lost> {
-    let all = lost.iter().map(|one| one.overhead_ns).collect();
-    let most_ns = quantile(all, 10).saturating_mul(ALONE);
+    let least_ns = lost.iter().map(|one| one.overhead_ns).min();
+    let most_ns = least_ns.unwrap_or(0).saturating_mul(ALONE);
     let ours = lost.into_iter().filter(|one| one.overhead_ns <= most_ns);
     ours.collect()
 }
@@ -193,9 +200,9 @@ mod tests {
             overhead_ns,
             lead_ns: 1,
         };
-        let all = [3_000_000, 10, 11, 4_000_000, 12, 31, 29].map(lost);
+        let all = [3_000_000, 10, 11, 4_000_000, 12, 31, 19].map(lost);
         let ours: Vec<u64> = alone(all.into()).iter().map(|l| l.overhead_ns).collect();
-        assert_eq!(ours, [10, 11, 12, 29]);
+        assert_eq!(ours, [10, 11, 12, 19]);
     }
 
     #[test]
@@ -208,7 +215,7 @@ mod tests {
     #[test]
     fn it_measures_something() {
         // Ordinary tasks, wherever they run.
-        let measured = measure(Beside::start().unwrap());
+        let measured = measure(Beside::start(false).unwrap());
         assert!(measured.wake_p50_ns <= measured.wake_p99_ns);
         assert!(measured.wake_p99_ns <= measured.wake_most_ns);
         assert!(measured.least_interval_ns >= NEAR_NS);

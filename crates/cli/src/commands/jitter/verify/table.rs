@@ -44,7 +44,7 @@ pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2]) -> String {
         let events: usize = host.cpus.iter().map(|(_, seen)| seen.len()).sum();
         let all = host.cpus.iter().flat_map(|(_, seen)| seen);
         let noise_ns: u64 = all.map(|event| event.length_ns).sum();
-        let looked_ns = host.length_ns * host.cpus.len().max(1) as u64;
+        let looked_ns = host.known_ns * host.cpus.len().max(1) as u64;
         let _ = writeln!(
             text,
             "The host alone, {name}: {events} events, {:.3} % of the time",
