@@ -80,6 +80,8 @@ pub struct Record {
     pub start_ns: u64,
     /// When it ended.
     pub end_ns: u64,
+    /// From when on the CPU was taken, as far as the injector knows.
+    pub from_ns: u64,
     /// See there.
     pub what: What,
 }
@@ -108,8 +110,8 @@ struct Head {
     /// Length of the portion, ns.
     length_ns: AtomicU64,
     repeat: AtomicU64,
-    /// Taken off every event's length, ns.
     overhead_ns: AtomicU64,
+    lead_ns: AtomicU64,
     /// Events of a time through.
     events: AtomicU64,
     /// Of all later times, by [`What`].
@@ -127,6 +129,7 @@ struct RawEvent {
 struct RawRecord {
     start_ns: AtomicU64,
     end_ns: AtomicU64,
+    from_ns: AtomicU64,
     what: AtomicU64,
 }
 
@@ -142,8 +145,10 @@ pub struct Orders {
     pub length_ns: u64,
     /// Again and again.
     pub repeat: bool,
-    /// Taken off every event's length, ns.
+    /// What is lost beyond an event's length, ns; taken off it. 0: nothing is.
     pub overhead_ns: u64,
+    /// The part of it that lies before the injector reads its clock, ns.
+    pub lead_ns: u64,
     /// Events of a time through.
     pub events: usize,
 }
@@ -346,6 +351,7 @@ impl Board {
         head.length_ns.store(orders.length_ns, Relaxed);
         head.repeat.store(u64::from(orders.repeat), Relaxed);
         head.overhead_ns.store(orders.overhead_ns, Relaxed);
+        head.lead_ns.store(orders.lead_ns, Relaxed);
         let events = events.len().min(self.capacity);
         head.events.store(events as u64, Relaxed);
         head.begin_ns.store(orders.begin_ns, Release);
@@ -361,6 +367,7 @@ impl Board {
             length_ns: head.length_ns.load(Relaxed),
             repeat: head.repeat.load(Relaxed) != 0,
             overhead_ns: head.overhead_ns.load(Relaxed),
+            lead_ns: head.lead_ns.load(Relaxed),
             events: events.min(self.capacity),
         }
     }
@@ -379,6 +386,7 @@ impl Board {
         let raw = &self.raw_records()[place];
         raw.start_ns.store(record.start_ns, Relaxed);
         raw.end_ns.store(record.end_ns, Relaxed);
+        raw.from_ns.store(record.from_ns, Relaxed);
         raw.what.store(record.what as u64, Release);
     }
 
@@ -389,6 +397,7 @@ impl Board {
         Record {
             start_ns: raw.start_ns.load(Relaxed),
             end_ns: raw.end_ns.load(Relaxed),
+            from_ns: raw.from_ns.load(Relaxed),
             what,
         }
     }
@@ -439,6 +448,7 @@ mod tests {
             length_ns: 100,
             repeat: true,
             overhead_ns: 3,
+            lead_ns: 2,
             events: 2,
         };
         ours.order(orders, &events);
@@ -449,6 +459,7 @@ mod tests {
             Record {
                 start_ns: 10,
                 end_ns: 28,
+                from_ns: 9,
                 what: What::Behind,
             },
         );
