@@ -20,7 +20,7 @@ use crate::histogram::{BUCKETS, bucket};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"sandbagi");
 /// Fields of [`Measured`].
-const FIGURES: usize = 9;
+const FIGURES: usize = 10;
 
 /// How far an injector is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,6 +112,7 @@ struct Head {
     repeat: AtomicU64,
     overhead_ns: AtomicU64,
     lead_ns: AtomicU64,
+    early_ns: AtomicU64,
     /// Events of a time through.
     events: AtomicU64,
     /// Of all later times, by [`What`].
@@ -149,6 +150,8 @@ pub struct Orders {
     pub overhead_ns: u64,
     /// The part of it that lies before the injector reads its clock, ns.
     pub lead_ns: u64,
+    /// Deadlines are set so much before events are due, ns; below 0: after.
+    pub early_ns: i64,
     /// Events of a time through.
     pub events: usize,
 }
@@ -300,6 +303,7 @@ impl Board {
         let Measured {
             overhead_ns,
             lead_ns,
+            began_late_ns,
             least_interval_ns,
             wake_p50_ns,
             wake_p90_ns,
@@ -311,6 +315,7 @@ impl Board {
         let all: [u64; FIGURES] = [
             overhead_ns,
             lead_ns,
+            began_late_ns.cast_unsigned(),
             least_interval_ns,
             wake_p50_ns,
             wake_p90_ns,
@@ -326,11 +331,12 @@ impl Board {
 
     /// What it measured.
     pub fn measured(&self) -> Measured {
-        let [a, b, c, d, e, f, g, h, i] = &self.head().measured;
+        let [a, b, late, c, d, e, f, g, h, i] = &self.head().measured;
         let value = |place: &AtomicU64| place.load(Relaxed);
         Measured {
             overhead_ns: value(a),
             lead_ns: value(b),
+            began_late_ns: value(late).cast_signed(),
             least_interval_ns: value(c),
             wake_p50_ns: value(d),
             wake_p90_ns: value(e),
@@ -352,6 +358,8 @@ impl Board {
         head.repeat.store(u64::from(orders.repeat), Relaxed);
         head.overhead_ns.store(orders.overhead_ns, Relaxed);
         head.lead_ns.store(orders.lead_ns, Relaxed);
+        let early = orders.early_ns.cast_unsigned();
+        head.early_ns.store(early, Relaxed);
         let events = events.len().min(self.capacity);
         head.events.store(events as u64, Relaxed);
         head.begin_ns.store(orders.begin_ns, Release);
@@ -368,6 +376,7 @@ impl Board {
             repeat: head.repeat.load(Relaxed) != 0,
             overhead_ns: head.overhead_ns.load(Relaxed),
             lead_ns: head.lead_ns.load(Relaxed),
+            early_ns: head.early_ns.load(Relaxed).cast_signed(),
             events: events.min(self.capacity),
         }
     }
@@ -449,6 +458,7 @@ mod tests {
             repeat: true,
             overhead_ns: 3,
             lead_ns: 2,
+            early_ns: -4,
             events: 2,
         };
         ours.order(orders, &events);
@@ -471,6 +481,7 @@ mod tests {
         let measured = Measured {
             overhead_ns: 1,
             seen: 9,
+            began_late_ns: -7,
             wake_p99_ns: 6,
             ..Measured::default()
         };

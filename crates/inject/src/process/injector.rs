@@ -159,7 +159,7 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, latest_ns: u64) -> State
             let event = board.event(place);
             let due_ns = begin_ns.saturating_add(event.due_ns);
             // Of one that is past this returns at once.
-            sleep_until(due_ns);
+            sleep_until(due_ns.saturating_add_signed(-orders.early_ns));
             if sched::current_cpu() != setup.cpu {
                 return State::Displaced;
             }
@@ -296,6 +296,7 @@ mod tests {
                 repeat: false,
                 overhead_ns: 1_000,
                 lead_ns: 0,
+                early_ns: 0,
                 events: 2,
             };
             board.order(orders, &events);

@@ -14,6 +14,7 @@ use sandbag_kernel::clock::{monotonic, sleep_until};
 use sandbag_kernel::sched::{self, Attributes};
 
 use super::Measured;
+use crate::outcome::Quantiles;
 use crate::random;
 
 /// Wake-ups to measure.
@@ -30,6 +31,9 @@ const GAP_NS: u64 = 500;
 const GAPS: usize = 50_000;
 /// Fewer matches say nothing.
 const FEWEST: usize = 5;
+/// Deadlines are not moved by more than this, ns: what is later is not the
+/// timer's.
+const MOST_SHIFT_NS: i64 = 10_000;
 /// Nobody ordinary is before it.
 const MOST_NICE: i32 = -20;
 /// Gaps of more than so many times the shortest were not ours alone.
@@ -112,7 +116,11 @@ pub fn measure(beside: Beside) -> Measured {
         sleep_until(deadline);
         let start = monotonic();
         late.push(start - deadline);
-        stamps.push((start, monotonic()));
+        stamps.push(Stamps {
+            deadline,
+            start,
+            end: monotonic(),
+        });
     }
     let mut near = Vec::with_capacity(NEAR);
     for _ in 0..NEAR {
@@ -124,16 +132,16 @@ pub fn measure(beside: Beside) -> Measured {
     }
     let gaps = beside.end();
     let lost = alone(lost(&stamps, &gaps));
-    let (overhead_ns, lead_ns) = match lost.len() >= FEWEST {
-        true => (
-            quantile(lost.iter().map(|one| one.overhead_ns).collect(), 50),
-            quantile(lost.iter().map(|one| one.lead_ns).collect(), 50),
-        ),
-        false => (0, 0),
+    let lost = match lost.len() >= FEWEST {
+        true => lost,
+        false => Vec::new(),
     };
+    let began = lost.iter().map(|one| one.began_late_ns);
+    let began = Quantiles::of(began.collect()).map_or(0, |all| all.p50_ns);
     Measured {
-        overhead_ns,
-        lead_ns,
+        overhead_ns: quantile(lost.iter().map(|one| one.overhead_ns).collect(), 50),
+        lead_ns: quantile(lost.iter().map(|one| one.lead_ns).collect(), 50),
+        began_late_ns: began.clamp(-MOST_SHIFT_NS, MOST_SHIFT_NS),
         least_interval_ns: quantile(near, 50),
         wake_p50_ns: quantile(late.clone(), 50),
         wake_p90_ns: quantile(late.clone(), 90),
@@ -144,18 +152,33 @@ pub fn measure(beside: Beside) -> Measured {
     }
 }
 
-/// What one event of no length cost.
+/// One event of no length, by our clock, ns.
+#[derive(Debug, Clone, Copy)]
+struct Stamps {
+    deadline: u64,
+    start: u64,
+    end: u64,
+}
+
+/// What it cost.
 struct Lost {
+    began_late_ns: i64,
     overhead_ns: u64,
     lead_ns: u64,
 }
 
-/// The gap in which each pair of stamps lies.
-fn lost(stamps: &[(u64, u64)], gaps: &[(u64, u64)]) -> Vec<Lost> {
-    let around = |(start, end): &(u64, u64)| {
-        let place = gaps.partition_point(|(_, until)| until < end);
+/// The gap in which each of them lies.
+fn lost(stamps: &[Stamps], gaps: &[(u64, u64)]) -> Vec<Lost> {
+    let around = |stamps: &Stamps| {
+        let Stamps {
+            deadline,
+            start,
+            end,
+        } = *stamps;
+        let place = gaps.partition_point(|(_, until)| *until < end);
         let (from, until) = gaps.get(place).copied()?;
-        (from <= *start).then(|| Lost {
+        (from <= start).then(|| Lost {
+            began_late_ns: from.wrapping_sub(deadline).cast_signed(),
             overhead_ns: (until - from) - (end - start),
             lead_ns: start - from,
         })
@@ -188,7 +211,14 @@ mod tests {
     #[test]
     fn what_was_lost_is_the_gap_around_the_stamps() {
         let gaps = [(90, 130), (200, 205), (300, 380)];
-        let all = lost(&[(100, 104), (203, 209), (350, 370), (900, 901)], &gaps);
+        let stamps = [(100, 104), (203, 209), (350, 370), (900, 901)];
+        let stamps = stamps.map(|(start, end)| Stamps {
+            deadline: start - 9,
+            start,
+            end,
+        });
+        let all = lost(&stamps, &gaps);
+        assert_eq!(all[0].began_late_ns, -1);
         let pairs: Vec<(u64, u64)> = all.iter().map(|l| (l.overhead_ns, l.lead_ns)).collect();
         // The second is not within its gap, the last has none.
         assert_eq!(pairs, [(36, 10), (60, 50)]);
@@ -197,6 +227,7 @@ mod tests {
     #[test]
     fn gaps_in_which_others_ran_do_not_count() {
         let lost = |overhead_ns| Lost {
+            began_late_ns: 0,
             overhead_ns,
             lead_ns: 1,
         };

@@ -379,6 +379,10 @@ impl Seat {
                 Some(_) => self.measured.lead_ns,
                 None => 0,
             },
+            early_ns: match self.safeguards.overhead_ns {
+                Some(_) => self.measured.began_late_ns,
+                None => 0,
+            },
             events: self.planned.len(),
         };
         self.board.order(orders, &self.planned);
