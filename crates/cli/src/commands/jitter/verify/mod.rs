@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use sandbag_inject::judged::{Evidence, Judged, judge};
-use sandbag_inject::outcome::Counts;
+use sandbag_inject::outcome::{Counts, Quantiles};
 use sandbag_inject::process::team::{Ask, Want};
 use sandbag_inject::process::verify::{Host, Replayed, by_asking, by_processes, host};
 use sandbag_inject::process::{Class, Measured};
@@ -87,9 +87,23 @@ struct Row {
     /// What the injectors say themselves.
     counts: Counts,
     measured: Vec<(u32, Measured)>,
-    late_p50_ns: Option<i64>,
-    late_p99_ns: Option<i64>,
+    /// Start errors of those with nothing in their way, by its own clock.
+    own: Vec<Own>,
 }
+
+/// What an injector, or a program that asks, says of its events on a CPU that
+/// nothing was in the way of.
+#[derive(Debug, Serialize)]
+struct Own {
+    cpu: u32,
+    start_error: Option<Quantiles>,
+    length_error: Option<Quantiles>,
+    /// Within [`EXACT_NS`] of their due time, percent.
+    exact_pct: Option<f64>,
+}
+
+/// What a program that asks should be exact to, ns.
+const EXACT_NS: u64 = 200;
 
 /// Runs the command.
 pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
@@ -222,12 +236,18 @@ fn row(name: String, k: f64, replayed: &Replayed, host: [&Host; 2], tolerance: T
     let host_ns = host[0].known_ns + host[1].known_ns;
     let times = replayed.known_ns as f64 / host_ns.max(1) as f64;
     let mut counts = Counts::default();
-    let mut late = Vec::new();
     for one in &replayed.cpus {
         counts.add(&one.outcome.counts);
-        late.extend(one.outcome.kept().iter().map(|event| event.start_error_ns));
     }
-    let late = sandbag_inject::outcome::Quantiles::of(late);
+    let own = replayed.cpus.iter().map(|one| Own {
+        cpu: one.cpu,
+        start_error: one.outcome.start_errors(),
+        length_error: one.outcome.length_errors(),
+        exact_pct: one
+            .outcome
+            .share_within(EXACT_NS)
+            .map(|share| share * 100.0),
+    });
     let (method, measured) = match &replayed.team {
         None => ("polled".to_owned(), Vec::new()),
         Some((class, all)) => (
@@ -247,7 +267,6 @@ fn row(name: String, k: f64, replayed: &Replayed, host: [&Host; 2], tolerance: T
         judged: judge(&evidence, tolerance, k, times),
         counts,
         measured,
-        late_p50_ns: late.map(|q| q.p50_ns),
-        late_p99_ns: late.map(|q| q.p99_ns),
+        own: own.collect(),
     }
 }
