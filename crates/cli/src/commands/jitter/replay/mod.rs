@@ -4,6 +4,7 @@
 mod record;
 mod table;
 
+pub(super) use record::shown as record_shown;
 pub(super) use table::{measured, shown};
 
 use std::ffi::OsString;
@@ -237,7 +238,8 @@ fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
         warnings: &warnings,
     };
     let record = run.json();
-    messages.say(&table::outcome(&outcome).to_string());
+    let rows: Vec<table::Cpu> = outcome.iter().map(table::Cpu::from).collect();
+    messages.say(&table::outcome(&rows).to_string());
     warnings.iter().for_each(|text| messages.warning(text));
     let mut whole = true;
     if let Some(dir) = &dir {
