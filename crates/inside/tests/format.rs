@@ -124,7 +124,7 @@ fn what_cannot_be_is_not_written() {
         length_ns: 10,
     };
     let options = Options::default();
-    assert!(written(&[good.clone()], &[whole], &options).is_some());
+    assert!(written(std::slice::from_ref(&good), &[whole], &options).is_some());
     for (columns, portions) in [
         (vec![good.clone()], vec![]),
         (vec![], vec![whole]),

@@ -244,7 +244,7 @@ fn what_a_plan_holds_that_cannot_be_does_no_harm() {
     // Portions and events of noise below a header that is right.
     let mut noise = whole.clone();
     for (at, byte) in noise[4096..65536].iter_mut().enumerate() {
-        *byte = (at * 7919 >> 3) as u8;
+        *byte = ((at * 7919) >> 3) as u8;
     }
     std::fs::write(trial.plan.path(), &noise).unwrap();
     run();

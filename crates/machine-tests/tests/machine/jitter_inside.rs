@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 use nix::sys::signal::{Signal, kill};
@@ -29,7 +29,8 @@ pub const MPI: &[Case] = cases![mpi; ranks_of_mpi_suffer_and_agree];
 fn has(program: &str) -> Result<(), String> {
     root()?;
     let found = Command::new("sh")
-        .args(["-c", &format!("{program} >/dev/null 2>&1 </dev/null")])
+        .args(["-c", &format!("({program}) >/dev/null 2>&1")])
+        .stdin(Stdio::null())
         .status();
     match found.is_ok_and(|status| status.success()) {
         true => Ok(()),
@@ -212,7 +213,7 @@ fn signals_reach_the_program() -> anyhow::Result<()> {
     trace(&place)?;
     let run = place.start_script(
         OPTIONS,
-        "trap 'exit 9' TERM; echo > there; sleep 100 & wait",
+        "trap 'kill $!; exit 9' TERM; echo > there; sleep 100 & wait",
     )?;
     wait_for("the command", || place.path("there").exists().then_some(()))?;
     kill(Pid::from_raw(run.id().cast_signed()), Signal::SIGTERM)?;
