@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use sandbag_jitter::format;
-use sandbag_jitter::import::{Options, Recording, Unit, read};
+use sandbag_jitter::import::{Options, Recording, Unit, detect, read};
 
 fuzz_target!(|data: &[u8]| {
     let options = Options {
@@ -13,7 +13,8 @@ fuzz_target!(|data: &[u8]| {
         cpu: None,
     };
     match read(data, "input", &options) {
-        Ok(Recording::Trace(trace)) if !format::is_trace(data) => {
+        // Of another tool, and not packed.
+        Ok(Recording::Trace(trace)) if !format::is_trace(data) && detect(data).is_some() => {
             let mut bytes = Vec::new();
             format::write(&trace, &mut bytes).unwrap();
             assert_eq!(format::read(&bytes[..]).unwrap().cpus, trace.cpus);

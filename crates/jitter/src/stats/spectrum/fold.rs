@@ -5,6 +5,8 @@
 use super::refine::Refined;
 use crate::{CpuTrace, Event};
 
+/// Fewer events that stand out are no component.
+const LEAST_EVENTS: f64 = super::LEAST_PERIODS as f64;
 /// Bins of a period.
 const BINS: usize = 200;
 
@@ -188,7 +190,7 @@ fn once(cpu: &CpuTrace, fold: &mut Fold, by_noise: bool) -> Option<Folded> {
     let width = until - from;
     let expected = per_turn * width;
     let events = n - expected;
-    if events < 1.0 {
+    if events < LEAST_EVENTS {
         return None;
     }
     let even = (until - from).powi(2) / 12.0;
