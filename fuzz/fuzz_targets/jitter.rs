@@ -5,8 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use sandbag_jitter::attribution::table;
+use sandbag_jitter::import::{Options, Recording, Unit, detect, read};
 use sandbag_jitter::{CpuTrace, format};
-use sandbag_jitter::import::{Options, Recording, Unit, read};
 
 fuzz_target!(|data: &[u8]| {
     let options = Options {
@@ -14,7 +14,8 @@ fuzz_target!(|data: &[u8]| {
         cpu: None,
     };
     match read(data, "input", &options) {
-        Ok(Recording::Trace(trace)) if !format::is_trace(data) => {
+        // Of another tool, and not packed.
+        Ok(Recording::Trace(trace)) if !format::is_trace(data) && detect(data).is_some() => {
             let mut bytes = Vec::new();
             format::write(&trace, &mut bytes).unwrap();
             let back = format::read(&bytes[..]).unwrap();

@@ -269,7 +269,7 @@ fn what_a_file_leaves_open_is_asked_for() {
     let dir = Dir::new()
         .with("noise.3", "0 1000000\n5000000 1000000\n")
         .with("table.txt", " CPU  TSC_khz  #intr\n 0 2200000 5\n")
-        .with("packed.gz", b"\x1f\x8b\x08 and so on".as_slice());
+        .with("damaged.gz", b"\x1f\x8b\x08 and so on".as_slice());
     for (arguments, said) in [
         (&["noise.3"][..], "noise.3: the file does not say the unit"),
         (
@@ -277,8 +277,8 @@ fn what_a_file_leaves_open_is_asked_for() {
             "table.txt:1: a table of osjitter holds quantiles only",
         ),
         (
-            &["packed.gz"],
-            "packed.gz: this is packed (gzip); unpack it, as in `zcat FILE |",
+            &["damaged.gz"],
+            "damaged.gz: the file is packed (gzip) and damaged",
         ),
     ] {
         dir.run(&[&["jitter", "show"], arguments].concat())

@@ -9,6 +9,7 @@ mod help;
 mod jitter;
 mod jitter_inside;
 mod jitter_replay;
+mod jitter_synth;
 mod lab;
 mod profiles;
 mod slow;

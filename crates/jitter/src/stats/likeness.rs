@@ -131,9 +131,57 @@ struct Block {
     spread: Vec<f64>,
 }
 
+/// The part of a grid outside of which no block has anything: first value and
+/// end.
+type Part = (usize, usize);
+
+/// The parts of both grids that are added up; most of them is empty.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    spread: Part,
+    histogram: Part,
+}
+
+impl Cut {
+    fn of<'a>(blocks: impl Iterator<Item = &'a Block>) -> Self {
+        let mut cut = Self {
+            spread: (usize::MAX, 0),
+            histogram: (usize::MAX, 0),
+        };
+        let widen = |part: &mut Part, first: Option<usize>, last: Option<usize>| {
+            part.0 = part.0.min(first.unwrap_or(usize::MAX));
+            part.1 = part.1.max(last.map_or(0, |last| last + 1));
+        };
+        for block in blocks {
+            let (all, counts) = (&block.spread, &block.histogram);
+            let is = |value: &f64| *value > 0.0;
+            widen(
+                &mut cut.spread,
+                all.iter().position(is),
+                all.iter().rposition(is),
+            );
+            let is = |count: &u64| *count > 0;
+            let ends = (counts.iter().position(is), counts.iter().rposition(is));
+            widen(&mut cut.histogram, ends.0, ends.1);
+        }
+        // Of blocks without events.
+        let whole = |part: Part| if part.0 < part.1 { part } else { (0, 1) };
+        Self {
+            spread: whole(cut.spread),
+            histogram: whole(cut.histogram),
+        }
+    }
+
+    fn cut(&self, block: &mut Block) {
+        block.spread = block.spread[self.spread.0..self.spread.1].to_vec();
+        block.histogram = block.histogram[self.histogram.0..self.histogram.1].to_vec();
+    }
+}
+
 /// Sums over blocks.
 #[derive(Clone)]
 struct Sample {
+    cut: Cut,
     known_ns: f64,
     noise_ns: f64,
     events: f64,
@@ -156,26 +204,29 @@ pub fn likeness(a: &Trace, b: &Trace) -> Option<Likeness> {
         return None;
     }
     let bandwidth = bandwidth(&lengths_a, GRID());
-    let (blocks_a, block_s_a) = blocks(a, bandwidth);
-    let (blocks_b, block_s_b) = blocks(b, bandwidth);
+    let (mut blocks_a, block_s_a) = blocks(a, bandwidth);
+    let (mut blocks_b, block_s_b) = blocks(b, bandwidth);
     if blocks_a.is_empty() || blocks_b.is_empty() {
         return None;
     }
-    let (whole_a, whole_b) = (whole(&blocks_a), whole(&blocks_b));
+    let cut = Cut::of(blocks_a.iter().chain(&blocks_b));
+    let both = blocks_a.iter_mut().chain(&mut blocks_b);
+    both.for_each(|block| cut.cut(block));
+    let (whole_a, whole_b) = (whole(&blocks_a, cut), whole(&blocks_b, cut));
     let measured = Figures::of(&whole_a, &whole_b)?;
     let mut chance = Chance::new(1, "likeness");
     let mut between = Vec::new();
     let mut quantiles = Vec::new();
     for _ in 0..SAMPLES {
-        let x = sample(&blocks_a, blocks_a.len(), true, &mut chance);
-        let y = sample(&blocks_b, blocks_b.len(), true, &mut chance);
+        let x = sample(&blocks_a, blocks_a.len(), true, cut, &mut chance);
+        let y = sample(&blocks_b, blocks_b.len(), true, cut, &mut chance);
         if let Some(figures) = Figures::of(&x, &y) {
             between.push(figures);
             quantiles.push((x.quantiles_ns(), y.quantiles_ns()));
         }
     }
-    let limits_a = limits(&blocks_a, whole_b.known_ns, &mut chance);
-    let limits_b = limits(&blocks_b, whole_a.known_ns, &mut chance);
+    let limits_a = limits(&blocks_a, whole_b.known_ns, cut, &mut chance);
+    let limits_b = limits(&blocks_b, whole_a.known_ns, cut, &mut chance);
     let limit = |i: usize| limits_a[i].max(limits_b[i]);
     let interval = |of: fn(&Figures) -> f64| {
         let all: Vec<f64> = between.iter().map(of).collect();
@@ -373,8 +424,14 @@ impl Figures {
 
 impl Sample {
     fn density(&self) -> Vec<f64> {
-        let sum: f64 = self.spread.iter().sum::<f64>() * GRID().step();
-        self.spread.iter().map(|value| value / sum).collect()
+        let grid = GRID();
+        let sum: f64 = self.spread.iter().sum::<f64>() * grid.step();
+        let mut density = vec![0.0; grid.points];
+        let inside = &mut density[self.cut.spread.0..self.cut.spread.1];
+        for (density, value) in inside.iter_mut().zip(&self.spread) {
+            *density = value / sum;
+        }
+        density
     }
 
     fn quantiles_ns(&self) -> Qs {
@@ -387,7 +444,8 @@ impl Sample {
                 passed += *count as f64;
                 passed >= rank
             });
-            10f64.powf(grid.from + bin.unwrap_or(0) as f64 * fine)
+            let bin = self.cut.histogram.0 + bin.unwrap_or(0);
+            10f64.powf(grid.from + bin as f64 * fine)
         })
     }
 }
@@ -436,43 +494,57 @@ fn blocks(trace: &Trace, bandwidth: f64) -> (Vec<Block>, f64) {
     (blocks, length as f64 / 1e9)
 }
 
-fn nothing() -> Sample {
+fn nothing(cut: Cut) -> Sample {
     Sample {
+        cut,
         known_ns: 0.0,
         noise_ns: 0.0,
         events: 0.0,
-        spread: vec![0.0; GRID().points],
+        spread: vec![0.0; cut.spread.1 - cut.spread.0],
         histogram: Vec::new(),
     }
 }
 
-fn add(sum: &mut Sample, block: &Block, histogram: bool) {
-    sum.known_ns += block.known_ns;
-    sum.noise_ns += block.noise_ns;
-    sum.events += block.events;
+/// Adds a block so many times.
+fn add(sum: &mut Sample, block: &Block, times: u32, histogram: bool) {
+    let weight = f64::from(times);
+    sum.known_ns += block.known_ns * weight;
+    sum.noise_ns += block.noise_ns * weight;
+    sum.events += block.events * weight;
     for (sum, value) in sum.spread.iter_mut().zip(&block.spread) {
-        *sum += value;
+        *sum += value * weight;
     }
     if histogram {
         sum.histogram.resize(block.histogram.len(), 0);
         for (sum, value) in sum.histogram.iter_mut().zip(&block.histogram) {
-            *sum += value;
+            *sum += value * u64::from(times);
         }
     }
 }
 
-fn whole(blocks: &[Block]) -> Sample {
-    let mut sum = nothing();
-    blocks.iter().for_each(|block| add(&mut sum, block, true));
+fn whole(blocks: &[Block], cut: Cut) -> Sample {
+    let mut sum = nothing(cut);
+    blocks
+        .iter()
+        .for_each(|block| add(&mut sum, block, 1, true));
     sum
 }
 
 /// So many blocks, drawn with replacement.
-fn sample(blocks: &[Block], count: usize, histogram: bool, chance: &mut Chance) -> Sample {
-    let mut sum = nothing();
+fn sample(
+    blocks: &[Block],
+    count: usize,
+    histogram: bool,
+    cut: Cut,
+    chance: &mut Chance,
+) -> Sample {
+    let mut times = vec![0u32; blocks.len()];
     for _ in 0..count {
-        let chosen = chance.below(blocks.len() as u64) as usize;
-        add(&mut sum, &blocks[chosen], histogram);
+        times[chance.below(blocks.len() as u64) as usize] += 1;
+    }
+    let mut sum = nothing(cut);
+    for (block, times) in blocks.iter().zip(times).filter(|(_, times)| *times > 0) {
+        add(&mut sum, block, times, histogram);
     }
     sum
 }
@@ -482,14 +554,14 @@ const MOST_DRAWN: usize = 4 * MOST_BLOCKS;
 
 /// How far samples of the same trace lie apart, as long as it and as long as
 /// the other: divergence, and logarithms of ratios of rate and noise.
-fn limits(blocks: &[Block], other_known_ns: f64, chance: &mut Chance) -> [f64; 3] {
+fn limits(blocks: &[Block], other_known_ns: f64, cut: Cut, chance: &mut Chance) -> [f64; 3] {
     let known_ns: f64 = blocks.iter().map(|block| block.known_ns).sum();
     let other = (other_known_ns / known_ns * blocks.len() as f64).round();
     let other = (other as usize).clamp(1, MOST_DRAWN);
     let mut all: [Vec<f64>; 3] = Default::default();
     for _ in 0..SAMPLES {
-        let x = sample(blocks, blocks.len(), false, chance);
-        let y = sample(blocks, other, false, chance);
+        let x = sample(blocks, blocks.len(), false, cut, chance);
+        let y = sample(blocks, other, false, cut, chance);
         if let Some(figures) = Figures::of(&x, &y) {
             all[0].push(figures.js);
             all[1].push(figures.ln_rate.abs());

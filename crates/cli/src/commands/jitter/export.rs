@@ -74,7 +74,7 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
         .map_err(|error| error.in_file(&args.input.display().to_string()))?;
     let part = args.select.of(Recording::Trace(trace), false)?;
     // What is cut out begins where it was cut.
-    let trace = part.into_trace()?.beginning_at(args.select.from_ns());
+    let trace = part.into_trace()?.beginning_at(args.select.begin_ns());
     let to = args.to.or(To::of(&args.output)).unwrap_or(To::Csv);
     if to == To::Causes && trace.attribution.as_ref().is_none_or(|a| a.cpus.is_empty()) {
         return Err(BadInput(format!(

@@ -46,7 +46,7 @@ impl SelectArgs {
     }
 
     /// Where it begins, ns.
-    pub(super) fn from_ns(&self) -> u64 {
+    pub(super) fn begin_ns(&self) -> u64 {
         self.from.map_or(0, units::nanos)
     }
 

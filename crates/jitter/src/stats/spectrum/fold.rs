@@ -5,6 +5,8 @@
 use super::refine::Refined;
 use crate::{CpuTrace, Event};
 
+/// Fewer events that stand out are no component.
+const LEAST_EVENTS: f64 = super::LEAST_PERIODS as f64;
 /// Bins of a period.
 const BINS: usize = 200;
 
@@ -188,7 +190,7 @@ fn once(cpu: &CpuTrace, fold: &mut Fold, by_noise: bool) -> Option<Folded> {
     let width = until - from;
     let expected = per_turn * width;
     let events = n - expected;
-    if events < 1.0 {
+    if events < LEAST_EVENTS {
         return None;
     }
     let even = (until - from).powi(2) / 12.0;
@@ -213,6 +215,9 @@ fn once(cpu: &CpuTrace, fold: &mut Fold, by_noise: bool) -> Option<Folded> {
 
 /// Parts of a stretch in which events stand out.
 const PARTS: usize = 24;
+
+/// Looking closer keeps this share of the events that stand out.
+const KEPT: f64 = 0.95;
 
 /// Looks closer, as long as events stand closer together than the stretch is
 /// wide: clocks are better than a bin. All in turns.
@@ -242,9 +247,13 @@ fn nearer(turns: &[f64], mut from: f64, mut until: f64, per_turn: f64) -> (f64, 
             break;
         }
         // One part more on each side: tails do not stand out.
-        let begin = from;
-        from = begin + low.saturating_sub(1) as f64 * part;
-        until = begin + (high + 2).min(PARTS) as f64 * part;
+        let (low, end) = (low.saturating_sub(1), (high + 2).min(PARTS));
+        let excess = |counts: &[f64]| counts.iter().sum::<f64>() - chance * counts.len() as f64;
+        // A sharp middle may have wide tails, which are its own.
+        if excess(&counts[low..end]) < KEPT * excess(&counts) {
+            break;
+        }
+        (from, until) = (from + low as f64 * part, from + end as f64 * part);
     }
     (from, until)
 }

@@ -111,7 +111,7 @@ start((data, elements) => {
         min: data.begin_s,
         max: data.begin_s + data.length_s,
         axisLine: { ...line("rule"), onZero: false },
-        axisLabel: { ...text(), showMaxLabel: false, formatter: (v) => +v.toPrecision(6) },
+        axisLabel: { ...text(), showMinLabel: data.begin_s === 0, showMaxLabel: false, formatter: (v) => +v.toPrecision(6) },
       },
       yAxis: logAxis("length", 44, {
         min: 10 ** least,
@@ -132,8 +132,8 @@ start((data, elements) => {
             const strength = Math.log(1 + api.value(2)) / Math.log(1 + greatest);
             return {
               type: "rect",
-              shape: { x: from[0], y: from[1], width: Math.max(1.6, until[0] - from[0]), height: until[1] - from[1] },
-              style: { fill: colour("got"), opacity: 0.35 + 0.65 * strength },
+              shape: { x: from[0], y: from[1], width: Math.max(2, until[0] - from[0]), height: until[1] - from[1] },
+              style: { fill: colour("got"), opacity: 0.55 + 0.45 * strength },
             };
           },
         },

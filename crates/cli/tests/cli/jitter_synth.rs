@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `jitter synth`, and on its traces, of which everything is known, what
+//! `show`, `compare` and `convert` say and select.
+
+use predicates::prelude::*;
+use predicates::str::{contains, starts_with};
+
+use crate::dir::Dir;
+
+/// A tick every 10 ms and random events, on two CPUs, 5 s.
+const TICK: &str = "jitter synth --period 10ms --phase 3ms --jitter 1us --length 25us \
+                    --poisson 200 --length lognormal:2us:0.5 --cpus 1,3 -d 5s --seed 7";
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+fn synthesised(line: &str, output: &str) -> Dir {
+    let dir = Dir::new();
+    dir.run(&[&words(line)[..], &["-o", output]].concat())
+        .success()
+        .stdout("")
+        .stderr(contains("synthetic, xoshiro256++, seed"));
+    dir
+}
+
+#[test]
+fn a_trace_has_what_was_asked_and_is_the_same_again() {
+    let dir = synthesised(TICK, "a.sbj");
+    dir.run(&[&words(TICK)[..], &["-o", "b.sbj"]].concat())
+        .success();
+    let bytes = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
+    assert_eq!(bytes("a.sbj"), bytes("b.sbj"));
+    dir.run(&["jitter", "show", "a.sbj"]).success().stdout(
+        contains(
+            "seed 7): every 10.0 ms from 3.00 ms (sd 1.00 us), 25.0 us; at random, 200.0 per s",
+        )
+        .and(contains("   1  10.0000 ms"))
+        .and(contains("   3  10.0000 ms"))
+        .and(contains("What CPUs have in common")),
+    );
+    let shown = dir.run(&["jitter", "show", "a.sbj", "--json"]).success();
+    let all: serde_json::Value = serde_json::from_slice(&shown.get_output().stdout).unwrap();
+    let tick = &all[0]["periodic"]["components"][0];
+    assert!((tick["period_ns"].as_f64().unwrap() / 1e7 - 1.0).abs() < 1e-5);
+    assert!(
+        (470..=510).contains(&tick["events"].as_u64().unwrap()),
+        "{tick}"
+    );
+    assert_eq!(all[0]["in_common"][0]["b"], 3);
+    dir.run(&["jitter", "show", "a.sbj", "--brief"])
+        .success()
+        .stdout(contains("10.0000 ms").not());
+    // To standard output, and on from there; both commands know it.
+    let made = dir.run(&[&words(TICK)[..], &["-q", "-o", "-"]].concat());
+    let made = made.success().get_output().stdout.clone();
+    for command in [&["show", "-"][..], &["jitter", "show", "-", "--brief"]] {
+        dir.command(command)
+            .write_stdin(made.clone())
+            .assert()
+            .success()
+            .stdout(contains("recorded by sandbag").and(contains("synthetic")));
+    }
+}
+
+#[test]
+fn published_traces_and_recordings_are_models() {
+    let dir = Dir::new();
+    dir.run(&words("jitter synth --like bgl-io-2007 -d 2s -o bgl.sbj"))
+        .success()
+        .stderr(contains("99.5 % of the events are shorter than 5 us").and(contains("has not:")));
+    dir.run(&words(
+        "jitter synth --like bgl.sbj -d 2s --seed 3 -o again.sbj",
+    ))
+    .success();
+    dir.run(&words(
+        "jitter synth --poisson 50 --length trace:bgl.sbj -d 2s -o lengths.csv",
+    ))
+    .success();
+    assert!(
+        dir.read("lengths.csv")
+            .starts_with("cpu,start_ns,length_ns\n0,")
+    );
+    for (line, said) in [
+        ("-o x.sbj", "nothing to make"),
+        (
+            "--like linux-2008 -o x.sbj",
+            "neither a file nor one of linux-2007, bgl-io-2007",
+        ),
+        (
+            "--length 5us -o x.sbj",
+            "a component begins with --period or --poisson",
+        ),
+        ("--poisson 5 --jitter 1us -o x.sbj", "are for --period"),
+        (
+            "--poisson 5 --length gamma:1 -o x.sbj",
+            "lognormal:MEDIAN:SIGMA",
+        ),
+        (
+            "--poisson 5 --on 3 -o x.sbj",
+            "CPU 3, which the trace has not",
+        ),
+        (
+            "--period 100ns -d 1h -o x.sbj",
+            "events, and 1e8 is the most",
+        ),
+    ] {
+        dir.run(&[&["jitter", "synth"], &words(line)[..]].concat())
+            .code(2)
+            .stderr(contains(said));
+    }
+    assert!(!dir.names().contains(&"x.sbj".to_owned()));
+}
+
+#[test]
+fn parts_of_a_trace() {
+    let dir = synthesised(TICK, "a.sbj");
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let shown = dir.run(&[&["jitter", "show", "--json", "--brief"], arguments].concat());
+        serde_json::from_slice(&shown.success().get_output().stdout).unwrap()
+    };
+    let long = json(&["a.sbj", "--above", "20us", "--cpus", "3"]);
+    assert_eq!(
+        (long.as_array().unwrap().len(), &long[0]["cpu"]),
+        (1, &3.into())
+    );
+    assert_eq!(long[0]["events"], 500);
+    dir.run(&words(
+        "jitter convert a.sbj --from 1s --until 2s --select 1 --above 20us -o part.sbj",
+    ))
+    .success();
+    let part = json(&["part.sbj"]);
+    assert_eq!(part[0]["events"], 100);
+    assert!((part[0]["known_s"].as_f64().unwrap() - 1.0).abs() < 1e-4);
+    // It begins where it was cut.
+    dir.run(&words("jitter convert part.sbj -o part.csv"))
+        .success();
+    let line = dir.read("part.csv").lines().nth(1).unwrap().to_owned();
+    let start: u64 = line.split(',').nth(1).unwrap().parse().unwrap();
+    assert!(start.abs_diff(3_000_000) < 10_000, "{line}");
+    for (line, said) in [
+        ("--cpus 2", "CPU 2 is not in it, only 1, 3"),
+        ("--from 9s", "nothing is left of the trace"),
+        ("--from 2s --until 1s", "--until is not after --from"),
+    ] {
+        dir.run(&[&["jitter", "show", "a.sbj"], &words(line)[..]].concat())
+            .code(2)
+            .stderr(contains(said));
+    }
+}
+
+#[test]
+fn two_traces_are_the_same_or_differ() {
+    let dir = synthesised(TICK, "a.sbj");
+    let other = TICK.replace("--seed 7", "--seed 8 -o b.sbj");
+    dir.run(&words(&other)).success();
+    let more = TICK.replace("--poisson 200", "--poisson 400 -o c.sbj");
+    dir.run(&words(&more)).success();
+    let short = TICK.replace("-d 5s", "-d 300ms -o d.sbj");
+    dir.run(&words(&short)).success();
+    dir.run(&words("jitter compare --strict a.sbj a.sbj"))
+        .success()
+        .stdout(contains("\nsame: they are no further apart"));
+    dir.run(&words("jitter compare --strict a.sbj c.sbj"))
+        .code(3)
+        .stdout(contains("\ndiffers: ").and(contains("the rates")));
+    dir.run(&words("jitter compare a.sbj c.sbj")).success();
+    dir.run(&words("jitter compare --strict a.sbj d.sbj"))
+        .code(4)
+        .stdout(contains("\nundecided: B is too short"));
+    // Of what is long there is only the tick.
+    dir.run(&words("jitter compare --strict --above 20us a.sbj c.sbj"))
+        .success();
+    let compared = dir
+        .run(&words("jitter compare --json a.sbj b.sbj"))
+        .success();
+    let all: serde_json::Value = serde_json::from_slice(&compared.get_output().stdout).unwrap();
+    assert!(all["js"]["difference"]["high"].is_f64(), "{all}");
+    dir.run(&words("jitter compare --html c.html a.sbj c.sbj"))
+        .success()
+        .stderr(contains("wrote c.html"));
+    assert!(dir.read("c.html").contains("they differ"));
+}
+
+#[test]
+fn a_page_has_the_figures() {
+    let dir = synthesised(TICK, "a.sbj");
+    dir.run(&words("jitter show a.sbj --html a.html"))
+        .success()
+        .stdout(contains("noise %"));
+    let page = dir.read("a.html");
+    for chart in ["density", "cumulative", "events", "spectrum", "lag"] {
+        assert!(page.contains(&format!("data-chart=\"{chart}\"")), "{chart}");
+    }
+    dir.run(&words("jitter show a.sbj --html -"))
+        .success()
+        .stdout(starts_with("<!DOCTYPE html>"));
+}
+
+#[test]
+fn packed_files_and_formats_of_others_are_known_to_show() {
+    let dir = synthesised(TICK, "a.csv").with(
+        "fwq.txt",
+        "Speed: process 0, cycles 100, seconds 1, GHz 1\n",
+    );
+    let trace = std::fs::read(dir.path().join("a.csv")).unwrap();
+    let mut packed = std::process::Command::new("gzip")
+        .arg("-c")
+        .arg(dir.path().join("a.csv"))
+        .output()
+        .unwrap();
+    assert!(packed.status.success() && packed.stdout.len() < trace.len());
+    let dir = dir.with("a.csv.gz", &packed.stdout);
+    for command in [&["show"][..], &["jitter", "show", "--brief"]] {
+        dir.run(&[command, &["a.csv.gz"]].concat())
+            .success()
+            .stdout(starts_with("a.csv.gz: recorded by"));
+    }
+    packed.stdout.truncate(1000);
+    dir.with("cut.gz", &packed.stdout)
+        .run(&["jitter", "show", "cut.gz"])
+        .code(2)
+        .stderr(contains("cut.gz").and(contains("packed (gzip) and damaged")));
+}
