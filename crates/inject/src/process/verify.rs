@@ -465,10 +465,12 @@ mod tests {
         };
         let row = &replayed.cpus[0];
         assert_eq!(row.asked.len(), 20);
-        // Whoever else is here may make them longer and later.
+        // Whoever else is here may make them longer and later, and the last
+        // ones too late.
+        let injected = row.outcome.counts.injected;
         let long = row.seen.iter().filter(|event| event.length_ns >= 2_000_000);
-        assert!(long.count() >= 20, "{:?}", row.seen);
-        assert_eq!(row.outcome.counts.injected, 20);
+        assert!(long.count() as u64 >= injected, "{:?}", row.seen);
+        assert!((5..=20).contains(&injected), "{injected}");
     }
 
     #[test]
