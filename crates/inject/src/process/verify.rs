@@ -174,22 +174,27 @@ pub fn by_asking(
     let length_ns = shortest.min().unwrap_or(0).min(nanos(most));
     let counter = Counter::calibrated(Duration::from_millis(100));
     let counter = counter.map_err(sandbag_jitter::Error::from)?;
+    // All memory is there before the beginning is fixed.
+    let ready: Vec<_> = cpus
+        .iter()
+        .zip(portions)
+        .map(|(cpu, portion)| {
+            let asked = due_within(portion.events(), length_ns);
+            let polled = portion.polled(asked.len() + 1, 0);
+            (*cpu, asked, polled, room())
+        })
+        .collect();
     // What real-time tasks of the row before took of the kernel's second is
     // forgotten by then.
     let ahead_ns = START_NS + u64::from(real_time.is_some()) * 1_000_000_000;
     let begin_ns = counter.now_ns() + ahead_ns;
     // Asleep until shortly before.
     let wake_ns = clock::monotonic() + ahead_ns - START_NS / 10;
-    let threads: Vec<_> = cpus
-        .iter()
-        .zip(portions)
-        .map(|(cpu, portion)| {
-            let cpu = *cpu;
+    let threads: Vec<_> = ready
+        .into_iter()
+        .map(|(cpu, asked, polled, seen)| {
             thread::spawn(move || -> Result<CpuRow> {
                 sched::set_affinity(0, &CpuList::from_iter([cpu]))?;
-                let asked = due_within(portion.events(), length_ns);
-                let polled = portion.polled(asked.len() + 1, begin_ns);
-                let seen = room();
                 if let Some(priority) = real_time {
                     let priority = u32::from(priority);
                     sched::set_attributes(0, Attributes::Fifo { priority })?;
@@ -235,10 +240,12 @@ fn ask(
     threshold_ns: f64,
 ) -> (Vec<Planned>, Outcome) {
     let threshold_ns = threshold_ns.ceil() as u64;
-    let end_ns = begin_ns + length_ns;
     while clock.now_ns() < begin_ns {
         std::hint::spin_loop();
     }
+    // Later only if the CPU was not to be had.
+    let begin_ns = clock.now_ns();
+    let end_ns = begin_ns + length_ns;
     polled.begin(begin_ns);
     let mut last = clock.now_ns();
     while last < end_ns {
