@@ -16,6 +16,7 @@ pub mod beside;
 mod board;
 pub mod injector;
 mod measure;
+mod seat;
 pub mod team;
 pub mod verify;
 

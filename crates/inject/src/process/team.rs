@@ -2,26 +2,20 @@
 //! The injectors of a run: started, put in their places, told what to do,
 //! ended, and asked what became of it.
 
-use std::io;
-use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use sandbag_burner::child::{self, open_gate};
 use sandbag_burner::layout::Layout;
-use sandbag_burner::realtime;
 use sandbag_kernel::{Root, clock};
 use serde::{Deserialize, Serialize};
 
-use super::board::{Board, EVENT_BYTES, Orders, Sizes, State, What};
-use super::injector::Setup;
-use super::{Class, INJECTOR_VERB, Measured};
+use super::board::{EVENT_BYTES, State};
+use super::seat::{PATIENCE, Seat};
+use super::{Class, Measured};
 use crate::column::Planned;
 use crate::error::{Error, Result};
-use crate::histogram::Histogram;
-use crate::limit::{self, LeftOut};
-use crate::outcome::{Cause, Counts, Injected, Outcome};
+use crate::limit::LeftOut;
+use crate::outcome::Outcome;
 use crate::portion::Portion;
-use crate::safeguard::Safeguards;
 
 /// Which class is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,26 +80,8 @@ pub struct CpuOutcome {
     pub health: Health,
 }
 
-/// Being in one's place takes some 0.2 s; on an emulated CPU many times that.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// We look this often meanwhile.
-const LOOK: Duration = Duration::from_millis(2);
 /// Due times begin so much after the order.
 const START_NS: u64 = 20_000_000;
-
-#[derive(Debug)]
-struct Seat {
-    ask: Ask,
-    child: Child,
-    board: Board,
-    measured: Measured,
-    safeguards: Safeguards,
-    planned: Vec<Planned>,
-    /// What the safeguards say of a whole portion.
-    whole: Counts,
-    left_out: LeftOut,
-    died: Option<String>,
-}
 
 /// See the module's text. Dropping it ends the injectors.
 #[derive(Debug)]
@@ -279,238 +255,5 @@ impl Team {
 impl Drop for Team {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-impl Seat {
-    fn start(ask: &Ask, room: usize, class: Class, layout: Option<&Layout>) -> Result<Self> {
-        let failed = |call| move |cause: io::Error| Error::Call { call, cause };
-        let board = Board::create(room).map_err(failed("memory for the events"))?;
-        let setup = Setup {
-            board_fd: board.fd(),
-            cpu: ask.cpu,
-            class,
-        };
-        let mut child = child::own(INJECTOR_VERB, &setup.to_args(), &[board.fd()], true)
-            .spawn()
-            .map_err(failed("start an injector"))?;
-        if let Some(layout) = layout {
-            // A fresh v1 group has no real-time budget. Where we may not move
-            // it, it is told so when it asks for its class.
-            let _ = realtime::move_to_root(layout, child.id());
-        }
-        // One that is gone is noticed below.
-        let _ = open_gate(&mut child);
-        Ok(Self {
-            ask: ask.clone(),
-            child,
-            board,
-            measured: Measured::default(),
-            safeguards: Safeguards::default(),
-            planned: Vec::new(),
-            whole: Counts::default(),
-            left_out: LeftOut::default(),
-            died: None,
-        })
-    }
-
-    fn await_ready(&mut self, deadline: Instant, class: Class) -> Result<()> {
-        let cpu = self.ask.cpu;
-        loop {
-            let gone = self.child.try_wait().ok().flatten();
-            match self.board.state() {
-                State::Ready => break,
-                State::Failed(libc::EPERM) if class != Class::Fair => {
-                    return Err(Error::NotPossible {
-                        what: "real time is denied to us here (SCHED_FIFO: not permitted)"
-                            .to_owned(),
-                        remedy: "--method fair injects as an ordinary task, less exactly; root, \
-                                 CAP_SYS_NICE or RLIMIT_RTPRIO allow real time"
-                            .to_owned(),
-                    });
-                }
-                State::Failed(errno) => {
-                    let cause = io::Error::from_raw_os_error(errno);
-                    let what = format!("could not take its place: {cause}");
-                    return Err(Error::Injector { cpu, what });
-                }
-                _ => {}
-            }
-            if let Some(how) = gone {
-                let words = child::last_words(&mut self.child);
-                let what = format!("ended at its start ({how}) {words}");
-                return Err(Error::Injector { cpu, what });
-            }
-            if Instant::now() > deadline {
-                let what = format!("is not in its place after {} s", PATIENCE.as_secs());
-                return Err(Error::Injector { cpu, what });
-            }
-            std::thread::sleep(LOOK);
-        }
-        self.measured = self.board.measured();
-        Ok(())
-    }
-
-    /// Decides what is tried.
-    fn plan(&mut self, want: Want) {
-        self.safeguards = Safeguards {
-            overhead_ns: want.overhead.then_some(self.measured.overhead_ns),
-            least_interval_ns: want.interval.then_some(self.measured.least_interval_ns),
-        };
-        self.whole = Counts::default();
-        let events = self.ask.portion.once().events();
-        self.planned = self.safeguards.apply(events, &mut self.whole);
-        // The injector looks at what it really does; this is to say it before.
-        let overhead_ns = match want.overhead {
-            // Part of the length.
-            true => 0,
-            false => self.measured.overhead_ns,
-        };
-        (_, self.left_out) = limit::cut(&self.planned, overhead_ns);
-    }
-
-    fn go(&mut self, begin_ns: u64) -> Result<()> {
-        let orders = Orders {
-            begin_ns,
-            length_ns: self.ask.portion.length_ns(),
-            repeat: self.ask.portion.repeats(),
-            overhead_ns: self.safeguards.overhead_ns.unwrap_or(0),
-            lead_ns: match self.safeguards.overhead_ns {
-                Some(_) => self.measured.lead_ns,
-                None => 0,
-            },
-            early_ns: match self.safeguards.overhead_ns {
-                Some(_) => self.measured.began_late_ns,
-                None => 0,
-            },
-            events: self.planned.len(),
-        };
-        self.board.order(orders, &self.planned);
-        open_gate(&mut self.child).map_err(|_| Error::Injector {
-            cpu: self.ask.cpu,
-            what: "ended before it began".to_owned(),
-        })
-    }
-
-    fn outcome(&self, ran_ns: u64) -> CpuOutcome {
-        let portion = &self.ask.portion;
-        let length_ns = portion.length_ns().max(1);
-        let ran_ns = match portion.repeats() {
-            true => ran_ns,
-            false => ran_ns.min(length_ns),
-        };
-        let mut outcome = Outcome::with_room(self.planned.len());
-        let mut counts = Counts::default();
-        for (place, event) in self.planned.iter().enumerate() {
-            let record = self.board.record(place);
-            let cause = match record.what {
-                What::Injected => Cause::Nothing,
-                What::Behind => Cause::Behind,
-                What::Away => Cause::Away,
-                What::OverLimit => {
-                    counts.over_limit += 1;
-                    continue;
-                }
-                What::Missed => {
-                    counts.missed += 1;
-                    continue;
-                }
-                What::NotReached => continue,
-            };
-            // As who is interrupted sees it, measured costs included.
-            let Measured {
-                overhead_ns,
-                lead_ns,
-                ..
-            } = self.measured;
-            let from_ns = match self.safeguards.overhead_ns {
-                Some(_) => record.from_ns,
-                None => record.start_ns.saturating_sub(lead_ns),
-            };
-            let until_ns = record.end_ns + overhead_ns.saturating_sub(lead_ns);
-            let suffered_ns = until_ns.saturating_sub(from_ns);
-            let signed = |a: u64, b: u64| a.wrapping_sub(b).cast_signed();
-            outcome.note(Injected {
-                due_ns: event.due_ns,
-                length_ns: event.length_ns,
-                start_error_ns: signed(record.start_ns, event.due_ns),
-                length_error_ns: signed(suffered_ns, event.length_ns),
-                cause,
-            });
-        }
-        counts.over_limit += self.board.later(What::OverLimit);
-        counts.missed += self.board.later(What::Missed);
-        let later = Counts {
-            injected: [What::Injected, What::Behind, What::Away]
-                .iter()
-                .map(|what| self.board.later(*what))
-                .sum(),
-            behind: self.board.later(What::Behind),
-            away: self.board.later(What::Away),
-            ..Counts::default()
-        };
-        let sizes = |which| Histogram::of_counts(self.board.sizes(which));
-        outcome.note_later(
-            &later,
-            [
-                &sizes(Sizes::Start),
-                &sizes(Sizes::Late),
-                &sizes(Sizes::Length),
-            ],
-        );
-        let asked = self.asked(ran_ns);
-        let Counts {
-            injected,
-            behind,
-            away,
-            ..
-        } = outcome.counts;
-        let accounted = injected + asked.merged + asked.below_floor;
-        let accounted = accounted + counts.over_limit + counts.missed;
-        outcome.counts = Counts {
-            asked: asked.asked.max(accounted),
-            not_reached: asked.asked.saturating_sub(accounted),
-            merged: asked.merged,
-            below_floor: asked.below_floor,
-            injected,
-            behind,
-            away,
-            ..counts
-        };
-        CpuOutcome {
-            cpu: self.ask.cpu,
-            measured: self.measured,
-            outcome,
-            left_out: self.left_out,
-            ran_ns,
-            health: match (&self.died, self.board.state()) {
-                (Some(how), _) => Health::Died(how.clone()),
-                (None, State::Displaced) => Health::Displaced,
-                (None, _) => Health::Well,
-            },
-        }
-    }
-
-    /// What was due within that time, and what the safeguards say of it.
-    fn asked(&self, ran_ns: u64) -> Counts {
-        let length_ns = self.ask.portion.length_ns().max(1);
-        let mut asked = Counts::default();
-        // Times through may be many.
-        let whole = ran_ns / length_ns;
-        let mut times = |counts: &Counts, n: u64| {
-            asked.asked += counts.asked * n;
-            asked.merged += counts.merged * n;
-            asked.below_floor += counts.below_floor * n;
-        };
-        times(&self.whole, whole);
-        let rest_ns = ran_ns % length_ns;
-        if rest_ns > 0 {
-            let mut part = Counts::default();
-            let events = self.ask.portion.once().events();
-            let due = events.take_while(|event| event.due_ns < rest_ns);
-            self.safeguards.apply(due, &mut part);
-            times(&part, 1);
-        }
-        asked
     }
 }

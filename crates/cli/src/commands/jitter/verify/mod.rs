@@ -67,7 +67,8 @@ pub struct VerifyArgs {
 
     /// Record as a real-time task of this priority, which must be below that
     /// of the injectors (--priority): on a machine that others use, too.
-    /// It looks for 0.8 s of every second; polled is as it is
+    /// It looks for 0.8 s of every second; the program that asks runs for as
+    /// long, once
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=98))]
     real_time: Option<u8>,
 
@@ -156,7 +157,13 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         }
     }
     messages.say("polled ...");
-    let polled = by_asking(&cpus, &guarded, args.duration, before.threshold_ns)?;
+    let polled = by_asking(
+        &cpus,
+        &guarded,
+        args.duration,
+        before.threshold_ns,
+        args.real_time,
+    )?;
     replays.push(("polled".to_owned(), 1.0, polled));
     messages.say("the host alone, after ...");
     let after = host(&cpus, args.duration, args.real_time)?;
