@@ -57,8 +57,9 @@ pub struct Matches {
 }
 
 /// Finds each asked event among those that were seen. Both are in order; an
-/// event is found once. First come those of the same length, so that a short
-/// event of the host's beside a long one of ours is not taken for it.
+/// event is found once. First come those of the same length, the nearest of
+/// them, so that a short event of the host's beside a long one of ours is not
+/// taken for it.
 #[must_use]
 pub fn matched(asked: &[Planned], seen: &[Planned], tolerance: Tolerance) -> Matches {
     let mut found = vec![false; asked.len()];
@@ -83,9 +84,15 @@ pub fn matched(asked: &[Planned], seen: &[Planned], tolerance: Tolerance) -> Mat
             let fits = |(i, one): &(usize, Planned)| {
                 !taken[*i] && (!same || tolerance.is_as_long(*event, *one))
             };
-            let best = near
-                .filter(fits)
-                .min_by_key(|(_, one)| event.length_ns.abs_diff(one.length_ns));
+            let best = near.filter(fits).min_by_key(|(_, one)| {
+                let apart = event.due_ns.abs_diff(one.due_ns);
+                let longer = event.length_ns.abs_diff(one.length_ns);
+                if same {
+                    (apart, longer)
+                } else {
+                    (longer, apart)
+                }
+            });
             if let Some((i, _)) = best {
                 taken[i] = true;
                 found[place] = true;

@@ -168,4 +168,9 @@ fn ordinary_tasks_replay_and_tell() {
     .sum();
     assert_eq!(count("asked"), sum, "{counts}");
     assert!(count("asked") > 0, "{counts}");
+    for shown in ["r", "r/run.json"] {
+        dir.run(&["show", shown])
+            .success()
+            .stdout(contains("made.json replayed by fair").and(contains("injecting costs")));
+    }
 }

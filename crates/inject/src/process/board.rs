@@ -20,7 +20,7 @@ use crate::histogram::{BUCKETS, bucket};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"sandbagi");
 /// Fields of [`Measured`].
-const FIGURES: usize = 9;
+const FIGURES: usize = 10;
 
 /// How far an injector is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +80,8 @@ pub struct Record {
     pub start_ns: u64,
     /// When it ended.
     pub end_ns: u64,
+    /// From when on the CPU was taken, as far as the injector knows.
+    pub from_ns: u64,
     /// See there.
     pub what: What,
 }
@@ -108,8 +110,9 @@ struct Head {
     /// Length of the portion, ns.
     length_ns: AtomicU64,
     repeat: AtomicU64,
-    /// Taken off every event's length, ns.
     overhead_ns: AtomicU64,
+    lead_ns: AtomicU64,
+    early_ns: AtomicU64,
     /// Events of a time through.
     events: AtomicU64,
     /// Of all later times, by [`What`].
@@ -127,6 +130,7 @@ struct RawEvent {
 struct RawRecord {
     start_ns: AtomicU64,
     end_ns: AtomicU64,
+    from_ns: AtomicU64,
     what: AtomicU64,
 }
 
@@ -142,8 +146,12 @@ pub struct Orders {
     pub length_ns: u64,
     /// Again and again.
     pub repeat: bool,
-    /// Taken off every event's length, ns.
+    /// What is lost beyond an event's length, ns; taken off it. 0: nothing is.
     pub overhead_ns: u64,
+    /// The part of it that lies before the injector reads its clock, ns.
+    pub lead_ns: u64,
+    /// Deadlines are set so much before events are due, ns; below 0: after.
+    pub early_ns: i64,
     /// Events of a time through.
     pub events: usize,
 }
@@ -295,6 +303,7 @@ impl Board {
         let Measured {
             overhead_ns,
             lead_ns,
+            began_late_ns,
             least_interval_ns,
             wake_p50_ns,
             wake_p90_ns,
@@ -306,6 +315,7 @@ impl Board {
         let all: [u64; FIGURES] = [
             overhead_ns,
             lead_ns,
+            began_late_ns.cast_unsigned(),
             least_interval_ns,
             wake_p50_ns,
             wake_p90_ns,
@@ -321,11 +331,12 @@ impl Board {
 
     /// What it measured.
     pub fn measured(&self) -> Measured {
-        let [a, b, c, d, e, f, g, h, i] = &self.head().measured;
+        let [a, b, late, c, d, e, f, g, h, i] = &self.head().measured;
         let value = |place: &AtomicU64| place.load(Relaxed);
         Measured {
             overhead_ns: value(a),
             lead_ns: value(b),
+            began_late_ns: value(late).cast_signed(),
             least_interval_ns: value(c),
             wake_p50_ns: value(d),
             wake_p90_ns: value(e),
@@ -346,6 +357,9 @@ impl Board {
         head.length_ns.store(orders.length_ns, Relaxed);
         head.repeat.store(u64::from(orders.repeat), Relaxed);
         head.overhead_ns.store(orders.overhead_ns, Relaxed);
+        head.lead_ns.store(orders.lead_ns, Relaxed);
+        let early = orders.early_ns.cast_unsigned();
+        head.early_ns.store(early, Relaxed);
         let events = events.len().min(self.capacity);
         head.events.store(events as u64, Relaxed);
         head.begin_ns.store(orders.begin_ns, Release);
@@ -361,6 +375,8 @@ impl Board {
             length_ns: head.length_ns.load(Relaxed),
             repeat: head.repeat.load(Relaxed) != 0,
             overhead_ns: head.overhead_ns.load(Relaxed),
+            lead_ns: head.lead_ns.load(Relaxed),
+            early_ns: head.early_ns.load(Relaxed).cast_signed(),
             events: events.min(self.capacity),
         }
     }
@@ -379,6 +395,7 @@ impl Board {
         let raw = &self.raw_records()[place];
         raw.start_ns.store(record.start_ns, Relaxed);
         raw.end_ns.store(record.end_ns, Relaxed);
+        raw.from_ns.store(record.from_ns, Relaxed);
         raw.what.store(record.what as u64, Release);
     }
 
@@ -389,6 +406,7 @@ impl Board {
         Record {
             start_ns: raw.start_ns.load(Relaxed),
             end_ns: raw.end_ns.load(Relaxed),
+            from_ns: raw.from_ns.load(Relaxed),
             what,
         }
     }
@@ -439,6 +457,8 @@ mod tests {
             length_ns: 100,
             repeat: true,
             overhead_ns: 3,
+            lead_ns: 2,
+            early_ns: -4,
             events: 2,
         };
         ours.order(orders, &events);
@@ -449,6 +469,7 @@ mod tests {
             Record {
                 start_ns: 10,
                 end_ns: 28,
+                from_ns: 9,
                 what: What::Behind,
             },
         );
@@ -460,6 +481,7 @@ mod tests {
         let measured = Measured {
             overhead_ns: 1,
             seen: 9,
+            began_late_ns: -7,
             wake_p99_ns: 6,
             ..Measured::default()
         };

@@ -14,6 +14,7 @@ use sandbag_kernel::clock::{monotonic, sleep_until};
 use sandbag_kernel::sched::{self, Attributes};
 
 use super::Measured;
+use crate::outcome::Quantiles;
 use crate::random;
 
 /// Wake-ups to measure.
@@ -29,11 +30,14 @@ const GAP_NS: u64 = 500;
 /// It notes no more than this.
 const GAPS: usize = 50_000;
 /// Fewer matches say nothing.
-const FEWEST: usize = WAKES / 10;
+const FEWEST: usize = 5;
+/// Deadlines are not moved by more than this, ns: what is later is not the
+/// timer's.
+const MOST_SHIFT_NS: i64 = 10_000;
 /// Nobody ordinary is before it.
 const MOST_NICE: i32 = -20;
-/// Gaps of more than so many times the quickest tenth were not ours alone.
-const ALONE: u64 = 3;
+/// Gaps of more than so many times the shortest were not ours alone.
+const ALONE: u64 = 2;
 
 /// An ordinary thread on our CPU that spins and notes its gaps.
 pub struct Beside {
@@ -42,17 +46,18 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Starts it where the caller may run, with the caller's class: before the
-    /// caller becomes a real-time task.
+    /// Starts it where the caller may run: an ordinary one, before the caller
+    /// becomes a real-time task; else as a real-time task of the lowest
+    /// priority, which nobody ordinary keeps from seeing what it loses.
     ///
     /// # Errors
     /// A thread cannot be had.
-    pub fn start() -> std::io::Result<Self> {
+    pub fn start(real_time: bool) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("beside".to_owned())
-            .spawn(move || gaps(&seen))?;
+            .spawn(move || gaps(&seen, real_time))?;
         Ok(Self {
             stop,
             thread: Some(thread),
@@ -72,16 +77,17 @@ impl Drop for Beside {
     }
 }
 
-fn gaps(stop: &AtomicBool) -> Vec<(u64, u64)> {
-    // Where others wait for the CPU it is to come to us first. Who may not be
-    // that important is measured beside them.
-    let _ = sched::set_attributes(
-        0,
-        Attributes::Fair {
+fn gaps(stop: &AtomicBool, real_time: bool) -> Vec<(u64, u64)> {
+    let class = match real_time {
+        true => Attributes::Fifo { priority: 1 },
+        // Where others wait for the CPU it is to come to us first. Who may not
+        // be that important is measured beside them.
+        false => Attributes::Fair {
             nice: MOST_NICE,
             slice_ns: 0,
         },
-    );
+    };
+    let _ = sched::set_attributes(0, class);
     let mut gaps = vec![(u64::MAX, u64::MAX); GAPS];
     gaps.clear();
     let mut last = monotonic();
@@ -95,6 +101,11 @@ fn gaps(stop: &AtomicBool) -> Vec<(u64, u64)> {
     gaps
 }
 
+/// Whether so few of the wake-ups were seen that others must have had the CPU.
+pub fn is_crowded(measured: Measured) -> bool {
+    measured.seen * 10 < measured.wakes
+}
+
 /// Measures; some 0.1 s.
 pub fn measure(beside: Beside) -> Measured {
     let mut stamps = Vec::with_capacity(WAKES);
@@ -105,7 +116,11 @@ pub fn measure(beside: Beside) -> Measured {
         sleep_until(deadline);
         let start = monotonic();
         late.push(start - deadline);
-        stamps.push((start, monotonic()));
+        stamps.push(Stamps {
+            deadline,
+            start,
+            end: monotonic(),
+        });
     }
     let mut near = Vec::with_capacity(NEAR);
     for _ in 0..NEAR {
@@ -117,16 +132,16 @@ pub fn measure(beside: Beside) -> Measured {
     }
     let gaps = beside.end();
     let lost = alone(lost(&stamps, &gaps));
-    let (overhead_ns, lead_ns) = match lost.len() >= FEWEST {
-        true => (
-            quantile(lost.iter().map(|one| one.overhead_ns).collect(), 50),
-            quantile(lost.iter().map(|one| one.lead_ns).collect(), 50),
-        ),
-        false => (0, 0),
+    let lost = match lost.len() >= FEWEST {
+        true => lost,
+        false => Vec::new(),
     };
+    let began = lost.iter().map(|one| one.began_late_ns);
+    let began = Quantiles::of(began.collect()).map_or(0, |all| all.p50_ns);
     Measured {
-        overhead_ns,
-        lead_ns,
+        overhead_ns: quantile(lost.iter().map(|one| one.overhead_ns).collect(), 50),
+        lead_ns: quantile(lost.iter().map(|one| one.lead_ns).collect(), 50),
+        began_late_ns: began.clamp(-MOST_SHIFT_NS, MOST_SHIFT_NS),
         least_interval_ns: quantile(near, 50),
         wake_p50_ns: quantile(late.clone(), 50),
         wake_p90_ns: quantile(late.clone(), 90),
@@ -137,18 +152,33 @@ pub fn measure(beside: Beside) -> Measured {
     }
 }
 
-/// What one event of no length cost.
+/// One event of no length, by our clock, ns.
+#[derive(Debug, Clone, Copy)]
+struct Stamps {
+    deadline: u64,
+    start: u64,
+    end: u64,
+}
+
+/// What it cost.
 struct Lost {
+    began_late_ns: i64,
     overhead_ns: u64,
     lead_ns: u64,
 }
 
-/// The gap in which each pair of stamps lies.
-fn lost(stamps: &[(u64, u64)], gaps: &[(u64, u64)]) -> Vec<Lost> {
-    let around = |(start, end): &(u64, u64)| {
-        let place = gaps.partition_point(|(_, until)| until < end);
+/// The gap in which each of them lies.
+fn lost(stamps: &[Stamps], gaps: &[(u64, u64)]) -> Vec<Lost> {
+    let around = |stamps: &Stamps| {
+        let Stamps {
+            deadline,
+            start,
+            end,
+        } = *stamps;
+        let place = gaps.partition_point(|(_, until)| *until < end);
         let (from, until) = gaps.get(place).copied()?;
-        (from <= *start).then(|| Lost {
+        (from <= start).then(|| Lost {
+            began_late_ns: from.wrapping_sub(deadline).cast_signed(),
             overhead_ns: (until - from) - (end - start),
             lead_ns: start - from,
         })
@@ -159,8 +189,8 @@ fn lost(stamps: &[(u64, u64)], gaps: &[(u64, u64)]) -> Vec<Lost> {
 /// Those after which the thread beside us went on at once: where others wait
 /// for the CPU, one of them may have had it first.
 fn alone(lost: Vec<Lost>) -> Vec<Lost> {
-    let all = lost.iter().map(|one| one.overhead_ns).collect();
-    let most_ns = quantile(all, 10).saturating_mul(ALONE);
+    let least_ns = lost.iter().map(|one| one.overhead_ns).min();
+    let most_ns = least_ns.unwrap_or(0).saturating_mul(ALONE);
     let ours = lost.into_iter().filter(|one| one.overhead_ns <= most_ns);
     ours.collect()
 }
@@ -181,7 +211,14 @@ mod tests {
     #[test]
     fn what_was_lost_is_the_gap_around_the_stamps() {
         let gaps = [(90, 130), (200, 205), (300, 380)];
-        let all = lost(&[(100, 104), (203, 209), (350, 370), (900, 901)], &gaps);
+        let stamps = [(100, 104), (203, 209), (350, 370), (900, 901)];
+        let stamps = stamps.map(|(start, end)| Stamps {
+            deadline: start - 9,
+            start,
+            end,
+        });
+        let all = lost(&stamps, &gaps);
+        assert_eq!(all[0].began_late_ns, -1);
         let pairs: Vec<(u64, u64)> = all.iter().map(|l| (l.overhead_ns, l.lead_ns)).collect();
         // The second is not within its gap, the last has none.
         assert_eq!(pairs, [(36, 10), (60, 50)]);
@@ -190,12 +227,13 @@ mod tests {
     #[test]
     fn gaps_in_which_others_ran_do_not_count() {
         let lost = |overhead_ns| Lost {
+            began_late_ns: 0,
             overhead_ns,
             lead_ns: 1,
         };
-        let all = [3_000_000, 10, 11, 4_000_000, 12, 31, 29].map(lost);
+        let all = [3_000_000, 10, 11, 4_000_000, 12, 31, 19].map(lost);
         let ours: Vec<u64> = alone(all.into()).iter().map(|l| l.overhead_ns).collect();
-        assert_eq!(ours, [10, 11, 12, 29]);
+        assert_eq!(ours, [10, 11, 12, 19]);
     }
 
     #[test]
@@ -208,7 +246,7 @@ mod tests {
     #[test]
     fn it_measures_something() {
         // Ordinary tasks, wherever they run.
-        let measured = measure(Beside::start().unwrap());
+        let measured = measure(Beside::start(false).unwrap());
         assert!(measured.wake_p50_ns <= measured.wake_p99_ns);
         assert!(measured.wake_p99_ns <= measured.wake_most_ns);
         assert!(measured.least_interval_ns >= NEAR_NS);

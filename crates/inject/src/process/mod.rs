@@ -57,6 +57,10 @@ pub struct Measured {
     pub overhead_ns: u64,
     /// Of that, before the injector reads its clock, median, ns.
     pub lead_ns: u64,
+    /// So much later than due the other began to lose, median, ns; below 0:
+    /// earlier, as under hypervisors that take the CPU for a timer before it
+    /// is due (KVM's lapic_timer_advance_ns). Deadlines are moved by it.
+    pub began_late_ns: i64,
     /// From a deadline that is near to the wake-up, median, ns: the timer's
     /// least interval.
     pub least_interval_ns: u64,

@@ -375,6 +375,14 @@ impl Seat {
             length_ns: self.ask.portion.length_ns(),
             repeat: self.ask.portion.repeats(),
             overhead_ns: self.safeguards.overhead_ns.unwrap_or(0),
+            lead_ns: match self.safeguards.overhead_ns {
+                Some(_) => self.measured.lead_ns,
+                None => 0,
+            },
+            early_ns: match self.safeguards.overhead_ns {
+                Some(_) => self.measured.began_late_ns,
+                None => 0,
+            },
             events: self.planned.len(),
         };
         self.board.order(orders, &self.planned);
@@ -409,14 +417,24 @@ impl Seat {
                 }
                 What::NotReached => continue,
             };
-            let suffered_ns = record.end_ns.saturating_sub(record.start_ns);
+            // As who is interrupted sees it, measured costs included.
+            let Measured {
+                overhead_ns,
+                lead_ns,
+                ..
+            } = self.measured;
+            let from_ns = match self.safeguards.overhead_ns {
+                Some(_) => record.from_ns,
+                None => record.start_ns.saturating_sub(lead_ns),
+            };
+            let until_ns = record.end_ns + overhead_ns.saturating_sub(lead_ns);
+            let suffered_ns = until_ns.saturating_sub(from_ns);
             let signed = |a: u64, b: u64| a.wrapping_sub(b).cast_signed();
             outcome.note(Injected {
                 due_ns: event.due_ns,
                 length_ns: event.length_ns,
                 start_error_ns: signed(record.start_ns, event.due_ns),
-                // As who is interrupted sees it.
-                length_error_ns: signed(suffered_ns + self.measured.overhead_ns, event.length_ns),
+                length_error_ns: signed(suffered_ns, event.length_ns),
                 cause,
             });
         }

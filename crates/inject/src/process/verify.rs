@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use sandbag_jitter::collect::{self, counter};
 use sandbag_jitter::{CpuTrace, Fault, Header, Trace, format};
-use sandbag_kernel::{CpuList, clock, sched};
+use sandbag_kernel::sched::{self, Attributes};
+use sandbag_kernel::{CpuList, clock};
 
 use super::team::{Ask, CpuOutcome, Team, Want};
 use crate::clock::{Clock as _, Counter, together};
@@ -36,7 +37,8 @@ const START_NS: u64 = 50_000_000;
 pub struct CpuRow {
     /// Kernel number.
     pub cpu: u32,
-    /// What it should have suffered, due times since the beginning.
+    /// What it should have suffered while it was looked at, due times since
+    /// the beginning.
     pub asked: Vec<Planned>,
     /// What a program there saw, since the same beginning.
     pub seen: Vec<Planned>,
@@ -49,6 +51,8 @@ pub struct CpuRow {
 pub struct Replayed {
     /// For how long, ns.
     pub length_ns: u64,
+    /// For how long a CPU was looked at, ns, mean.
+    pub known_ns: u64,
     /// By CPU.
     pub cpus: Vec<CpuRow>,
     /// How the injectors got the CPUs, and what it cost them; `None` for
@@ -59,21 +63,22 @@ pub struct Replayed {
 /// What was seen of the host alone.
 #[derive(Debug)]
 pub struct Host {
-    /// For how long, ns.
-    pub length_ns: u64,
+    /// For how long a CPU was looked at, ns, mean.
+    pub known_ns: u64,
     /// By CPU, since its beginning.
     pub cpus: Vec<(u32, Vec<Planned>)>,
     /// Nothing shorter can be seen, ns; the most of all CPUs.
     pub threshold_ns: f64,
 }
 
-/// Records what the host does by itself.
+/// Records what the host does by itself; `real_time`: as a real-time task of
+/// this priority, that sees only what is above it, in pieces of 0.8 s.
 ///
 /// # Errors
 /// Those of the collector: the counter is no clock.
-pub fn host(cpus: &[u32], length: Duration) -> Result<Host> {
+pub fn host(cpus: &[u32], length: Duration, real_time: Option<u8>) -> Result<Host> {
     let (ready, _ignored) = channel();
-    let collected = collect(cpus, length + LONGER, ready)?;
+    let collected = collect(cpus, length + LONGER, real_time, ready)?;
     let begin_ns = collected.begin_ns + LONGER.as_nanos() as u64 / 2;
     let length_ns = nanos(length);
     let mut threshold_ns = 0.0f64;
@@ -82,17 +87,23 @@ pub fn host(cpus: &[u32], length: Duration) -> Result<Host> {
     }
     let seen = |cpu: &CpuTrace| (cpu.cpu, collected.seen(cpu, begin_ns, length_ns));
     Ok(Host {
-        length_ns,
+        known_ns: collected.mean_known_ns(begin_ns, length_ns),
         cpus: collected.trace.cpus.iter().map(seen).collect(),
         threshold_ns,
     })
 }
 
-/// Injects beside a collector.
+/// Injects beside a collector, which is a real-time task of a lower priority
+/// if one is given.
 ///
 /// # Errors
 /// Those of the injectors and of the collector.
-pub fn by_processes(asks: &[Ask], want: Want, most: Duration) -> Result<Replayed> {
+pub fn by_processes(
+    asks: &[Ask],
+    want: Want,
+    most: Duration,
+    real_time: Option<u8>,
+) -> Result<Replayed> {
     let length_ns = shortest(asks).min(nanos(most));
     let cpus: Vec<u32> = asks.iter().map(|ask| ask.cpu).collect();
     let mut team = Team::start(asks, want)?;
@@ -101,7 +112,7 @@ pub fn by_processes(asks: &[Ask], want: Want, most: Duration) -> Result<Replayed
     let (ready, is_ready) = channel();
     let collector = {
         let cpus = cpus.clone();
-        thread::spawn(move || collect(&cpus, length + LONGER, ready))
+        thread::spawn(move || collect(&cpus, length + LONGER, real_time, ready))
     };
     // Closed without a word if it could not begin.
     let begin_ns = match is_ready.recv() {
@@ -123,31 +134,52 @@ pub fn by_processes(asks: &[Ask], want: Want, most: Duration) -> Result<Replayed
     let cpus = rows
         .map(|((ask, one), seen)| CpuRow {
             cpu: ask.cpu,
-            asked: due_within(ask.portion.events(), length_ns),
+            asked: {
+                let known = collected.known(seen, begin_ns, length_ns);
+                let asked = due_within(ask.portion.events(), length_ns);
+                looked_at(asked, &known)
+            },
             seen: collected.seen(seen, begin_ns, length_ns),
             outcome: one.outcome.clone(),
         })
         .collect();
     Ok(Replayed {
         length_ns,
+        known_ns: collected.mean_known_ns(begin_ns, length_ns),
         cpus,
         team: Some((class, outcome)),
     })
 }
 
 /// On each CPU a program that asks as often as it can, and notes for itself
-/// what it missed.
+/// what it missed. As a real-time task, if a priority is given, it does so for
+/// no longer than the kernel leaves such a task of a second.
 ///
 /// # Errors
-/// A CPU cannot be used; the counter is no clock.
-pub fn by_asking(cpus: &[u32], plan: &Plan, most: Duration, threshold_ns: f64) -> Result<Replayed> {
+/// A CPU or the priority cannot be had; the counter is no clock.
+pub fn by_asking(
+    cpus: &[u32],
+    plan: &Plan,
+    most: Duration,
+    threshold_ns: f64,
+    real_time: Option<u8>,
+) -> Result<Replayed> {
+    let most = match real_time {
+        None => most,
+        Some(_) => most.min(collect::REAL_TIME_ROUND),
+    };
     let portions: Vec<_> = (0..cpus.len() as u64).map(|rank| plan.rank(rank)).collect();
     let shortest = portions.iter().map(|p| (p.length_ns(), p.repeats()));
     let shortest = shortest.map(|(ns, repeats)| if repeats { u64::MAX } else { ns });
     let length_ns = shortest.min().unwrap_or(0).min(nanos(most));
-    let clock = Counter::calibrated(Duration::from_millis(100));
-    let clock = clock.map_err(sandbag_jitter::Error::from)?;
-    let begin_ns = clock.now_ns() + START_NS;
+    let counter = Counter::calibrated(Duration::from_millis(100));
+    let counter = counter.map_err(sandbag_jitter::Error::from)?;
+    // What real-time tasks of the row before took of the kernel's second is
+    // forgotten by then.
+    let ahead_ns = START_NS + u64::from(real_time.is_some()) * 1_000_000_000;
+    let begin_ns = counter.now_ns() + ahead_ns;
+    // Asleep until shortly before.
+    let wake_ns = clock::monotonic() + ahead_ns - START_NS / 10;
     let threads: Vec<_> = cpus
         .iter()
         .zip(portions)
@@ -157,7 +189,14 @@ pub fn by_asking(cpus: &[u32], plan: &Plan, most: Duration, threshold_ns: f64) -
                 sched::set_affinity(0, &CpuList::from_iter([cpu]))?;
                 let asked = due_within(portion.events(), length_ns);
                 let polled = portion.polled(asked.len() + 1, begin_ns);
-                let (seen, outcome) = ask(&clock, polled, begin_ns, length_ns, threshold_ns);
+                let seen = room();
+                if let Some(priority) = real_time {
+                    let priority = u32::from(priority);
+                    sched::set_attributes(0, Attributes::Fifo { priority })?;
+                }
+                clock::sleep_until(wake_ns);
+                let (seen, outcome) =
+                    ask(seen, &counter, polled, begin_ns, length_ns, threshold_ns);
                 Ok(CpuRow {
                     cpu,
                     asked,
@@ -179,6 +218,7 @@ pub fn by_asking(cpus: &[u32], plan: &Plan, most: Duration, threshold_ns: f64) -
     }
     Ok(Replayed {
         length_ns,
+        known_ns: length_ns,
         cpus: rows,
         team: None,
     })
@@ -187,6 +227,7 @@ pub fn by_asking(cpus: &[u32], plan: &Plan, most: Duration, threshold_ns: f64) -
 /// The program: reads the clock, asks, suffers; what it saw, and what it was
 /// told.
 fn ask(
+    mut seen: Vec<Planned>,
     clock: &Counter,
     mut polled: crate::Polled,
     begin_ns: u64,
@@ -194,14 +235,6 @@ fn ask(
     threshold_ns: f64,
 ) -> (Vec<Planned>, Outcome) {
     let threshold_ns = threshold_ns.ceil() as u64;
-    let mut seen = vec![
-        Planned {
-            due_ns: u64::MAX,
-            length_ns: 0
-        };
-        ROOM
-    ];
-    seen.clear();
     let end_ns = begin_ns + length_ns;
     while clock.now_ns() < begin_ns {
         std::hint::spin_loop();
@@ -230,6 +263,17 @@ fn ask(
     (seen, polled.into_outcome())
 }
 
+/// Room for what is seen, its pages touched.
+fn room() -> Vec<Planned> {
+    let touch = Planned {
+        due_ns: u64::MAX,
+        length_ns: 0,
+    };
+    let mut room = vec![touch; ROOM];
+    room.clear();
+    room
+}
+
 fn note(seen: &mut Vec<Planned>, begin_ns: u64, from_ns: u64, until_ns: u64) {
     if seen.len() < ROOM {
         seen.push(Planned {
@@ -249,6 +293,25 @@ struct Collected {
 }
 
 impl Collected {
+    /// When, since the beginning, a CPU was looked at within that time.
+    fn known(&self, cpu: &CpuTrace, begin_ns: u64, length_ns: u64) -> Vec<(u64, u64)> {
+        let since = |ns: u64| {
+            let at_ns = self.begin_ns + (ns as f64 * self.pace) as u64;
+            at_ns.saturating_sub(begin_ns).min(length_ns)
+        };
+        let spans = cpu.known.iter();
+        spans
+            .map(|span| (since(span.from_ns), since(span.until_ns)))
+            .collect()
+    }
+
+    fn mean_known_ns(&self, begin_ns: u64, length_ns: u64) -> u64 {
+        let cpus = self.trace.cpus.iter();
+        let all = cpus.flat_map(|cpu| self.known(cpu, begin_ns, length_ns));
+        let sum: u64 = all.map(|(from, until)| until - from).sum();
+        sum / self.trace.cpus.len().max(1) as u64
+    }
+
     /// The events that begin within that time, since its beginning.
     fn seen(&self, cpu: &CpuTrace, begin_ns: u64, length_ns: u64) -> Vec<Planned> {
         let events = cpu.events.iter().filter_map(|event| {
@@ -264,7 +327,12 @@ impl Collected {
 }
 
 /// Records; says `ready` when it begins to look.
-fn collect(cpus: &[u32], length: Duration, ready: Sender<()>) -> Result<Collected> {
+fn collect(
+    cpus: &[u32],
+    length: Duration,
+    real_time: Option<u8>,
+    ready: Sender<()>,
+) -> Result<Collected> {
     let options = collect::Options {
         cpus: cpus.iter().copied().collect(),
         duration: length,
@@ -273,7 +341,7 @@ fn collect(cpus: &[u32], length: Duration, ready: Sender<()>) -> Result<Collecte
         threshold_ns: None,
         preheat: Duration::from_millis(50),
         room: ROOM,
-        real_time: None,
+        real_time,
     };
     let header = Header {
         recorder: "verify".to_owned(),
@@ -282,7 +350,7 @@ fn collect(cpus: &[u32], length: Duration, ready: Sender<()>) -> Result<Collecte
         began_s: None,
         clock: counter::CLOCK,
         cpus: cpus.to_vec(),
-        real_time: None,
+        real_time,
     };
     let bytes = Shared::default();
     let into = bytes.clone();
@@ -336,6 +404,17 @@ fn due_within(events: crate::Events, length_ns: u64) -> Vec<Planned> {
         .collect()
 }
 
+/// Those that lie wholly within stretches that were looked at.
+fn looked_at(asked: Vec<Planned>, known: &[(u64, u64)]) -> Vec<Planned> {
+    let within = |event: &Planned| {
+        let place = known.partition_point(|(_, until)| *until < event.end_ns());
+        known
+            .get(place)
+            .is_some_and(|(from, _)| *from <= event.due_ns)
+    };
+    asked.into_iter().filter(within).collect()
+}
+
 fn shortest(asks: &[Ask]) -> u64 {
     let lengths = asks.iter().map(|ask| match ask.portion.repeats() {
         true => u64::MAX,
@@ -378,7 +457,7 @@ mod tests {
         };
         let plan = Plan::new(&[&trace], &options).unwrap();
         let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
-        let replayed = match by_asking(&[cpu], &plan, Duration::from_secs(9), 1000.0) {
+        let replayed = match by_asking(&[cpu], &plan, Duration::from_secs(9), 1000.0, None) {
             Ok(replayed) => replayed,
             // No constant counter here.
             Err(Error::Collect(_)) => return,
@@ -386,10 +465,20 @@ mod tests {
         };
         let row = &replayed.cpus[0];
         assert_eq!(row.asked.len(), 20);
-        // Whoever else is here may make them longer and later.
+        // Whoever else is here may make them longer and later, and the last
+        // ones too late.
+        let injected = row.outcome.counts.injected;
         let long = row.seen.iter().filter(|event| event.length_ns >= 2_000_000);
-        assert!(long.count() >= 20, "{:?}", row.seen);
-        assert_eq!(row.outcome.counts.injected, 20);
+        assert!(long.count() as u64 >= injected, "{:?}", row.seen);
+        assert!((5..=20).contains(&injected), "{injected}");
+    }
+
+    #[test]
+    fn only_what_was_looked_at_is_judged() {
+        let event = |due_ns, length_ns| Planned { due_ns, length_ns };
+        let asked = vec![event(5, 10), event(20, 5), event(45, 10), event(60, 3)];
+        let left = looked_at(asked, &[(0, 30), (50, 63)]);
+        assert_eq!(left, [event(5, 10), event(20, 5), event(60, 3)]);
     }
 
     #[test]
@@ -397,7 +486,7 @@ mod tests {
         let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
         let before = clock::monotonic();
         let (ready, is_ready) = channel();
-        let Ok(collected) = collect(&[cpu], Duration::from_millis(100), ready) else {
+        let Ok(collected) = collect(&[cpu], Duration::from_millis(100), None, ready) else {
             return;
         };
         assert!(is_ready.try_recv().is_ok());

@@ -51,13 +51,16 @@ fn json(place: &Place, name: &str) -> anyhow::Result<serde_json::Value> {
 fn a_recorder_beside_sees_the_events_of_the_trace() -> anyhow::Result<()> {
     let place = Place::new()?;
     trace(&place)?;
+    // Above whoever else uses this machine, and below the injector; so it looks
+    // for 0.8 s of a second.
     let recorder = format!(
-        "{} jitter record --cpus 0 -d 2s --preheat 0s --threshold 700us -o seen.sbj",
+        "exec {} jitter record --cpus 0 -d 2s --preheat 0s --threshold 700us --real-time 1 \
+         -o seen.sbj",
         place.sandbag.display()
     );
     place
         .script(
-            "jitter replay made.json --cpus 0 --no-safeguard share --out r",
+            "jitter replay made.json --cpus 0 --priority 2 --no-safeguard share --out r",
             &recorder,
         )?
         .expect(0)?;
@@ -71,9 +74,9 @@ fn a_recorder_beside_sees_the_events_of_the_trace() -> anyhow::Result<()> {
     figure!(injected >= 40, "{counts}");
     let shown = place.run("jitter show --json seen.sbj")?.expect(0)?;
     let seen: serde_json::Value = serde_json::from_str(&shown.out)?;
-    // 2 s hold 50; the recorder takes a part of a second to begin.
+    // 1.6 s hold 40.
     let events = seen[0]["events"].as_u64().context("no events")?;
-    figure!(events >= 35, "{seen}");
+    figure!((25..80).contains(&events), "{seen}");
     let median = seen[0]["quantiles_ns"][1].as_u64().context("no lengths")?;
     figure!((900_000..6_000_000).contains(&median), "{seen}");
     place.as_before()?;
@@ -93,7 +96,7 @@ fn the_command_s_exit_code_passes_through_a_replay() -> anyhow::Result<()> {
     // Ctrl-C reaches the command, which decides.
     let run = place.start_script(
         options,
-        "trap 'exit 9' TERM; echo > there; sleep 100 & wait",
+        "trap 'exit 9' TERM; echo > there; while :; do sleep 0.1; done",
     )?;
     wait_for("the command", || place.path("there").exists().then_some(()))?;
     kill(Pid::from_raw(run.id().cast_signed()), Signal::SIGTERM)?;

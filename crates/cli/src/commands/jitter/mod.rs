@@ -126,6 +126,15 @@ pub fn shown(path: &Path, messages: &Messages) -> Result<String> {
     show::shown(path, messages)
 }
 
+/// What the directory of a replay, or its run.json, has; `None` if it is of
+/// something else.
+///
+/// # Errors
+/// It cannot be read.
+pub fn replayed(path: &Path) -> Option<Result<String>> {
+    replay::record_shown(path)
+}
+
 /// All that a file holds; what it has to say is said.
 fn read(path: &Path, options: &Options, messages: &Messages) -> Result<Recording> {
     let recording = import::open(path, options)?;

@@ -112,6 +112,9 @@ fn run(path: &Path, messages: &Messages) -> Result<String> {
         ))
         .into());
     }
+    if let Some(text) = jitter::replayed(path) {
+        return text;
+    }
     let run = read_run(path).map_err(|error| BadInput(error.to_string()))?;
     let mut text = format!(
         "{} by {}, {}, on {} ({})\n\n",

@@ -5,6 +5,7 @@ mod inside;
 mod record;
 mod table;
 
+pub(super) use record::shown as record_shown;
 pub(super) use table::{measured, shown};
 
 use std::ffi::OsString;
@@ -244,7 +245,8 @@ fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
         warnings: &warnings,
     };
     let record = run.json();
-    messages.say(&table::outcome(&outcome).to_string());
+    let rows: Vec<table::Cpu> = outcome.iter().map(table::Cpu::from).collect();
+    messages.say(&table::outcome(&rows).to_string());
     warnings.iter().for_each(|text| messages.warning(text));
     let mut whole = true;
     if let Some(dir) = &dir {
@@ -279,10 +281,14 @@ fn say_measured(team: &Team, warnings: &mut Vec<String>, messages: &Messages) {
     for (cpu, measured) in team.measured() {
         let Measured { wakes, seen, .. } = measured;
         messages.say(&format!("CPU {cpu}: {}", table::measured(measured)));
-        if seen * 10 < wakes {
+        if measured.overhead_ns == 0 {
             warnings.push(format!(
-                "CPU {cpu}: what injecting costs could not be seen ({seen} of {wakes} times): \
-                 it is not taken off"
+                "CPU {cpu}: what injecting costs could not be seen: it is not taken off"
+            ));
+        } else if seen * 10 < wakes {
+            warnings.push(format!(
+                "CPU {cpu}: others wait for this CPU, so that what injecting costs was seen {seen} \
+                 times only (of {wakes})"
             ));
         }
     }

@@ -14,7 +14,8 @@ use sandbag_report::run::{FORMAT, Machine};
 use sandbag_report::write::{ACHIEVED_CSV, RUN_JSON};
 use serde_json::{Value, json};
 
-use super::{ReplayArgs, Safeguard, class_name};
+use super::{ReplayArgs, Safeguard, class_name, table};
+use crate::exit::BadInput;
 
 /// Tells it from a run of a load.
 const KIND: &str = "jitter-replay";
@@ -166,4 +167,38 @@ pub fn write(dir: &Path, record: &Value, outcome: &[CpuOutcome]) -> io::Result<(
         }
     }
     csv.flush()
+}
+
+/// What a run directory, or its run.json, has of a replay; `None` if it is of
+/// something else.
+///
+/// # Errors
+/// It is of a replay and cannot be read.
+pub fn shown(path: &Path) -> Option<anyhow::Result<String>> {
+    let file = match path.is_dir() {
+        true => path.join(RUN_JSON),
+        false => path.to_owned(),
+    };
+    let text = fs::read_to_string(&file).ok()?;
+    let record: Value = serde_json::from_str(&text).ok()?;
+    if record["kind"] != KIND {
+        return None;
+    }
+    let cpus = serde_json::from_value::<Vec<table::Cpu>>(record["cpus"].clone());
+    let word = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    Some(
+        cpus.map_err(|error| BadInput(format!("{}: {error}", file.display())).into())
+            .map(|cpus| {
+                let measured: String = cpus.iter().map(|cpu| cpu.measured() + "\n").collect();
+                format!(
+                    "{} replayed by {}, {}, on {} ({})\n\n{measured}\n{}\n",
+                    word(&record["trace"]["file"]),
+                    word(&record["method"]["used"]),
+                    word(&record["started_at"]),
+                    word(&record["machine"]["host"]),
+                    word(&record["machine"]["kernel"]),
+                    table::outcome(&cpus)
+                )
+            }),
+    )
 }

@@ -2,9 +2,10 @@
 //! What became of a replay, in a table.
 
 use comfy_table::Table;
-use sandbag_inject::outcome::Quantiles;
+use sandbag_inject::outcome::{Counts, Quantiles};
 use sandbag_inject::process::Measured;
 use sandbag_inject::process::team::CpuOutcome;
+use serde::Deserialize;
 
 use super::super::show::{new_table, right, words};
 use super::super::time;
@@ -24,8 +25,37 @@ pub fn measured(measured: Measured) -> String {
     )
 }
 
+/// One CPU of a replay, as run.json has it, too.
+#[derive(Debug, Deserialize)]
+pub struct Cpu {
+    cpu: u32,
+    measured: Measured,
+    counts: Counts,
+    start_error: Option<Quantiles>,
+    length_error: Option<Quantiles>,
+}
+
+impl From<&CpuOutcome> for Cpu {
+    fn from(one: &CpuOutcome) -> Self {
+        Self {
+            cpu: one.cpu,
+            measured: one.measured,
+            counts: one.outcome.counts,
+            start_error: one.outcome.all_start_errors(),
+            length_error: one.outcome.length_errors(),
+        }
+    }
+}
+
+impl Cpu {
+    /// What injecting cost there, one line.
+    pub fn measured(&self) -> String {
+        format!("CPU {}: {}", self.cpu, measured(self.measured))
+    }
+}
+
 /// A row per CPU.
-pub fn outcome(all: &[CpuOutcome]) -> Table {
+pub fn outcome(all: &[Cpu]) -> Table {
     let mut table = new_table(words(&[
         "CPU",
         "asked",
@@ -44,7 +74,7 @@ pub fn outcome(all: &[CpuOutcome]) -> Table {
         "p99",
     ]));
     for one in all {
-        let c = one.outcome.counts;
+        let c = one.counts;
         let mut row = vec![one.cpu.to_string()];
         let counts = [
             c.asked,
@@ -58,13 +88,11 @@ pub fn outcome(all: &[CpuOutcome]) -> Table {
             c.away,
         ];
         row.extend(counts.map(|count| count.to_string()));
-        let start = one.outcome.all_start_errors();
-        let length = one.outcome.length_errors();
-        row.push(shown(start, |q| q.p50_ns));
-        row.push(shown(start, |q| q.p90_ns));
-        row.push(shown(start, |q| q.p99_ns));
-        row.push(shown(length, |q| q.p50_ns));
-        row.push(shown(length, |q| q.p99_ns));
+        row.push(shown(one.start_error, |q| q.p50_ns));
+        row.push(shown(one.start_error, |q| q.p90_ns));
+        row.push(shown(one.start_error, |q| q.p99_ns));
+        row.push(shown(one.length_error, |q| q.p50_ns));
+        row.push(shown(one.length_error, |q| q.p99_ns));
         table.add_row(row);
     }
     right(table)

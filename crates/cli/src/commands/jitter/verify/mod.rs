@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use sandbag_inject::judged::{Evidence, Judged, judge};
-use sandbag_inject::outcome::Counts;
+use sandbag_inject::outcome::{Counts, Quantiles};
 use sandbag_inject::process::team::{Ask, Want};
 use sandbag_inject::process::verify::{Host, Replayed, by_asking, by_processes, host};
 use sandbag_inject::process::{Class, Measured};
@@ -65,6 +65,13 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = units::load)]
     longer_pct: f64,
 
+    /// Record as a real-time task of this priority, which must be below that
+    /// of the injectors (--priority): on a machine that others use, too.
+    /// It looks for 0.8 s of every second; the program that asks runs for as
+    /// long, once
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=98))]
+    real_time: Option<u8>,
+
     /// The figures as JSON
     #[arg(long)]
     json: bool,
@@ -81,14 +88,35 @@ struct Row {
     /// What the injectors say themselves.
     counts: Counts,
     measured: Vec<(u32, Measured)>,
-    late_p50_ns: Option<i64>,
-    late_p99_ns: Option<i64>,
+    /// Start errors of those with nothing in their way, by its own clock.
+    own: Vec<Own>,
 }
+
+/// What an injector, or a program that asks, says of its events on a CPU that
+/// nothing was in the way of.
+#[derive(Debug, Serialize)]
+struct Own {
+    cpu: u32,
+    start_error: Option<Quantiles>,
+    length_error: Option<Quantiles>,
+    /// Within [`EXACT_NS`] of their due time, percent.
+    exact_pct: Option<f64>,
+}
+
+/// What a program that asks should be exact to, ns.
+const EXACT_NS: u64 = 200;
 
 /// Runs the command.
 pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     let root = Root::default();
     args.plan.refuse_phases()?;
+    if let Some(below) = args.real_time.filter(|below| *below >= args.plan.priority) {
+        return Err(exit::BadInput(format!(
+            "--real-time {below} must be below the injectors' priority: --priority {}",
+            below + 1
+        ))
+        .into());
+    }
     let topology = Topology::read(&root)?;
     let cpus = args.plan.online(&root, &topology)?;
     let trace = args.plan.trace(&args.trace, messages)?;
@@ -113,7 +141,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         ..Tolerance::default()
     };
     messages.say("the host alone, before ...");
-    let before = host(&cpus, args.duration)?;
+    let before = host(&cpus, args.duration, args.real_time)?;
     let mut replays: Vec<(String, f64, Replayed)> = Vec::new();
     if args.plan.method != MethodArg::Polled {
         messages.say("without safeguards ...");
@@ -129,10 +157,16 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         }
     }
     messages.say("polled ...");
-    let polled = by_asking(&cpus, &guarded, args.duration, before.threshold_ns)?;
+    let polled = by_asking(
+        &cpus,
+        &guarded,
+        args.duration,
+        before.threshold_ns,
+        args.real_time,
+    )?;
     replays.push(("polled".to_owned(), 1.0, polled));
     messages.say("the host alone, after ...");
-    let after = host(&cpus, args.duration)?;
+    let after = host(&cpus, args.duration, args.real_time)?;
     let rows: Vec<Row> = replays
         .into_iter()
         .map(|(name, k, replayed)| row(name, k, &replayed, [&before, &after], tolerance))
@@ -181,6 +215,7 @@ impl Asked<'_> {
             &asks,
             want,
             self.args.duration.mul_f64(factor),
+            self.args.real_time,
         )?)
     }
 }
@@ -205,15 +240,21 @@ fn row(name: String, k: f64, replayed: &Replayed, host: [&Host; 2], tolerance: T
             host: [before, after],
         })
         .collect();
-    let host_ns = host[0].length_ns + host[1].length_ns;
-    let times = replayed.length_ns as f64 / host_ns.max(1) as f64;
+    let host_ns = host[0].known_ns + host[1].known_ns;
+    let times = replayed.known_ns as f64 / host_ns.max(1) as f64;
     let mut counts = Counts::default();
-    let mut late = Vec::new();
     for one in &replayed.cpus {
         counts.add(&one.outcome.counts);
-        late.extend(one.outcome.kept().iter().map(|event| event.start_error_ns));
     }
-    let late = sandbag_inject::outcome::Quantiles::of(late);
+    let own = replayed.cpus.iter().map(|one| Own {
+        cpu: one.cpu,
+        start_error: one.outcome.start_errors(),
+        length_error: one.outcome.length_errors(),
+        exact_pct: one
+            .outcome
+            .share_within(EXACT_NS)
+            .map(|share| share * 100.0),
+    });
     let (method, measured) = match &replayed.team {
         None => ("polled".to_owned(), Vec::new()),
         Some((class, all)) => (
@@ -233,7 +274,6 @@ fn row(name: String, k: f64, replayed: &Replayed, host: [&Host; 2], tolerance: T
         judged: judge(&evidence, tolerance, k, times),
         counts,
         measured,
-        late_p50_ns: late.map(|q| q.p50_ns),
-        late_p99_ns: late.map(|q| q.p99_ns),
+        own: own.collect(),
     }
 }

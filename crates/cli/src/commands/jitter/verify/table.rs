@@ -11,7 +11,7 @@ use sandbag_jitter::stats::QUANTILES_PCT;
 use super::super::replay::{measured, shown};
 use super::super::show::{new_table, quantile_name, right, words};
 use super::super::time;
-use super::Row;
+use super::{EXACT_NS, Row};
 
 pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2]) -> String {
     let mut text = String::new();
@@ -40,11 +40,16 @@ pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2]) -> String {
         "Lengths, the host's own taken off\n{}\n",
         lengths(rows)
     );
+    let _ = writeln!(
+        text,
+        "By the injectors' own clocks, events with nothing in their way\n{}\n",
+        own(rows)
+    );
     for (name, host) in ["before", "after"].iter().zip(host) {
         let events: usize = host.cpus.iter().map(|(_, seen)| seen.len()).sum();
         let all = host.cpus.iter().flat_map(|(_, seen)| seen);
         let noise_ns: u64 = all.map(|event| event.length_ns).sum();
-        let looked_ns = host.length_ns * host.cpus.len().max(1) as u64;
+        let looked_ns = host.known_ns * host.cpus.len().max(1) as u64;
         let _ = writeln!(
             text,
             "The host alone, {name}: {events} events, {:.3} % of the time",
@@ -100,6 +105,29 @@ fn reproduced(rows: &[Row]) -> comfy_table::Table {
             pct(d.map(|d| d.ks)),
         ]);
         table.add_row(cells);
+    }
+    right(table)
+}
+
+fn own(rows: &[Row]) -> comfy_table::Table {
+    let within = format!("within {}", time(EXACT_NS as f64));
+    let mut header = words(&["", "CPU", "events", "late p50", "p90", "p99", "worst"]);
+    header.push(format!("{within} %"));
+    header.extend(words(&["longer p50", "p99"]));
+    let mut table = new_table(header);
+    for row in rows {
+        for one in &row.own {
+            let count = one.start_error.map_or(0, |all| all.count);
+            let mut cells = vec![row.name.clone(), one.cpu.to_string(), count.to_string()];
+            let of: [fn(Quantiles) -> i64; 4] =
+                [|q| q.p50_ns, |q| q.p90_ns, |q| q.p99_ns, |q| q.most_ns];
+            cells.extend(of.map(|of| shown(one.start_error, of)));
+            let exact = one.exact_pct.map(|pct| format!("{pct:.2}"));
+            cells.push(exact.unwrap_or_else(|| "-".to_owned()));
+            cells.push(shown(one.length_error, |q| q.p50_ns));
+            cells.push(shown(one.length_error, |q| q.p99_ns));
+            table.add_row(cells);
+        }
     }
     right(table)
 }
