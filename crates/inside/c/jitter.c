@@ -848,7 +848,16 @@ struct calls {
 #ifdef SANDBAG_JITTER_PRELOAD
 API const struct calls sandbag_jitter_preloaded = {
     sandbag_jitter_init, sandbag_jitter_poll, sandbag_jitter_phase, sandbag_jitter_report};
+extern const struct calls own __attribute__((alias("sandbag_jitter_preloaded"),
+                                             visibility("hidden")));
 #define OTHER ((const struct calls *)0)
+
+/* Of several copies that were loaded (a sandbag within a sandbag, a program that
+   is linked with another file of it) the first works. */
+int sbj_is_first(void)
+{
+    return sbj_find("sandbag_jitter_preloaded") == &own;
+}
 #else
 extern void *dlsym(void *, const char *) __attribute__((weak));
 static const struct calls *other;

@@ -56,6 +56,8 @@ uint64_t sbj_now(void);
 int sbj_real_sigaction(int, const struct sigaction *, struct sigaction *);
 int sbj_real_sigprocmask(int, const sigset_t *, sigset_t *);
 long sbj_real_syscall(long, ...);
+void *sbj_find(const char *);   /* the first of that name in the process */
+int sbj_is_first(void);
 #else
 #define sbj_real_sigaction sigaction
 #define sbj_real_sigprocmask sigprocmask

@@ -90,6 +90,11 @@ NEXT(msgsnd)
 NEXT(prctl)
 NEXT(syscall)
 
+void *sbj_find(const char *name)
+{
+    return dlsym != NULL ? dlsym(NULL /* RTLD_DEFAULT */, name) : NULL;
+}
+
 /* A library without the call: says what a kernel without it says. */
 #define MISSING(next, value) \
     if ((next) == NULL) { \
@@ -538,10 +543,12 @@ FRONT int poll(struct pollfd *files, nfds_t n, int ms)
 {
     int result;
     MISSING(next_poll(), -1)
-    if (sbj_mine == NULL)
+    if (sbj_mine == NULL || ms == 0)
         return next_poll()(files, n, ms);
     uint64_t end = deadline_ms(ms);
-    WAIT(result, next_poll()(files, n, left_ms(end, ms)));
+    struct wait wait = wait_begins();
+    while (result = next_poll()(files, n, ms), wait_again(&wait, result == -1 && errno == EINTR))
+        ms = left_ms(end, ms);
     return result;
 }
 
@@ -593,10 +600,13 @@ FRONT int epoll_wait(int file, struct epoll_event *events, int n, int ms)
 {
     int result;
     MISSING(next_epoll_wait(), -1)
-    if (sbj_mine == NULL)
+    if (sbj_mine == NULL || ms == 0)
         return next_epoll_wait()(file, events, n, ms);
     uint64_t end = deadline_ms(ms);
-    WAIT(result, next_epoll_wait()(file, events, n, left_ms(end, ms)));
+    struct wait wait = wait_begins();
+    while (result = next_epoll_wait()(file, events, n, ms),
+           wait_again(&wait, result == -1 && errno == EINTR))
+        ms = left_ms(end, ms);
     return result;
 }
 
@@ -604,10 +614,13 @@ FRONT int epoll_pwait(int file, struct epoll_event *events, int n, int ms, const
 {
     int result;
     MISSING(next_epoll_pwait(), -1)
-    if (sbj_mine == NULL)
+    if (sbj_mine == NULL || ms == 0)
         return next_epoll_pwait()(file, events, n, ms, mask);
     uint64_t end = deadline_ms(ms);
-    WAIT(result, next_epoll_pwait()(file, events, n, left_ms(end, ms), mask));
+    struct wait wait = wait_begins();
+    while (result = next_epoll_pwait()(file, events, n, ms, mask),
+           wait_again(&wait, result == -1 && errno == EINTR))
+        ms = left_ms(end, ms);
     return result;
 }
 
@@ -700,7 +713,7 @@ __attribute__((constructor)) static void begin(void)
     next_select(), next_pselect(), next_epoll_wait(), next_epoll_pwait();
     next_pause(), next_sigsuspend(), next_semop(), next_msgrcv(), next_msgsnd();
     next_prctl(), next_syscall();
-    if (sbj_load()) {
+    if (sbj_is_first() && sbj_load()) {
         if (__register_atfork != NULL)
             __register_atfork(NULL, NULL, sbj_forked, NULL);
         else if (pthread_atfork != NULL)

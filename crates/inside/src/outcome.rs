@@ -275,8 +275,10 @@ fn slot(bytes: &[u8], owner: u32) -> Slot {
     }
 }
 
-/// From the shared part of a plan file.
-pub(crate) fn read(bytes: &[u8]) -> Outcome {
+/// From the part of a plan file that is written to; of whatever is missing all
+/// is 0.
+#[must_use]
+pub fn read(bytes: &[u8]) -> Outcome {
     let shared = Bytes(bytes);
     let refused = |number: usize| match number < REFUSED {
         true => shared.u64(16 + 8 * number),

@@ -261,6 +261,22 @@ fn what_a_plan_holds_that_cannot_be_does_no_harm() {
 }
 
 #[test]
+fn of_two_libraries_one_works() {
+    let (outer, trial) = (Trial::new(&options()), Trial::new(&options()));
+    let both = [&outer, &trial].map(|trial| trial.place.environment()[0].1.clone());
+    let with = trial
+        .command(victim())
+        .env("LD_PRELOAD", both.join(std::ffi::OsStr::new(":")))
+        .arg("waits")
+        .output()
+        .unwrap();
+    assert_eq!(said(&with), "waits ok\nexit status: 0");
+    assert_eq!(outer.outcome().slots.len(), 0);
+    // The victim and a child of it.
+    assert_eq!(trial.outcome().slots.len(), 2);
+}
+
+#[test]
 fn shells_and_pipes() {
     let trial = Trial::new(&options());
     let text = "dd if=/dev/zero bs=1000 count=2000 2>/dev/null | tr '\\0' x | wc -c; \

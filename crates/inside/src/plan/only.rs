@@ -14,7 +14,7 @@ pub struct Only {
     /// The file name of the program, or the name of the process (of a script,
     /// its own); none: all.
     pub names: Vec<String>,
-    /// Ranks, below [`RANKS`]; none: all.
+    /// Ranks, below 8192; none: all.
     pub ranks: Vec<u32>,
     /// Whoever has a rank at all.
     pub any_rank: bool,
