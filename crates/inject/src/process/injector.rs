@@ -157,9 +157,10 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, latest_ns: u64) -> State
     loop {
         for place in 0..orders.events {
             let event = board.event(place);
-            let due_ns = begin_ns.saturating_add(event.due_ns);
-            // Of one that is past this returns at once.
-            sleep_until(due_ns.saturating_add_signed(-orders.early_ns));
+            let (put_off_ns, due_ns) = sleep_to(board, |put_off_ns| {
+                let due_ns = begin_ns + put_off_ns + event.due_ns;
+                (due_ns, due_ns.saturating_add_signed(-orders.early_ns))
+            });
             if sched::current_cpu() != setup.cpu {
                 return State::Displaced;
             }
@@ -193,10 +194,11 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, latest_ns: u64) -> State
             };
             free_ns = end_ns;
             if first {
+                let since = |ns: u64| ns.saturating_sub(begin_ns + put_off_ns);
                 let record = Record {
-                    start_ns: start_ns.saturating_sub(begin_ns),
-                    end_ns: end_ns.saturating_sub(begin_ns),
-                    from_ns: from_ns.saturating_sub(begin_ns),
+                    start_ns: since(start_ns),
+                    end_ns: since(end_ns),
+                    from_ns: since(from_ns),
                     what,
                 };
                 board.note(place, record);
@@ -216,11 +218,27 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, latest_ns: u64) -> State
             }
         }
         begin_ns = begin_ns.saturating_add(orders.length_ns);
-        sleep_until(begin_ns);
+        sleep_to(board, |put_off_ns| {
+            (begin_ns + put_off_ns, begin_ns + put_off_ns)
+        });
         if !orders.repeat || orders.events == 0 {
             return State::Ended;
         }
         first = false;
+    }
+}
+
+/// Sleeps until something is due; `at` says when it is and when to wake, from
+/// what all was put off by. That and the due time. Of one that is past this
+/// returns at once; while it sleeps it may be put off once more.
+fn sleep_to(board: &Board, at: impl Fn(u64) -> (u64, u64)) -> (u64, u64) {
+    loop {
+        let put_off_ns = board.put_off_ns();
+        let (due_ns, wake_ns) = at(put_off_ns);
+        sleep_until(wake_ns);
+        if board.put_off_ns() == put_off_ns {
+            return (put_off_ns, due_ns);
+        }
     }
 }
 
