@@ -49,7 +49,7 @@ pub enum What {
     Injected = 1,
     /// Suffered, late: the one before was still being suffered.
     Behind = 2,
-    /// Suffered, later than any wake-up that was measured.
+    /// Suffered, far later than the wake-ups that were measured.
     Away = 3,
     /// Left out.
     OverLimit = 4,
