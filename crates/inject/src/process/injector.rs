@@ -137,8 +137,8 @@ fn watch() {
 }
 
 /// Lateness of more than so many times what 99 % of the wake-ups that were
-/// measured did not exceed is not the timer's. Not of fewer: after long sleeps a
-/// virtual CPU wakes more slowly.
+/// measured did not exceed is not the timer's. So many, because a virtual CPU
+/// wakes more slowly after long sleeps.
 const TIMES_USUAL: u64 = 10;
 
 /// Suffers the events; the state in which that ends.
