@@ -2,14 +2,16 @@
 //! Holds the injectors beside a command, or alone, until one of them is over.
 //!
 //! The rules are those of a load's supervisor: signals are passed on to the
-//! command, a second one ends us at once, the run ends with the command. There
+//! command, a second one ends us at once, Ctrl-Z stops injectors and command and
+//! puts off what is to come, the run ends with the command. There
 //! is no group, no journal and no guardian: nothing on the machine is changed.
 
 use std::os::fd::AsFd as _;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sandbag_burner::command::{Ended, Waiting, reap};
 use sandbag_burner::signals::{self, ENDING, Repeats, Signals};
 use sandbag_kernel::{Root, clock};
@@ -51,6 +53,8 @@ pub struct Held {
     pub wall_ns: u64,
     /// The jitter ended that long before the command, ns.
     pub without_ns: u64,
+    /// All stood still for so long of it (Ctrl-Z), ns.
+    pub paused_ns: u64,
 }
 
 /// Blocks the signals of the calling thread for the rest of its life: before
@@ -59,7 +63,7 @@ pub struct Held {
 /// # Errors
 /// No descriptor is to be had.
 pub fn take_signals() -> Result<Signals> {
-    Signals::take(&[], None).map_err(|cause| Error::Call {
+    Signals::take(&[Signal::SIGTSTP], None).map_err(|cause| Error::Call {
         call: "signalfd",
         cause,
     })
@@ -106,6 +110,7 @@ fn hold_on(team: &mut Team, hold: Hold, signals: &Signals) -> std::result::Resul
         repeats: Repeats::default(),
         interrupts: 0,
         pid,
+        paused_ns: 0,
     };
     let mut ended_ns = None;
     let end = loop {
@@ -113,7 +118,8 @@ fn hold_on(team: &mut Team, hold: Hold, signals: &Signals) -> std::result::Resul
             break end;
         }
         let now_ns = clock::monotonic();
-        if deadline.is_some_and(|at| now_ns >= at) {
+        let put_off = |at: u64| at.saturating_add(loop_.paused_ns);
+        if deadline.is_some_and(|at| now_ns >= put_off(at)) {
             let end = match used_up_ns == deadline {
                 true => End::UsedUp,
                 false => End::Duration,
@@ -126,13 +132,17 @@ fn hold_on(team: &mut Team, hold: Hold, signals: &Signals) -> std::result::Resul
             ended_ns = Some(now_ns);
             deadline = None;
         }
-        wait(signals, deadline.map(|at| at.saturating_sub(now_ns)))?;
+        wait(
+            signals,
+            deadline.map(|at| put_off(at).saturating_sub(now_ns)),
+        )?;
     };
     let now_ns = clock::monotonic();
     Ok(Held {
         end,
         wall_ns: now_ns.saturating_sub(begin_ns),
         without_ns: ended_ns.map_or(0, |at| now_ns - at),
+        paused_ns: loop_.paused_ns,
     })
 }
 
@@ -158,15 +168,43 @@ struct Loop {
     repeats: Repeats,
     interrupts: u32,
     pid: Option<u32>,
+    paused_ns: u64,
 }
 
 impl Loop {
+    /// Ctrl-Z: all stand still until we are continued. The terminal's key
+    /// reaches the command by itself.
+    fn stand_still(&mut self, team: &mut Team, tell_command: bool) {
+        let from_ns = clock::monotonic();
+        team.pause();
+        let command = self.pid.filter(|_| tell_command);
+        let signal = |pid: u32, signal| {
+            // Whoever is gone needs no signal.
+            let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
+        };
+        if let Some(pid) = command {
+            signal(pid, Signal::SIGSTOP);
+        }
+        // Returns when somebody continues us.
+        signal(std::process::id(), Signal::SIGSTOP);
+        let stood_ns = clock::monotonic() - from_ns;
+        self.paused_ns += stood_ns;
+        team.go_on(stood_ns);
+        if let Some(pid) = command {
+            signal(pid, Signal::SIGCONT);
+        }
+    }
+
     /// Answers what arrived, without waiting.
     fn answer(&mut self, team: &mut Team, signals: &Signals) -> Option<End> {
         let mut over = None;
         while let Some(arrived) = signals.next() {
             if arrived.signal == Signal::SIGCHLD {
                 over = self.reap_all(team).or(over);
+                continue;
+            }
+            if arrived.signal == Signal::SIGTSTP {
+                self.stand_still(team, !arrived.by_kernel);
                 continue;
             }
             let ends = ENDING.contains(&arrived.signal);

@@ -49,7 +49,7 @@ pub enum What {
     Injected = 1,
     /// Suffered, late: the one before was still being suffered.
     Behind = 2,
-    /// Suffered, later than any wake-up that was measured.
+    /// Suffered, far later than the wake-ups that were measured.
     Away = 3,
     /// Left out.
     OverLimit = 4,
@@ -109,6 +109,8 @@ struct Head {
     begin_ns: AtomicU64,
     /// Length of the portion, ns.
     length_ns: AtomicU64,
+    /// All of it was put off by this meanwhile, ns.
+    put_off_ns: AtomicU64,
     repeat: AtomicU64,
     overhead_ns: AtomicU64,
     lead_ns: AtomicU64,
@@ -379,6 +381,16 @@ impl Board {
             early_ns: head.early_ns.load(Relaxed).cast_signed(),
             events: events.min(self.capacity),
         }
+    }
+
+    /// Puts off all that is to come: the run stood still for so long.
+    pub fn put_off(&self, ns: u64) {
+        self.head().put_off_ns.fetch_add(ns, Release);
+    }
+
+    /// By how much all was put off so far, ns.
+    pub fn put_off_ns(&self) -> u64 {
+        self.head().put_off_ns.load(Acquire)
     }
 
     /// An event; there is one.

@@ -39,6 +39,8 @@ pub struct Seat {
     whole: Counts,
     pub left_out: LeftOut,
     pub died: Option<String>,
+    /// It was reaped: its process id may be somebody else's.
+    pub gone: bool,
 }
 
 impl Seat {
@@ -70,6 +72,7 @@ impl Seat {
             whole: Counts::default(),
             left_out: LeftOut::default(),
             died: None,
+            gone: false,
         })
     }
 

@@ -4,6 +4,8 @@
 
 use std::time::Instant;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sandbag_burner::layout::Layout;
 use sandbag_kernel::{Root, clock};
 use serde::{Deserialize, Serialize};
@@ -92,6 +94,7 @@ pub struct Team {
     want: Want,
     begin_ns: u64,
     end_ns: Option<u64>,
+    stood_ns: u64,
 }
 
 impl Team {
@@ -142,6 +145,7 @@ impl Team {
             want,
             begin_ns: 0,
             end_ns: None,
+            stood_ns: 0,
         };
         let layout = match class {
             Class::Fifo { .. } => Layout::find(&Root::default(), None).ok(),
@@ -216,12 +220,38 @@ impl Team {
         ends.min().flatten()
     }
 
+    /// Stops them where they are.
+    pub fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets them go on after so long: all that was to come is put off by that.
+    pub fn go_on(&mut self, after_ns: u64) {
+        if self.end_ns.is_none() {
+            self.stood_ns += after_ns;
+        }
+        for seat in &self.seats {
+            seat.board.put_off(after_ns);
+        }
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if self.end_ns.is_some() {
+            return;
+        }
+        for seat in self.seats.iter().filter(|seat| !seat.gone) {
+            let _ = kill(Pid::from_raw(seat.child.id().cast_signed()), signal);
+        }
+    }
+
     /// A child of ours ended, in words; whether it was one of them.
     pub fn ended(&mut self, pid: u32, how: &str) -> bool {
         let seat = self.seats.iter_mut().find(|seat| seat.child.id() == pid);
         let Some(seat) = seat else {
             return false;
         };
+        seat.gone = true;
         if seat.board.state() != State::Ended && self.end_ns.is_none() {
             seat.died = Some(how.to_owned());
         }
@@ -247,7 +277,7 @@ impl Team {
     pub fn finish(mut self) -> Vec<CpuOutcome> {
         self.end();
         let end_ns = self.end_ns.unwrap_or(self.begin_ns);
-        let ran_ns = end_ns.saturating_sub(self.begin_ns);
+        let ran_ns = end_ns.saturating_sub(self.begin_ns + self.stood_ns);
         self.seats.iter().map(|seat| seat.outcome(ran_ns)).collect()
     }
 }

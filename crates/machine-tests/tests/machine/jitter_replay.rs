@@ -20,6 +20,7 @@ pub const CASES: &[Case] = cases![root;
     a_recorder_beside_sees_the_events_of_the_trace,
     the_command_s_exit_code_passes_through_a_replay,
     a_replay_that_is_killed_leaves_no_injector,
+    a_replay_that_is_stopped_goes_on_where_it_was,
     an_injector_that_is_killed_is_missed,
     real_time_that_is_denied_names_the_nearest_method,
 ];
@@ -122,6 +123,40 @@ fn a_replay_that_is_killed_leaves_no_injector() -> anyhow::Result<()> {
         worst = worst.max(took);
     }
     case::note(&format!("as before after {worst:?} at worst; seed {seed}"));
+    Ok(())
+}
+
+fn a_replay_that_is_stopped_goes_on_where_it_was() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    trace(&place)?;
+    let run = place.start_script(
+        "jitter replay made.json --cpus 0 --no-safeguard share -d 1500ms --out r",
+        // A sleep that is stopped goes on by the wall clock.
+        "echo > there; i=0; while [ $i -lt 12 ]; do sleep 0.1; i=$((i+1)); done",
+    )?;
+    wait_for("the command", || place.path("there").exists().then_some(()))?;
+    let sandbag = Pid::from_raw(run.id().cast_signed());
+    kill(sandbag, Signal::SIGTSTP)?;
+    let stopped = |pid: Pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.contains(") T ")
+    };
+    wait_for("all to be stopped", || {
+        let all = place.ours(Role::Injector);
+        let all = all.into_iter().chain([sandbag]).all(stopped);
+        all.then_some(())
+    })?;
+    // Longer than what counts as missed.
+    std::thread::sleep(Duration::from_millis(1300));
+    kill(sandbag, Signal::SIGCONT)?;
+    finish(run)?.expect(0)?;
+    let run = json(&place, "r/run.json")?;
+    let paused = run["paused_s"].as_f64().context("no pause")?;
+    ensure!(paused > 1.2, "{run}");
+    let counts = &run["cpus"][0]["counts"];
+    ensure!(counts["missed"] == 0, "{counts}");
+    figure!(counts["injected"].as_u64() >= Some(20), "{counts}");
+    place.as_before()?;
     Ok(())
 }
 

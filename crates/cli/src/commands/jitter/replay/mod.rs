@@ -17,11 +17,11 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use sandbag_burner::command::{CommandSpec, User, Waiting};
-use sandbag_inject::Plan;
-use sandbag_inject::limit::MOST_NS;
+use sandbag_inject::limit::{self, MOST_NS};
 use sandbag_inject::process::beside::{self, End, Failed, Held, Hold};
 use sandbag_inject::process::team::{Ask, CpuOutcome, Health, Team, Want};
 use sandbag_inject::process::{Class, Measured};
+use sandbag_inject::{Plan, Planned};
 use sandbag_jitter::Trace;
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
@@ -364,11 +364,10 @@ fn dry_run(args: &ReplayArgs, trace: &Trace, plan: &Plan, asks: &[Ask]) -> Resul
     let mut out = std::io::stdout();
     for (place, ask) in asks.iter().enumerate() {
         let portion = &ask.portion;
-        let (mut events, mut noise_ns) = (0u64, 0u64);
-        for event in portion.once().events() {
-            events += 1;
-            noise_ns += event.length_ns;
-        }
+        let all: Vec<Planned> = portion.once().events().collect();
+        let events = all.len();
+        let noise_ns: u64 = all.iter().map(|event| event.length_ns).sum();
+        let (_, left_out) = limit::cut(&all, 0);
         writeln!(
             out,
             "CPU {}: CPU {} of the trace from {} of its known time on, for {}{}: {events} events, \
@@ -384,6 +383,16 @@ fn dry_run(args: &ReplayArgs, trace: &Trace, plan: &Plan, asks: &[Ask]) -> Resul
             },
             time(noise_ns as f64),
         )?;
+        if left_out.events > 0 {
+            writeln!(
+                out,
+                "  of which at least {} events, {}, would be left out: more than {} ms of a second \
+                 are never taken",
+                left_out.events,
+                time(left_out.ns as f64),
+                MOST_NS / 1_000_000
+            )?;
+        }
     }
     let options = plan.options();
     writeln!(

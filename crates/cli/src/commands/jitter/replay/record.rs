@@ -85,6 +85,7 @@ impl Run<'_> {
                 End::Interrupted => "interrupted",
             },
             "wall_s": seconds(self.held.wall_ns),
+            "paused_s": seconds(self.held.paused_ns),
             "without_jitter_s": seconds(self.held.without_ns),
             "cpus": self.cpus(),
             "command": match self.held.end {
