@@ -139,13 +139,18 @@ fn once(cpu: &CpuTrace, fold: &mut Fold, by_noise: bool) -> Option<Folded> {
     let stands_out = |i: usize| {
         let (count, noise) = (counts[i % BINS], noise[i % BINS]);
         count > background + 3.0 * (background + 1.0).sqrt()
-            || (noise - quiet > 0.02 * total && count > background)
+            || (by_noise && noise - quiet > 0.02 * total && count > background)
     };
     let peak = (0..BINS).max_by(|a, b| {
         let height = |i: usize| {
-            let by_count = (counts[i] - background) / cpu.events.len() as f64;
-            let by_noise = (noise[i] - quiet) / total.max(1.0);
-            by_count.max(by_noise)
+            let of_events = (counts[i] - background) / cpu.events.len() as f64;
+            let of_noise = (noise[i] - quiet) / total.max(1.0);
+            // A single event may be longer than all that are periodic.
+            if by_noise {
+                of_events.max(of_noise)
+            } else {
+                of_events
+            }
         };
         height(*a).total_cmp(&height(*b))
     })?;
