@@ -139,13 +139,18 @@ fn once(cpu: &CpuTrace, fold: &mut Fold, by_noise: bool) -> Option<Folded> {
     let stands_out = |i: usize| {
         let (count, noise) = (counts[i % BINS], noise[i % BINS]);
         count > background + 3.0 * (background + 1.0).sqrt()
-            || (noise - quiet > 0.02 * total && count > background)
+            || (by_noise && noise - quiet > 0.02 * total && count > background)
     };
     let peak = (0..BINS).max_by(|a, b| {
         let height = |i: usize| {
-            let by_count = (counts[i] - background) / cpu.events.len() as f64;
-            let by_noise = (noise[i] - quiet) / total.max(1.0);
-            by_count.max(by_noise)
+            let of_events = (counts[i] - background) / cpu.events.len() as f64;
+            let of_noise = (noise[i] - quiet) / total.max(1.0);
+            // A single event may be longer than all that are periodic.
+            if by_noise {
+                of_events.max(of_noise)
+            } else {
+                of_events
+            }
         };
         height(*a).total_cmp(&height(*b))
     })?;
@@ -216,12 +221,13 @@ fn once(cpu: &CpuTrace, fold: &mut Fold, by_noise: bool) -> Option<Folded> {
 /// Parts of a stretch in which events stand out.
 const PARTS: usize = 24;
 
-/// Looking closer keeps this share of the events that stand out.
-const KEPT: f64 = 0.95;
+/// Looking closer keeps this share of the events that stand out, in all.
+const KEPT: f64 = 0.97;
 
 /// Looks closer, as long as events stand closer together than the stretch is
 /// wide: clocks are better than a bin. All in turns.
 fn nearer(turns: &[f64], mut from: f64, mut until: f64, per_turn: f64) -> (f64, f64) {
+    let mut whole: Option<f64> = None;
     for _ in 0..8 {
         let part = (until - from) / PARTS as f64;
         let mut counts = [0.0f64; PARTS];
@@ -250,7 +256,8 @@ fn nearer(turns: &[f64], mut from: f64, mut until: f64, per_turn: f64) -> (f64, 
         let (low, end) = (low.saturating_sub(1), (high + 2).min(PARTS));
         let excess = |counts: &[f64]| counts.iter().sum::<f64>() - chance * counts.len() as f64;
         // A sharp middle may have wide tails, which are its own.
-        if excess(&counts[low..end]) < KEPT * excess(&counts) {
+        let whole = *whole.get_or_insert_with(|| excess(&counts));
+        if excess(&counts[low..end]) < KEPT * whole {
             break;
         }
         (from, until) = (from + low as f64 * part, from + end as f64 * part);

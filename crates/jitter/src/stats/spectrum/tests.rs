@@ -86,6 +86,34 @@ fn a_tick_among_random_events() {
 }
 
 #[test]
+fn one_long_event_hides_no_tick() {
+    let mut cpu = made(
+        vec![
+            periodic(4e6, 2_000.0, Lengths::Fixed(5_000.0)),
+            poisson(400.0, lognormal()),
+        ],
+        2,
+        1,
+    );
+    let at = cpu.events.partition_point(|event| event.start_ns < SECOND);
+    let start_ns = cpu.events[at].start_ns;
+    cpu.events
+        .retain(|event| event.start_ns < start_ns || event.start_ns > start_ns + 9_000_000);
+    let length_ns = 8_400_000;
+    cpu.events.insert(
+        at,
+        Event {
+            start_ns,
+            length_ns,
+        },
+    );
+    let found = spectrum(&cpu).unwrap().components;
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!((found[0].period_ns / 4e6 - 1.0).abs() < 1e-5, "{found:#?}");
+    assert!(found[0].events > 450, "{found:#?}");
+}
+
+#[test]
 fn two_periods_are_two_components() {
     let cpu = made(
         vec![
