@@ -51,7 +51,7 @@ static struct {
     int namespaced;             /* process ids mean the same to sandbag */
     int watched;
     uint32_t supervisor, slots, portions, ranked, signal;
-    uint64_t begin_ns, seed, overhead_ns, least_gap_ns, late_ns, longest_ns, every, events;
+    uint64_t begin_ns, seed, overhead_ns, exit_ns, lead_ns, on_time_ns, least_gap_ns, late_ns, longest_ns, every, events;
     const struct plan_portion *portion;
     const struct plan_event *event;
     struct plan_shared *shared;
@@ -232,59 +232,13 @@ static void spin(uint64_t until, uint64_t *now)
         *now = sbj_now();
 }
 
-/*
- * Serves what is due. `entered` is when the thread was interrupted, `overhead`
- * what that costs beside the time here. Returns when the next event is due; 0
- * if there is none.
- */
-static uint64_t serve(struct sbj_state *state, uint64_t entered, uint64_t overhead, uint64_t gap)
-{
-    uint64_t now = entered, length;
-    int first = 1;
-    skip_rounds(state, now);
-    while (fetch(state, &length)) {
-        uint64_t due = state->due_ns;
-        if (first ? due > now : due > now + gap) {
-            if (first)
-                count(state, EARLY, 1);
-            return due;
-        }
-        if (now - entered > AT_ONCE_NS) /* the program gets something, whatever is asked */
-            return now + BREATH_NS;
-        uint64_t begin = due > now ? due : now;
-        uint64_t late = begin - due;
-        uint64_t cost = first ? overhead : 0;
-        uint64_t asked = length;
-        if (late > plan.late_ns) {
-            /* The thread was not there: stopped, or without a CPU. */
-            if (late >= length) {
-                count(state, PASSED, 1);
-                state->index++;
-                continue;
-            }
-            asked = length - late;
-            count(state, CUT, 1);
-        }
-        if (!first)
-            count(state, due > now ? MERGED : BEHIND, 1);
-        begin = now; /* merged: the gap is not suffered */
-        spin(begin + (asked > cost ? asked - cost : 0), &now);
-        book(state, late, asked, now - begin + cost);
-        state->index++;
-        first = 0;
-        if (plan.shared->stop)
-            break;
-    }
-    state->due_ns = 0;
-    return 0;
-}
-
 struct timer_value {
     int64_t interval_s, interval_ns, value_s, value_ns;
 };
 
 static int arm(struct sbj_state *state, uint64_t due)
 {
+    due += plan.lead_ns;
     struct timer_value value = {0, 0, (int64_t)(due / NS), (int64_t)(due % NS)};
     return sbj_real_syscall(SYS_timer_settime, state->timer, TIMER_ABSTIME, &value, NULL) == 0;
 }
@@ -306,6 +260,68 @@ static void await(struct sbj_state *state, uint64_t due)
         sbj_end(state, ENDED_TIMER);
 }
 
+/*
+ * Serves what is due and sees to what comes next. `entered` is when the thread
+ * was interrupted, `overhead` what that costs beside the time here.
+ */
+static void serve(struct sbj_state *state, uint64_t entered, uint64_t overhead, uint64_t gap)
+{
+    uint64_t now = entered, length;
+    int first = 1;
+    skip_rounds(state, now);
+    int more = fetch(state, &length);
+    while (more && !plan.shared->stop) {
+        uint64_t due = state->due_ns;
+        if (first ? due > now : due > now + gap) {
+            if (first)
+                count(state, EARLY, 1);
+            await(state, due);
+            return;
+        }
+        if (now - entered > AT_ONCE_NS) {
+            /* The program gets something, whatever is asked. */
+            await(state, now + BREATH_NS);
+            return;
+        }
+        uint64_t late = now > due ? now - due : 0;
+        uint64_t asked = length;
+        /* Until the handler began a timer that was on time had interrupted the
+           program already. */
+        int on_time = first && late <= plan.on_time_ns;
+        uint64_t begin = on_time ? due : now;
+        uint64_t cost = !first ? 0 : on_time ? plan.exit_ns : overhead;
+        if (late > plan.late_ns) {
+            /* The thread was not there: stopped, or without a CPU. */
+            if (late >= length) {
+                count(state, PASSED, 1);
+                state->index++;
+                more = fetch(state, &length);
+                continue;
+            }
+            asked = length - late;
+            count(state, CUT, 1);
+        }
+        if (!first)
+            count(state, due > now ? MERGED : BEHIND, 1);
+        uint64_t until = begin + (asked > cost ? asked - cost : 0);
+        /* The timer is set before the event is over: it takes longer when the
+           next is soon than when it is not, and so is no part of the way back. */
+        state->index++;
+        more = fetch(state, &length);
+        int set = more && state->due_ns > until + gap;
+        if (set)
+            await(state, state->due_ns);
+        spin(until, &now);
+        state->last_ns = now;
+        state->last_due_ns = due;
+        book(state, late, asked, now - begin + cost);
+        first = 0;
+        if (set)
+            return;
+    }
+    await(state, 0);
+}
+
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
     (void)signal, (void)context;
@@ -324,7 +340,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     if (stopped(entered))
         sbj_retire(ENDED_STOPPED);
     else
-        await(state, serve(state, entered, plan.overhead_ns, plan.least_gap_ns));
+        serve(state, entered, plan.overhead_ns, plan.least_gap_ns);
     errno = saved;
 }
 
@@ -332,6 +348,17 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 void sbj_waited_again(struct sbj_state *state)
 {
     count(state, WAITS, 1);
+}
+
+/* For the measurement of what it costs. */
+uint64_t sbj_last_ns(void)
+{
+    return sbj_mine != NULL ? sbj_mine->last_ns : 0;
+}
+
+uint64_t sbj_last_due_ns(void)
+{
+    return sbj_mine != NULL ? sbj_mine->last_due_ns : 0;
 }
 
 /* ---- A thread begins and ends ----------------------------------------- */
@@ -627,6 +654,8 @@ API int sbj_valid(const struct plan_header *head, uint64_t size)
         && slots + sizeof(struct plan_shared) == size - head->shared_at
         && head->longest_ns <= 3600 * NS && head->late_ns <= 3600 * NS
         && head->overhead_ns <= NS && head->least_gap_ns <= NS
+        && head->exit_ns <= head->overhead_ns && head->lead_ns <= NS / 1000
+        && head->on_time_ns <= NS
         && head->begin_ns < LATEST / 2
         && head->supervisor < FOREIGN
         && (head->signal == 0 || (head->signal >= 35 && head->signal <= 64))
@@ -740,6 +769,9 @@ static void take(const struct plan_header *head, void *shared)
     plan.begin_ns = head->begin_ns;
     plan.seed = head->seed;
     plan.overhead_ns = plan.polled ? 0 : head->overhead_ns;
+    plan.exit_ns = head->exit_ns;
+    plan.lead_ns = head->lead_ns;
+    plan.on_time_ns = plan.polled ? 0 : head->on_time_ns;
     plan.least_gap_ns = head->least_gap_ns;
     plan.late_ns = head->late_ns;
     plan.longest_ns = head->longest_ns;
@@ -901,7 +933,7 @@ API uint64_t sandbag_jitter_poll(void)
     if (stopped(begin))
         sbj_retire(ENDED_STOPPED);
     else
-        await(state, serve(state, begin, 0, 0));
+        serve(state, begin, 0, 0);
     errno = saved;
     return sbj_now() - begin;
 }

@@ -25,6 +25,8 @@ struct sbj_state {
     uint64_t lap_ns;            /* axis behind it because its end was passed */
     uint64_t base_ns;           /* when the stretch began */
     uint64_t due_ns;            /* when the next event is due; 0: none */
+    uint64_t last_ns;           /* the last reading of the clock within an event */
+    uint64_t last_due_ns;       /* when that was due */
     struct plan_slot *slot;
     void *(*routine)(void *);
     void *argument;
@@ -50,6 +52,8 @@ void sbj_retire(enum plan_ended why);   /* all threads, for good */
 void sbj_forked(void);          /* in the child */
 void sbj_exiting(void);
 uint64_t sbj_now(void);
+uint64_t sbj_last_ns(void);
+uint64_t sbj_last_due_ns(void);
 
 /* What the library itself calls where preload.c stands in front of it. */
 #ifdef SANDBAG_JITTER_PRELOAD

@@ -57,10 +57,13 @@ struct plan_header {
     uint64_t events;
     uint64_t shared_at;
     uint64_t filters;           /* seccomp filters on sandbag itself */
+    uint64_t exit_ns;           /* of the overhead, the way back to the program */
+    uint64_t lead_ns;           /* the program is interrupted so much before the timer is due */
+    uint64_t on_time_ns;        /* so late is the timer, which interrupted the program before */
     char pid_namespace[32];     /* what /proc/self/ns/pid says to sandbag */
     char only_names[PLAN_ONLY]; /* of programs, each ended by '\n'; none: all */
     char only_ranks[PLAN_ONLY]; /* a bit per rank; none set: all */
-    char reserved[PLAN_HEADER - 176 - 2 * PLAN_ONLY - 8];
+    char reserved[PLAN_HEADER - 200 - 2 * PLAN_ONLY - 8];
     uint64_t check;             /* FNV-1a of all before it */
 };
 

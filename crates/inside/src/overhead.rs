@@ -32,6 +32,11 @@ pub struct Overhead {
     /// Beyond what is spun, median, ns. Events that are not longer cannot be
     /// injected.
     pub injection_ns: u64,
+    /// Of that, the way back into the program, median, ns.
+    pub exit_ns: u64,
+    /// The program is interrupted so much before the timer is due, median, ns:
+    /// KVM takes the CPU for the timer early (`lapic_timer_advance_ns`).
+    pub lead_ns: u64,
     /// How much too late events began, median, ns: what the timers of this
     /// machine can do.
     pub start_ns: u64,
@@ -44,7 +49,16 @@ pub struct Overhead {
 /// A timer is not later than this by itself: what is more is others' doing.
 const GAP_NS: u64 = 100_000;
 
+/// More is no hypervisor's timer.
+const LEAD_NS: u64 = 10_000;
+
 impl Overhead {
+    /// A start that is not later is the timer's own doing, ns.
+    #[must_use]
+    pub fn on_time_ns(&self) -> u64 {
+        GAP_NS
+    }
+
     /// What follows an event sooner is better suffered together with it, ns: a
     /// timer would be late for half of them.
     #[must_use]
@@ -94,12 +108,21 @@ pub fn measure(place: &Place) -> Result<Overhead> {
     let _ = std::fs::remove_file(&path);
     let said = String::from_utf8_lossy(&output.stdout);
     // Shorter ones were the host's.
-    let gaps = said.lines().filter_map(|line| line.parse().ok());
-    let gaps: Vec<u64> = gaps.filter(|gap| *gap >= LENGTH_NS).collect();
+    let seen: Vec<[u64; 3]> = said
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split(' ').map(|word| word.parse().ok());
+            Some([words.next()??, words.next()??, words.next()??])
+        })
+        .filter(|[gap, exit, _]| *gap >= LENGTH_NS && exit < gap)
+        .collect();
+    let of = |which: usize| middle(seen.iter().map(|one| one[which]).collect());
     let quantile = |part| booked.start.quantile_ns(part);
-    match (middle(gaps), quantile(50.0), quantile(90.0)) {
-        (Some(gap_ns), Some(start_ns), Some(start_90_ns)) => Ok(Overhead {
-            injection_ns: gap_ns.saturating_sub(LENGTH_NS),
+    match (of(0), of(1), quantile(50.0), quantile(90.0)) {
+        (Some(gap_ns), Some(exit_ns), Some(start_ns), Some(start_90_ns)) => Ok(Overhead {
+            injection_ns: gap_ns - LENGTH_NS,
+            exit_ns: exit_ns.min(gap_ns - LENGTH_NS),
+            lead_ns: of(2).unwrap_or(0).min(LEAD_NS),
             start_ns,
             start_90_ns,
             events: booked.injected,
@@ -116,8 +139,16 @@ fn middle(mut values: Vec<u64>) -> Option<u64> {
     values.get(values.len() / 2).copied()
 }
 
+unsafe extern "C" {
+    /// Of c/jitter.c: the last reading of the clock within an event, ns.
+    safe fn sbj_last_ns() -> u64;
+    /// When that event was due.
+    safe fn sbj_last_due_ns() -> u64;
+}
+
 /// What the process does: prints the length of each gap between two readings
-/// of the clock that an event could have made.
+/// of the clock that an event could have made, how much of it came after the
+/// event, and how much before it was due.
 pub fn run() {
     if !api::init() {
         return;
@@ -128,11 +159,15 @@ pub fn run() {
     while last < end && gaps.len() < gaps.capacity() {
         let now = clock::monotonic();
         if now - last > LENGTH_NS / 2 {
-            gaps.push(now - last);
+            gaps.push([
+                now - last,
+                now.saturating_sub(sbj_last_ns()),
+                sbj_last_due_ns().saturating_sub(last),
+            ]);
         }
         last = now;
     }
-    for gap in gaps {
-        println!("{gap}");
+    for [gap, exit, lead] in gaps {
+        println!("{gap} {exit} {lead}");
     }
 }

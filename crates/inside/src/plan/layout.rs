@@ -94,6 +94,12 @@ pub struct Header {
     pub shared_at: u64,
     /// seccomp filters on sandbag itself.
     pub filters: u64,
+    /// Of the overhead, the way back to the program.
+    pub exit_ns: u64,
+    /// The program is interrupted so much before the timer is due.
+    pub lead_ns: u64,
+    /// So late is the timer itself.
+    pub on_time_ns: u64,
     /// What /proc/self/ns/pid says to sandbag.
     pub pid_namespace: [u8; 32],
     /// Names of programs, each ended by a line feed.
@@ -101,7 +107,7 @@ pub struct Header {
     /// A bit per rank.
     pub only_ranks: [u8; ONLY],
     /// Zero.
-    pub reserved: [u8; HEADER - 176 - 2 * ONLY - 8],
+    pub reserved: [u8; HEADER - 200 - 2 * ONLY - 8],
     /// FNV-1a of all before it.
     pub check: u64,
 }

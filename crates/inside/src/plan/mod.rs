@@ -89,6 +89,15 @@ pub struct Options {
     pub ranked: u32,
     /// What an injection costs beside what it spins, ns.
     pub overhead_ns: u64,
+    /// Of that, from the end of the spinning back into the program, ns.
+    pub exit_ns: u64,
+    /// A program is interrupted so much before a timer is due (a hypervisor's
+    /// doing): timers are set later by that, ns.
+    pub lead_ns: u64,
+    /// A start that is not later than this is the timer's doing, which had
+    /// interrupted the program before: its event ends when its length has passed
+    /// since it was due. 0: each lasts from when it began, ns.
+    pub on_time_ns: u64,
     /// What follows closer is suffered together with the event before it, ns.
     pub least_gap_ns: u64,
     /// An event that is served later is passed over, or cut to what is left of
@@ -116,6 +125,9 @@ impl Default for Options {
             phase_every: None,
             ranked: 0,
             overhead_ns: 0,
+            exit_ns: 0,
+            lead_ns: 0,
+            on_time_ns: 0,
             least_gap_ns: 0,
             late_ns: LATE_NS,
             slots: SLOTS,
@@ -307,6 +319,9 @@ fn header(columns: &[Column], portions: &[Portion], options: &Options) -> Header
     header.size = shared_at + (SHARED + options.slots as usize * SLOT) as u64;
     header.seed = options.seed;
     header.overhead_ns = options.overhead_ns.min(1_000_000_000);
+    header.exit_ns = options.exit_ns.min(header.overhead_ns);
+    header.lead_ns = options.lead_ns.min(1_000_000);
+    header.on_time_ns = options.on_time_ns.min(1_000_000_000);
     header.least_gap_ns = options.least_gap_ns.min(1_000_000_000);
     header.late_ns = options.late_ns.min(LONGEST_NS);
     header.longest_ns = longest_ns;

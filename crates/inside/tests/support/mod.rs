@@ -20,6 +20,8 @@ pub fn options() -> Options {
         begin: Begin::EachStart,
         repeat: true,
         overhead_ns: 3_000,
+        exit_ns: 1_000,
+        on_time_ns: 100_000,
         supervisor: Some(std::process::id()),
         ..Options::default()
     }

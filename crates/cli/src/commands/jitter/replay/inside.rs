@@ -284,6 +284,9 @@ fn options(args: &ReplayArgs, plan: &Plan, polled: bool, overhead: Option<Overhe
         },
         ranked: RANKED as u32,
         overhead_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.injection_ns)),
+        exit_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.exit_ns)),
+        lead_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.lead_ns)),
+        on_time_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.on_time_ns())),
         least_gap_ns: guarded(Safeguard::Interval, overhead.map(|o| o.least_gap_ns())),
         supervisor: Some(std::process::id()),
         ..Options::default()

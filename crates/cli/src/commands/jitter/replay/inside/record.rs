@@ -43,6 +43,8 @@ pub fn json(made: &Made<'_>, started_at: &str, machine: &Machine) -> Value {
         },
         "measured": made.overhead.map(|overhead| json!({
             "overhead_ns": overhead.injection_ns,
+            "exit_ns": overhead.exit_ns,
+            "lead_ns": overhead.lead_ns,
             "start_p50_ns": overhead.start_ns,
             "start_p90_ns": overhead.start_90_ns,
             "least_gap_ns": overhead.least_gap_ns(),
