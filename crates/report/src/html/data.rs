@@ -102,7 +102,7 @@ impl<'a> Charts<'a> {
 }
 
 /// JSON that cannot end the element it stands in.
-pub(super) fn to_json(charts: &[Charts<'_>]) -> String {
+pub(super) fn to_json(charts: &(impl Serialize + ?Sized)) -> String {
     // Numbers, strings and lists of them always serialise.
     serde_json::to_string(charts)
         .unwrap_or_else(|_| "[]".to_owned())

@@ -7,6 +7,7 @@
 
 mod data;
 mod nodes;
+pub mod scale;
 mod tables;
 
 use std::path::Path;
@@ -76,6 +77,12 @@ fn page(view: &View<'_>, series: &Result<Series, String>) -> Markup {
 /// A whole page: what the browser needs around `body`. Each chart draws from
 /// the entry of `charts` that its `data-of` names, else from the first.
 fn frame(title: &str, body: &Markup, charts: &[Charts<'_>]) -> Markup {
+    frame_around(title, body, &data::to_json(charts), SCRIPT)
+}
+
+/// The same with the data and the script of another kind of page; `json` must
+/// not be able to end its element.
+fn frame_around(title: &str, body: &Markup, json: &str, script: &str) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -90,9 +97,9 @@ fn frame(title: &str, body: &Markup, charts: &[Charts<'_>]) -> Markup {
             }
             body {
                 (body)
-                script type="application/json" id="data" { (PreEscaped(data::to_json(charts))) }
+                script type="application/json" id="data" { (PreEscaped(json)) }
                 script { (PreEscaped(ECHARTS)) }
-                script { (PreEscaped(SCRIPT)) }
+                script { (PreEscaped(script)) }
             }
         }
     }

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ranks that were synchronised and drift apart.
+//!
+//! Synchronised ranks are at the same position of their traces, so all meet an
+//! event in the same phase, and it costs once what it costs. Their clocks are
+//! not the same, though; `d` apart, they meet it within a time of `d`, and phases
+//! in between wait for it again and again. What a phase costs then follows from
+//! the stretch of the trace over which the ranks are spread, so it is found by
+//! going through phases: each begins where the one before ended, its slowest
+//! rank is drawn, and the next is on its way.
+//!
+//! Up to [`FEW`] ranks each have their own place in the spread, and the phase is
+//! replayed. Of more, the slowest is drawn from the pieces of the stretch: of a
+//! piece that holds the part `f` of the spread, the greatest of `n` ranks lies
+//! within its highest `1 - u^(1/n)`, if that is less than `f`. So a phase costs
+//! what the stretch has of pieces, not what there are of ranks.
+
+use sandbag_jitter::Span;
+use serde::{Deserialize, Serialize};
+use statrs::function::erf::erf;
+
+use super::chance::Chance;
+use super::threads::each;
+use super::windows::Piece;
+
+/// Up to so many ranks have their own place.
+pub const FEW: u64 = 64;
+/// Phases in a row; each row begins somewhere else.
+const ROW: u64 = 1024;
+/// Pieces that are looked at, at most, for one number of ranks; fewer phases
+/// are gone through where there would be more.
+const MOST_LOOKS: f64 = 2e8;
+/// Of a normal drift so many deviations to each side: beyond lies less than one
+/// of 10^8 ranks.
+const REACH: f64 = 6.0;
+
+/// How ranks are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spread {
+    /// Alike over the drift.
+    Uniform,
+    /// Normal; the drift is the standard deviation.
+    Normal,
+}
+
+/// How far ranks drift apart; from nothing, in proportion to time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Drift {
+    /// At the end of a run of all phases without synchronisation, ns.
+    pub end_ns: u64,
+    /// How ranks lie within it.
+    pub spread: Spread,
+}
+
+impl Drift {
+    /// From the first rank to the last, where the measure is this, ns.
+    fn reach_ns(&self, measure_ns: f64) -> f64 {
+        match self.spread {
+            Spread::Uniform => measure_ns,
+            Spread::Normal => measure_ns * 2.0 * REACH,
+        }
+    }
+
+    /// The longest stretch over which ranks are spread.
+    #[must_use]
+    pub fn longest_ns(&self) -> u64 {
+        self.reach_ns(self.end_ns as f64) as u64
+    }
+
+    /// Share of the ranks that lie between these, of the whole reach.
+    fn share(&self, from: f64, until: f64) -> f64 {
+        match self.spread {
+            Spread::Uniform => until - from,
+            Spread::Normal => {
+                let below = |at: f64| {
+                    let deviations = (at - 0.5) * 2.0 * REACH;
+                    0.5 * (1.0 + erf(deviations / std::f64::consts::SQRT_2))
+                };
+                below(until) - below(from)
+            }
+        }
+    }
+
+    /// A place in the reach, 0 to 1.
+    fn place(&self, chance: &mut Chance) -> f64 {
+        match self.spread {
+            Spread::Uniform => chance.uniform(),
+            Spread::Normal => {
+                let radius = (-2.0 * chance.uniform().ln()).sqrt();
+                let normal = radius * (std::f64::consts::TAU * chance.uniform()).cos();
+                (0.5 + normal / (2.0 * REACH)).clamp(0.0, 1.0)
+            }
+        }
+    }
+}
+
+/// What is gone through.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// Work of a phase and its barrier, ns.
+    pub phase_ns: u64,
+    /// Phases of the run.
+    pub phases: u64,
+    /// So many pass between synchronisations.
+    pub every: u64,
+    /// See there.
+    pub drift: Drift,
+    /// Each synchronisation puts all at a position by chance, which may lie
+    /// inside an event; else each phase begins where the one before ended.
+    pub anywhere: bool,
+    /// Of all chance.
+    pub seed: u64,
+    /// At most so many.
+    pub threads: usize,
+}
+
+/// Units (CPUs, or nodes of several) that are replayed from a common position.
+#[derive(Debug)]
+pub struct Units {
+    pieces: Vec<Vec<Piece>>,
+    /// Positions at which each unit has a piece.
+    valid: Vec<Span>,
+}
+
+/// Rows of phases, each from another position.
+pub type Rows = Vec<Vec<f64>>;
+
+impl Units {
+    /// The pieces of each unit, ascending.
+    #[must_use]
+    pub fn new(pieces: Vec<Vec<Piece>>) -> Self {
+        let valid = pieces.iter().map(|unit| stretches(unit));
+        let valid = valid.reduce(|a, b| common(&a, &b)).unwrap_or_default();
+        Self { pieces, valid }
+    }
+
+    /// The longest stretch in which ranks can be spread.
+    #[must_use]
+    pub fn longest_ns(&self) -> u64 {
+        self.valid.iter().map(Span::length_ns).max().unwrap_or(0)
+    }
+
+    /// The noise of the slowest of `ranks` in each phase, ns.
+    #[must_use]
+    pub fn slowest(&self, ranks: u64, run: &Run) -> Rows {
+        // Who never drifts is as another of the same unit.
+        let ranks = match run.drift.end_ns {
+            0 => ranks.min(self.pieces.len() as u64),
+            _ => ranks,
+        };
+        let rows = run.phases.div_ceil(ROW);
+        let known: u64 = self.valid.iter().map(Span::length_ns).sum();
+        let pieces: usize = self.pieces.iter().map(Vec::len).sum();
+        let span = match ranks <= FEW {
+            true => ranks as f64 * 8.0,
+            false => {
+                let mean_drift = run.drift.longest_ns() as f64 / 2.0;
+                mean_drift * run.every.min(run.phases) as f64 / run.phases as f64 * pieces as f64
+                    / known.max(1) as f64
+                    + self.pieces.len() as f64
+            }
+        };
+        let looks = span * run.phases as f64;
+        let part = (looks / MOST_LOOKS).max(1.0).ceil() as u64;
+        // Rows that are left out are left out evenly, for drift grows.
+        let done: Vec<u64> = (0..rows).filter(|row| row % part == 0).collect();
+        each(run.threads, done.len(), |i| {
+            let row = done[i];
+            let phases = row * ROW..((row + 1) * ROW).min(run.phases);
+            self.row(ranks, run, row, phases)
+        })
+    }
+
+    fn row(&self, ranks: u64, run: &Run, row: u64, phases: std::ops::Range<u64>) -> Vec<f64> {
+        // Ranks of another number have another stream, else their errors would
+        // be the same.
+        let mut chance = Chance::new(run.seed, ranks << 32 | row);
+        let places: Vec<f64> = match ranks <= FEW {
+            true => (0..ranks).map(|_| run.drift.place(&mut chance)).collect(),
+            false => Vec::new(),
+        };
+        let mut cursor = Cursor::new(self);
+        let mut until_ns = 0;
+        let mut t_ns = 0u64;
+        let mut all = Vec::new();
+        for phase in phases {
+            let passed = (phase % run.every) as f64 / run.phases as f64;
+            let reach = run.drift.reach_ns(run.drift.end_ns as f64 * passed);
+            let again = run.anywhere && phase % run.every == 0;
+            if again || t_ns.saturating_add(reach as u64) >= until_ns {
+                let Some((from, until)) = self.anywhere(reach as u64, &mut chance) else {
+                    break;
+                };
+                (t_ns, until_ns) = (from, until);
+                cursor = Cursor::new(self);
+            }
+            cursor.reach(t_ns);
+            let noise = match ranks <= FEW {
+                true => cursor.replayed(t_ns, reach, &places),
+                false => cursor.drawn(t_ns, reach, ranks as f64, &run.drift, &mut chance),
+            };
+            all.push(noise);
+            t_ns = t_ns
+                .saturating_add(run.phase_ns)
+                .saturating_add(noise as u64);
+        }
+        all
+    }
+
+    /// A position from which ranks reach over `reach_ns`, and how far.
+    fn anywhere(&self, reach_ns: u64, chance: &mut Chance) -> Option<(u64, u64)> {
+        let room = |span: &Span| span.length_ns().saturating_sub(reach_ns + 1);
+        let mut at = chance.below(self.valid.iter().map(room).sum());
+        for span in &self.valid {
+            if at < room(span) {
+                return Some((span.from_ns + at, span.until_ns));
+            }
+            at -= room(span);
+        }
+        None
+    }
+}
+
+/// Where each unit's pieces are that a phase needs.
+struct Cursor<'a> {
+    units: &'a Units,
+    /// The first piece that is not over.
+    first: Vec<usize>,
+    fresh: bool,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(units: &'a Units) -> Self {
+        Self {
+            units,
+            first: vec![0; units.pieces.len()],
+            fresh: true,
+        }
+    }
+
+    fn reach(&mut self, t_ns: u64) {
+        for (first, pieces) in self.first.iter_mut().zip(&self.units.pieces) {
+            if self.fresh {
+                *first = pieces.partition_point(|piece| piece.until_ns <= t_ns);
+            }
+            while pieces.get(*first).is_some_and(|p| p.until_ns <= t_ns) {
+                *first += 1;
+            }
+        }
+        self.fresh = false;
+    }
+
+    fn replayed(&self, t_ns: u64, reach: f64, places: &[f64]) -> f64 {
+        let units = self.units.pieces.len();
+        let mut most = 0;
+        for (rank, place) in places.iter().enumerate() {
+            let unit = rank % units;
+            let pieces = &self.units.pieces[unit][self.first[unit]..];
+            let at = t_ns + (place * reach) as u64;
+            // Most often it is near.
+            let near = pieces.iter().take(8).position(|p| p.until_ns > at);
+            let index = near.unwrap_or_else(|| pieces.partition_point(|p| p.until_ns <= at));
+            if let Some(piece) = pieces.get(index) {
+                most = most.max(piece.noise_at(at.max(piece.from_ns)));
+            }
+        }
+        most as f64
+    }
+
+    fn drawn(&self, t_ns: u64, reach: f64, ranks: f64, drift: &Drift, chance: &mut Chance) -> f64 {
+        let each_unit = ranks / self.units.pieces.len() as f64;
+        let mut most = 0.0f64;
+        for (pieces, first) in self.units.pieces.iter().zip(&self.first) {
+            for piece in &pieces[*first..] {
+                let from = piece.from_ns.saturating_sub(t_ns) as f64;
+                if from > reach {
+                    break;
+                }
+                let high = piece.noise_at(piece.from_ns.max(t_ns)) as f64;
+                if high <= most {
+                    continue;
+                }
+                if reach < 1.0 {
+                    most = high;
+                    break;
+                }
+                let until = ((piece.until_ns - t_ns) as f64).min(reach);
+                let share = drift.share(from / reach, until / reach);
+                let highest = -(chance.uniform().ln() / each_unit).exp_m1();
+                if highest < share {
+                    let noise = match piece.inside_ns {
+                        None => high,
+                        Some(_) => high - highest / share * (until - from),
+                    };
+                    most = most.max(noise);
+                }
+            }
+        }
+        most
+    }
+}
+
+/// Pieces that touch, as one.
+fn stretches(pieces: &[Piece]) -> Vec<Span> {
+    let mut all: Vec<Span> = Vec::new();
+    for piece in pieces {
+        match all.last_mut() {
+            Some(last) if last.until_ns == piece.from_ns => last.until_ns = piece.until_ns,
+            _ => all.push(Span {
+                from_ns: piece.from_ns,
+                until_ns: piece.until_ns,
+            }),
+        }
+    }
+    all
+}
+
+/// What lies in both.
+fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
+    let (mut i, mut j) = (0, 0);
+    let mut all = Vec::new();
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        let both = Span {
+            from_ns: x.from_ns.max(y.from_ns),
+            until_ns: x.until_ns.min(y.until_ns),
+        };
+        if both.from_ns < both.until_ns {
+            all.push(both);
+        }
+        match x.until_ns <= y.until_ns {
+            true => i += 1,
+            false => j += 1,
+        }
+    }
+    all
+}
