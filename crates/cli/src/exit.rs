@@ -103,6 +103,18 @@ fn alone(error: &anyhow::Error) -> u8 {
             _ => USAGE,
         };
     }
+    if let Some(error) = error.downcast_ref::<sandbag_inject::Error>() {
+        use sandbag_inject::Error;
+        return match error {
+            Error::NotPossible { .. } => NOT_POSSIBLE,
+            Error::NothingKnown
+            | Error::NothingTogether
+            | Error::NoCpu { .. }
+            | Error::Option { .. }
+            | Error::Group { .. } => USAGE,
+            _ => FAILED,
+        };
+    }
     if let Some(fault) = error.downcast_ref::<SpecError>() {
         return if fault.not_possible {
             NOT_POSSIBLE
@@ -178,6 +190,13 @@ mod tests {
         assert_eq!(of_error(&not_possible, true), OUR_FAILURE);
         assert_eq!(of_error(&BadInput(String::new()).into(), false), USAGE);
         assert_eq!(of_error(&BadInput(String::new()).into(), true), OUR_FAILURE);
+        let denied = sandbag_inject::Error::NotPossible {
+            what: String::new(),
+            remedy: String::new(),
+        };
+        assert_eq!(of_error(&denied.into(), false), NOT_POSSIBLE);
+        let empty = sandbag_inject::Error::NothingKnown;
+        assert_eq!(of_error(&empty.into(), false), USAGE);
         let fault = sandbag_node::spec::Origin::default().fault("cpus", "", "");
         assert_eq!(of_error(&fault.clone().into(), false), USAGE);
         let held = fault.of_the_machine();

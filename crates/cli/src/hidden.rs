@@ -6,6 +6,7 @@ use std::path::Path;
 
 use sandbag_burner::child::{BURNER_VERB, EXEC_VERB, GUARDIAN_VERB};
 use sandbag_burner::{burn, command, guardian};
+use sandbag_inject::process::{INJECTOR_VERB, injector};
 use sandbag_node::socket::{Directory, sweep};
 
 use crate::exit;
@@ -27,7 +28,7 @@ pub fn main() -> Option<u8> {
     if verb == EXEC_VERB {
         return Some(command::exec(&arguments.collect::<Vec<OsString>>()));
     }
-    if verb != BURNER_VERB && verb != GUARDIAN_VERB {
+    if ![BURNER_VERB, GUARDIAN_VERB, INJECTOR_VERB].contains(&verb) {
         return None;
     }
     let arguments: Vec<String> = arguments
@@ -38,6 +39,10 @@ pub fn main() -> Option<u8> {
             let undone = guardian::run(&arguments).map_err(|error| error.to_string());
             undone.and(swept(&arguments))
         }
+        INJECTOR_VERB => match injector::Setup::from_args(&arguments) {
+            Some(setup) => injector::run(&setup).map_err(|error| error.to_string()),
+            None => Err(format!("{INJECTOR_VERB} is for sandbag's own use")),
+        },
         _ => match burn::Setup::from_args(&arguments) {
             Some(setup) => burn::run(&setup).map_err(|error| error.to_string()),
             None => Err(format!("{BURNER_VERB} is for sandbag's own use")),

@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => args.has_command(),
         Command::Slow(args) => args.has_command(),
         Command::Record(args) => args.has_command(),
+        Command::Jitter(args) => args.has_command(),
         _ => false,
     };
     let outcome = match &cli.command {

@@ -15,6 +15,8 @@ pub enum Role {
     Guardian,
     /// Takes the load of one CPU.
     Burner,
+    /// Takes a CPU when an event of a trace is due.
+    Injector,
     /// On its way to become the wrapped command.
     Command,
 }
@@ -24,6 +26,7 @@ impl Role {
         match cmdline.split(|byte| *byte == 0).nth(1) {
             Some(b"__guardian") => Self::Guardian,
             Some(b"__burner") => Self::Burner,
+            Some(b"__injector") => Self::Injector,
             Some(b"__exec") => Self::Command,
             _ => Self::Supervisor,
         }
@@ -64,6 +67,7 @@ mod tests {
     fn the_role_is_the_first_argument() {
         assert_eq!(Role::of(b"sandbag\0__guardian\0fd\0"), Role::Guardian);
         assert_eq!(Role::of(b"sandbag\0__burner\0"), Role::Burner);
+        assert_eq!(Role::of(b"sandbag\0__injector\0{}\0"), Role::Injector);
         assert_eq!(Role::of(b"sandbag\0__exec\0ls\0"), Role::Command);
         assert_eq!(Role::of(b"sandbag\0load\0all\0"), Role::Supervisor);
         assert_eq!(Role::of(b""), Role::Supervisor);

@@ -2,6 +2,8 @@
 //! What is left of a run with a command that failed by us: the caller sees
 //! exit code 125 and finds the reason in run.json.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use sandbag_burner::Error;
 use sandbag_report::failure::{Failure, Reason};
@@ -36,17 +38,24 @@ pub fn recorded(
         && !options.hold.no_out
         && !options.hold.dry_run
     {
-        leave(error, &options, messages);
+        let user = match options.hold.as_root {
+            true => None,
+            false => User::behind_sudo(),
+        };
+        leave_reason(error, options.hold.out.clone(), user, messages);
     }
     result
 }
 
-fn leave(error: &anyhow::Error, options: &RunOptions, messages: &Messages) {
-    let user = match options.hold.as_root {
-        true => None,
-        false => User::behind_sudo(),
-    };
-    let Some(dir) = RunDir::make(options.hold.out.clone(), user, messages) else {
+/// Writes why there was no run to its directory, `out` or one named by the
+/// time.
+pub fn leave_reason(
+    error: &anyhow::Error,
+    out: Option<PathBuf>,
+    user: Option<User>,
+    messages: &Messages,
+) {
+    let Some(dir) = RunDir::make(out, user, messages) else {
         return;
     };
     let failure = Failure {
@@ -69,7 +78,10 @@ fn reason(error: &anyhow::Error) -> Reason {
         Some(Error::Busy { pid, .. }) => {
             Some(format!("wait for it, or end it (sandbag stop {pid})"))
         }
-        _ => crate::reshape::option_against(error).map(|option| format!("option {option}")),
+        _ => match error.downcast_ref::<sandbag_inject::Error>() {
+            Some(sandbag_inject::Error::NotPossible { remedy, .. }) => Some(remedy.clone()),
+            _ => crate::reshape::option_against(error).map(|option| format!("option {option}")),
+        },
     };
     Reason {
         kind: match exit_code_alone {

@@ -31,7 +31,7 @@ use crate::exit;
 use crate::messages::Messages;
 use crate::units::{Cpus, nanos};
 use directory::RunDir;
-pub use failure::recorded;
+pub use failure::{leave_reason, recorded};
 use observer::Collector;
 use options::RunOptions;
 

@@ -7,6 +7,7 @@ mod bad_input;
 mod dir;
 mod help;
 mod jitter;
+mod jitter_replay;
 mod profiles;
 mod slow;
 mod synth;

@@ -67,6 +67,9 @@ const TIMES_LEAST: f64 = 10.0;
 pub struct Outcome {
     /// As in the trace.
     pub notes: Notes,
+    /// The counter at the trace's beginning, for those who hold the trace
+    /// against another clock.
+    pub begin_counts: u64,
     /// Events by CPU, in the order of the notes.
     pub events: Vec<u64>,
     /// For how long each CPU was looked at, ns.
@@ -175,6 +178,7 @@ fn rounds(
     let count = team.workers.len();
     let mut outcome = Outcome {
         notes: Notes::default(),
+        begin_counts: scale.begin,
         events: vec![0; count],
         known_ns: vec![0; count],
         warnings: Vec::new(),

@@ -10,6 +10,7 @@ mod faults;
 mod freezing;
 mod groups;
 mod holding;
+mod jitter_replay;
 mod kills;
 mod lab;
 mod node_kills;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         holding::ALONE,
         on_v2::CASES,
         lab::CASES,
+        jitter_replay::CASES,
         kills::CASES,
         node_kills::CASES,
     ]

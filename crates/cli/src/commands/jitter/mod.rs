@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag jitter`: OS jitter, recorded, shown, compared.
+//! `sandbag jitter`: OS jitter, recorded, shown, compared, replayed.
 
 mod compare;
 mod counted;
 mod distribution;
 mod export;
+mod plan_args;
 mod record;
+mod replay;
 mod show;
+mod verify;
 
 use std::fs::File;
 use std::io::Read as _;
@@ -36,10 +39,23 @@ enum Action {
     Compare(compare::CompareArgs),
     /// Write a trace, or what another tool recorded, as a trace, CSV or JSON
     Convert(export::ConvertArgs),
+    /// Replay the jitter of a trace on CPUs, beside a program or alone
+    #[command(after_long_help = crate::exit::HELP)]
+    Replay(Box<replay::ReplayArgs>),
+    /// Say how well a trace is reproduced here: replay it and record again
+    Verify(Box<verify::VerifyArgs>),
+}
+
+impl JitterArgs {
+    /// Whether a program is to be run.
+    #[must_use]
+    pub fn has_command(&self) -> bool {
+        matches!(&self.action, Action::Replay(args) if args.has_command())
+    }
 }
 
 /// What a file of another tool may leave open
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 struct ImportArgs {
     /// Unit of the times of a file that does not name it (LogGOPSim)
     #[arg(long, value_enum)]
@@ -82,6 +98,8 @@ pub fn main(args: &JitterArgs, messages: &Messages) -> Result<u8> {
         Action::Show(args) => show::main(args, messages),
         Action::Compare(args) => compare::main(args, messages),
         Action::Convert(args) => export::main(args, messages),
+        Action::Replay(args) => replay::main(args, messages),
+        Action::Verify(args) => verify::main(args, messages),
     }
 }
 

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Options of everything that replays a trace: which part of it, where, how.
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use sandbag_burner::supervisor;
+use sandbag_inject::plan::FACTORS;
+use sandbag_inject::process::Class;
+use sandbag_inject::process::team::Wanted;
+use sandbag_inject::{Options, Plan, Sync};
+use sandbag_jitter::Trace;
+use sandbag_kernel::topology::Topology;
+use sandbag_kernel::{CpuList, Root};
+
+use super::ImportArgs;
+use crate::exit::BadInput;
+use crate::messages::Messages;
+use crate::units::{self, Cpus};
+
+/// See the module's text.
+#[derive(Debug, Clone, Args)]
+pub struct PlanArgs {
+    /// Where: 0,2-3, or all, even, odd, core (one per core)
+    #[arg(short, long, value_name = "LIST", default_value = "all", value_parser = units::cpus)]
+    pub cpus: Cpus,
+
+    /// Which CPUs of the trace are replayed there, in this order, and again
+    /// from the first if they are fewer [default: all of the trace]
+    #[arg(long, value_name = "LIST", value_parser = cpu_list)]
+    pub trace_cpus: Option<CpuList>,
+
+    /// Decides what is left to chance: where in the trace each CPU begins
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+
+    /// How much of the trace a CPU replays at most, as 0.5, 50% or 1/3
+    #[arg(long, value_name = "PART", default_value = "1/3", value_parser = part)]
+    pub share: f64,
+
+    /// When CPUs are at the same position of the trace: none (each group at
+    /// its own), once (all begin at the same), phase or every:K (for programs
+    /// that say when a phase begins)
+    #[arg(long, value_name = "HOW", default_value = "none", value_parser = sync)]
+    pub sync: Sync,
+
+    /// CPUs that replay together what was recorded together, at the same
+    /// position [default: all of the trace's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub group: Option<u32>,
+
+    /// How events are injected
+    #[arg(long, value_enum, default_value_t = MethodArg::Auto)]
+    pub method: MethodArg,
+
+    /// Priority of the real-time tasks; 1 is below all others
+    #[arg(long, value_name = "1..99", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=99))]
+    pub priority: u8,
+
+    /// Memory for the events of all CPUs, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_memory: u64,
+
+    #[command(flatten)]
+    pub import: ImportArgs,
+}
+
+/// How events are injected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MethodArg {
+    /// fifo where real time may be had, else fair
+    Auto,
+    /// A real-time task (SCHED_FIFO) on each CPU
+    Fifo,
+    /// An ordinary task on each CPU: needs no privilege, less exact
+    Fair,
+    /// The program asks (the library's `Polled`; `sandbag jitter verify`)
+    Polled,
+}
+
+/// `1/3`, `0.5`, `50%`.
+fn part(text: &str) -> Result<f64, String> {
+    let bad = || "expected a part of the trace, such as 0.5, 50% or 1/3".to_owned();
+    let number = |text: &str| text.trim().parse::<f64>().map_err(|_| bad());
+    let value = match (text.split_once('/'), text.strip_suffix('%')) {
+        (Some((a, b)), _) => number(a)? / number(b)?,
+        (None, Some(pct)) => number(pct)? / 100.0,
+        (None, None) => number(text)?,
+    };
+    match value > 0.0 && value <= 1.0 {
+        true => Ok(value),
+        false => Err("must be above 0, and not more than the whole trace (1)".to_owned()),
+    }
+}
+
+/// `none`, `once`, `phase`, `every:K`.
+fn sync(text: &str) -> Result<Sync, String> {
+    let bad = || "expected none, once, phase or every:K".to_owned();
+    match text {
+        "none" => Ok(Sync::None),
+        "once" => Ok(Sync::Once),
+        "phase" => Ok(Sync::Phases(1)),
+        _ => {
+            let number = text.strip_prefix("every:").ok_or_else(bad)?;
+            match number.parse() {
+                Ok(0) | Err(_) => Err(bad()),
+                Ok(every) => Ok(Sync::Phases(every)),
+            }
+        }
+    }
+}
+
+fn cpu_list(text: &str) -> Result<CpuList, String> {
+    let list: CpuList = text
+        .parse()
+        .map_err(|_| "expected CPUs such as 0,2-3".to_owned())?;
+    match list.is_empty() {
+        true => Err("names no CPU".to_owned()),
+        false => Ok(list),
+    }
+}
+
+/// A factor of lengths and gaps.
+pub fn factor(text: &str) -> Result<f64, String> {
+    match text.trim().parse() {
+        Ok(factor) if (FACTORS.0..=FACTORS.1).contains(&factor) => Ok(factor),
+        _ => Err(format!(
+            "expected a factor from {} to {}",
+            FACTORS.0, FACTORS.1
+        )),
+    }
+}
+
+impl PlanArgs {
+    /// The trace; what holds only a distribution is refused.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none.
+    pub fn trace(&self, path: &Path, messages: &Messages) -> Result<Trace> {
+        let recording = super::read(path, &self.import.options(), messages)?;
+        let name = path.display().to_string();
+        let trace = recording
+            .into_trace()
+            .map_err(|error| error.in_file(&name))?;
+        if trace.cpus.iter().all(|cpu| cpu.events.is_empty()) {
+            return Err(BadInput(format!(
+                "{name} holds no events: there is nothing to replay"
+            ))
+            .into());
+        }
+        Ok(trace)
+    }
+
+    /// The CPUs, which are online.
+    ///
+    /// # Errors
+    /// One is not.
+    pub fn online(&self, root: &Root, topology: &Topology) -> Result<Vec<u32>> {
+        let cpus = self.cpus.on(topology);
+        if cpus.is_empty() {
+            return Err(BadInput("--cpus names no CPU of this machine".to_owned()).into());
+        }
+        supervisor::check_online(root, &cpus)?;
+        Ok(cpus.iter().collect())
+    }
+
+    /// What each of `here` CPUs is to suffer.
+    ///
+    /// # Errors
+    /// The trace does not fit.
+    pub fn plan(&self, trace: &Trace, here: usize, more: More) -> Result<Plan> {
+        let chosen: Option<Vec<u32>> = self.trace_cpus.as_ref().map(|list| list.iter().collect());
+        let held = chosen.as_ref().map_or(trace.cpus.len(), Vec::len);
+        if chosen.is_none() && held > here {
+            let all: CpuList = trace.cpus.iter().map(|cpu| cpu.cpu).collect();
+            return Err(BadInput(format!(
+                "the trace holds {held} CPUs ({all}), and {here} are to replay it: say which \
+                 with --trace-cpus"
+            ))
+            .into());
+        }
+        let options = Options {
+            seed: self.seed,
+            share: match more.random {
+                true => self.share,
+                false => 1.0,
+            },
+            random: more.random,
+            sync: self.sync,
+            group: self
+                .group
+                .unwrap_or_else(|| u32::try_from(held).unwrap_or(1)),
+            factor: more.factor,
+            repeat: more.repeat,
+        };
+        Ok(Plan::of(trace, chosen.as_deref(), &options)?)
+    }
+
+    /// Which CPU of the trace a CPU replays, by their places.
+    pub fn trace_cpu(&self, trace: &Trace, place: usize) -> u32 {
+        let all: Vec<u32> = match &self.trace_cpus {
+            Some(list) => list.iter().collect(),
+            None => trace.cpus.iter().map(|cpu| cpu.cpu).collect(),
+        };
+        all[place % all.len()]
+    }
+
+    /// Which class of task injects.
+    ///
+    /// # Errors
+    /// It is the program itself that would.
+    pub fn wanted(&self) -> Result<Wanted> {
+        let priority = self.priority;
+        Ok(match self.method {
+            MethodArg::Auto => Wanted::Auto { priority },
+            MethodArg::Fifo => Wanted::Only(Class::Fifo { priority }),
+            MethodArg::Fair => Wanted::Only(Class::Fair),
+            MethodArg::Polled => {
+                return Err(sandbag_inject::Error::NotPossible {
+                    what: "polled needs a program that asks when its jitter is due".to_owned(),
+                    remedy: "a program that does not is made to suffer with --method fifo or \
+                             fair"
+                        .to_owned(),
+                }
+                .into());
+            }
+        })
+    }
+
+    /// Phases can be told only by the program.
+    ///
+    /// # Errors
+    /// They were asked for.
+    pub fn refuse_phases(&self) -> Result<()> {
+        match self.sync {
+            Sync::Phases(_) => Err(BadInput(
+                "--sync phase and every:K need a program that says when a phase begins (the \
+                 library's begin_phase); a program beside which jitter is injected does not: \
+                 --sync once"
+                    .to_owned(),
+            )
+            .into()),
+            Sync::None | Sync::Once => Ok(()),
+        }
+    }
+}
+
+/// What else makes a plan.
+#[derive(Debug, Clone, Copy)]
+pub struct More {
+    /// Begin at a random position (the third safeguard).
+    pub random: bool,
+    /// Of lengths and gaps.
+    pub factor: f64,
+    /// Begin the portion again when it is used up.
+    pub repeat: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use sandbag_inject::plan::SHARE;
+
+    use super::*;
+
+    #[test]
+    fn parts_of_a_trace() {
+        assert_eq!(part("1/3"), Ok(SHARE));
+        assert_eq!(part("50%"), Ok(0.5));
+        assert_eq!(part("1"), Ok(1.0));
+        for text in ["0", "1.5", "4/3", "x", "1/0", "-1%", ""] {
+            assert!(part(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn kinds_of_synchronisation() {
+        assert_eq!(sync("phase"), Ok(Sync::Phases(1)));
+        assert_eq!(sync("every:20"), Ok(Sync::Phases(20)));
+        for text in ["every:0", "every:", "twice", ""] {
+            assert!(sync(text).unwrap_err().contains("every:K"), "{text}");
+        }
+    }
+
+    #[test]
+    fn factors_scale_up() {
+        assert_eq!(factor("3"), Ok(3.0));
+        assert!(factor("0.5").is_err() && factor("NaN").is_err());
+    }
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag jitter replay`: the jitter of a trace, beside a program or alone.
+
+mod record;
+mod table;
+
+pub(super) use table::{measured, shown};
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use sandbag_burner::command::{CommandSpec, User, Waiting};
+use sandbag_inject::Plan;
+use sandbag_inject::limit::MOST_NS;
+use sandbag_inject::process::beside::{self, End, Failed, Held, Hold};
+use sandbag_inject::process::team::{Ask, CpuOutcome, Health, Team, Want};
+use sandbag_inject::process::{Class, Measured};
+use sandbag_jitter::Trace;
+use sandbag_kernel::Root;
+use sandbag_kernel::topology::Topology;
+
+use super::plan_args::{More, PlanArgs, factor};
+use super::time;
+use crate::exit;
+use crate::messages::Messages;
+use crate::program;
+use crate::run::directory::{self, RunDir};
+use crate::run::{leave_reason, machine};
+use crate::units::{self, nanos};
+
+/// Replay the jitter of a trace on CPUs, beside a program or alone
+///
+/// A process per CPU takes it at the moments of the trace, for as long as the
+/// events were. What the timer and the switch cost is measured first; events
+/// that are too short to be injected are counted, as are those that follow too
+/// closely. CMD is not changed and not confined.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// A trace, or what another tool recorded event by event; - for standard
+    /// input
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+
+    #[command(flatten)]
+    plan: PlanArgs,
+
+    /// End the jitter after this long [default: when the share is used up]
+    #[arg(short, long, value_name = "TIME", value_parser = units::positive_duration)]
+    duration: Option<Duration>,
+
+    /// Begin again when the share of the trace is used up
+    #[arg(long = "loop")]
+    repeat: bool,
+
+    /// Multiply lengths and gaps by this, as the paper does for injectors that
+    /// cannot inject short events; results must then be divided by it. Only
+    /// without CMD, whose own work we cannot stretch
+    #[arg(long, value_name = "K", default_value = "1", value_parser = factor)]
+    scale_factor: f64,
+
+    /// Do without one of the paper's safeguards (may be given more than once)
+    #[arg(long, value_enum, value_name = "WHICH")]
+    no_safeguard: Vec<Safeguard>,
+
+    /// Directory for run.json and achieved.csv [default: sandbag-run-<time>]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_out")]
+    out: Option<PathBuf>,
+
+    /// Leave no run directory
+    #[arg(long)]
+    no_out: bool,
+
+    /// Write the run's record to FILE (`-`: standard output)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
+          require_equals = true)]
+    json: Option<PathBuf>,
+
+    /// Kill CMD should sandbag end or die before CMD does
+    #[arg(long, requires = "command")]
+    kill: bool,
+
+    /// With sudo, run CMD as root and not as the calling user
+    #[arg(long)]
+    as_root: bool,
+
+    /// Check all that a run checks, print what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// The program to run, and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// What keeps an injector from trying what it cannot do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Safeguard {
+    /// What injecting costs is taken off the length; what is shorter is left out
+    Overhead,
+    /// What follows more closely than the timer's least interval is suffered
+    /// together
+    Interval,
+    /// Each CPU begins at a random position and replays at most a share
+    Share,
+}
+
+impl ReplayArgs {
+    /// Whether a program is to be run.
+    #[must_use]
+    pub fn has_command(&self) -> bool {
+        !self.command.is_empty()
+    }
+
+    fn guards(&self, safeguard: Safeguard) -> bool {
+        !self.no_safeguard.contains(&safeguard)
+    }
+
+    fn want(&self) -> Result<Want> {
+        Ok(Want {
+            class: self.plan.wanted()?,
+            overhead: self.guards(Safeguard::Overhead),
+            interval: self.guards(Safeguard::Interval),
+            most_bytes: self.plan.max_memory << 20,
+        })
+    }
+}
+
+/// Runs the command; where that fails by us and there is a CMD, the reason is
+/// left in the run directory.
+pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
+    let result = replay(args, messages);
+    if let Err(error) = &result
+        && exit::of_error(error, true) == exit::OUR_FAILURE
+        && args.has_command()
+        && !args.no_out
+        && !args.dry_run
+    {
+        leave_reason(error, args.out.clone(), user(args), messages);
+    }
+    result
+}
+
+fn user(args: &ReplayArgs) -> Option<User> {
+    match args.as_root {
+        true => None,
+        false => User::behind_sudo(),
+    }
+}
+
+fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
+    program::check(&args.command)?;
+    args.plan.refuse_phases()?;
+    if args.has_command() && args.scale_factor != 1.0 {
+        return Err(exit::BadInput(
+            "--scale-factor stretches the jitter, and CMD's own work, which it would have to \
+             be held against, cannot be stretched: only without CMD, or in `sandbag scale bench`"
+                .to_owned(),
+        )
+        .into());
+    }
+    let want = args.want()?;
+    let root = Root::default();
+    let topology = Topology::read(&root)?;
+    let cpus = args.plan.online(&root, &topology)?;
+    let trace = args.plan.trace(&args.trace, messages)?;
+    let more = More {
+        random: args.guards(Safeguard::Share),
+        factor: args.scale_factor,
+        repeat: args.repeat,
+    };
+    let plan = args.plan.plan(&trace, cpus.len(), more)?;
+    let asks: Vec<Ask> = (0u64..)
+        .zip(&cpus)
+        .map(|(rank, cpu)| Ask {
+            cpu: *cpu,
+            portion: plan.rank(rank),
+        })
+        .collect();
+    if args.dry_run {
+        return dry_run(args, &trace, &plan, &asks);
+    }
+    let user = user(args);
+    let signals = beside::take_signals()?;
+    let mut team = Team::start(&asks, want)?;
+    let mut warnings = Vec::new();
+    say_measured(&team, &mut warnings, messages);
+    let command = match args.has_command() {
+        false => None,
+        true => Some(Waiting::start(&CommandSpec {
+            arguments: args.command.clone(),
+            user: user.clone(),
+            kill: args.kill,
+            environment: Vec::new(),
+            word_on: None,
+        })?),
+    };
+    let dir = match args.no_out {
+        true => None,
+        false => RunDir::make(args.out.clone(), user.clone(), messages),
+    };
+    let started_at = jiff::Timestamp::now().to_string();
+    let hold = Hold {
+        command,
+        duration_ns: args.duration.map(nanos),
+    };
+    let held = match beside::hold(&mut team, hold, &signals) {
+        Ok(held) => held,
+        Err(failed) => {
+            if let Some(dir) = &dir {
+                dir.discard_if_empty();
+            }
+            return Err(match failed {
+                Failed::Inject(error) => error.into(),
+                Failed::Command(error) => error.into(),
+            });
+        }
+    };
+    let (class, why) = (team.class(), team.why_not_better().map(str::to_owned));
+    let outcome = team.finish();
+    drop(signals);
+    warnings.extend(said_after(&outcome, held, args));
+    let run = record::Run {
+        started_at,
+        machine: machine::describe(&root, &topology, "none"),
+        args,
+        trace: &trace,
+        asks: &asks,
+        outcome: &outcome,
+        class,
+        why,
+        held,
+        warnings: &warnings,
+    };
+    let record = run.json();
+    messages.say(&table::outcome(&outcome).to_string());
+    warnings.iter().for_each(|text| messages.warning(text));
+    let mut whole = true;
+    if let Some(dir) = &dir {
+        let written = record::write(dir.path(), &record, &outcome);
+        dir.give();
+        match written {
+            Ok(()) => messages.say(&format!(
+                "Record: {}",
+                dir.path().join("run.json").display()
+            )),
+            Err(error) => messages.warning(&format!("{}: {error}", dir.path().display())),
+        }
+    }
+    if let Some(path) = &args.json {
+        if let Err(error) = write_json(&record, path) {
+            messages.warning(&format!("{}: {error}", path.display()));
+            whole = false;
+        }
+        directory::give_to(path, user.as_ref());
+    }
+    Ok(code(held.end, &outcome, whole))
+}
+
+/// What was measured before the beginning, and what became of the method.
+fn say_measured(team: &Team, warnings: &mut Vec<String>, messages: &Messages) {
+    messages.say(&format!("injected by: {}", team.class()));
+    if let Some(why) = team.why_not_better() {
+        warnings.push(format!(
+            "{why}: events are injected by ordinary tasks, less exactly"
+        ));
+    }
+    for (cpu, measured) in team.measured() {
+        let Measured { wakes, seen, .. } = measured;
+        messages.say(&format!("CPU {cpu}: {}", table::measured(measured)));
+        if seen * 10 < wakes {
+            warnings.push(format!(
+                "CPU {cpu}: what injecting costs could not be seen ({seen} of {wakes} times): \
+                 it is not taken off"
+            ));
+        }
+    }
+}
+
+/// What the user should know of a run.
+fn said_after(outcome: &[CpuOutcome], held: Held, args: &ReplayArgs) -> Vec<String> {
+    let mut said = Vec::new();
+    for one in outcome {
+        let cpu = one.cpu;
+        match &one.health {
+            Health::Well => {}
+            Health::Displaced => said.push(format!("CPU {cpu} went offline: its jitter ended")),
+            Health::Died(how) => said.push(format!("the injector of CPU {cpu} ended ({how})")),
+        }
+        if one.left_out.events > 0 {
+            said.push(format!(
+                "CPU {cpu}: the trace takes more than {} ms of some second; {} events, {} in \
+                 all, are left out of a whole portion so that others can run",
+                MOST_NS / 1_000_000,
+                one.left_out.events,
+                time(one.left_out.ns as f64)
+            ));
+        }
+    }
+    if held.without_ns > 0 && args.duration.is_none() {
+        said.push(format!(
+            "the share of the trace was used up: CMD ran its last {} without jitter (--loop \
+             begins again, --share replays more)",
+            time(held.without_ns as f64)
+        ));
+    }
+    if let (End::UsedUp, Some(duration), true) = (held.end, args.duration, !args.has_command()) {
+        said.push(format!(
+            "the share of the trace was used up after {}, before {} were over (--loop begins \
+             again, --share replays more)",
+            time(held.wall_ns as f64),
+            time(nanos(duration) as f64)
+        ));
+    }
+    said
+}
+
+fn write_json(record: &serde_json::Value, path: &Path) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(record)?;
+    text.push(b'\n');
+    match path == Path::new("-") {
+        true => match std::io::stdout().write_all(&text) {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        },
+        false => fs::write(path, text),
+    }
+}
+
+/// The exit code of a run that was made.
+fn code(end: End, outcome: &[CpuOutcome], whole: bool) -> u8 {
+    let lost = outcome.iter().any(|one| one.health != Health::Well);
+    match end {
+        End::Command(how) => match (how.exit_code, how.signal) {
+            (Some(0), _) if !whole => exit::OUR_FAILURE,
+            (Some(code), _) => u8::try_from(code).unwrap_or(exit::OUR_FAILURE),
+            (None, signal) => u8::try_from(128 + signal.unwrap_or(0)).unwrap_or(exit::OUR_FAILURE),
+        },
+        End::Interrupted => exit::INTERRUPTED,
+        _ if !whole => exit::FAILED,
+        _ if lost => exit::MISSED,
+        End::UsedUp | End::Duration | End::Stopped => exit::KEPT,
+    }
+}
+
+fn dry_run(args: &ReplayArgs, trace: &Trace, plan: &Plan, asks: &[Ask]) -> Result<u8> {
+    let mut out = std::io::stdout();
+    for (place, ask) in asks.iter().enumerate() {
+        let portion = &ask.portion;
+        let (mut events, mut noise_ns) = (0u64, 0u64);
+        for event in portion.once().events() {
+            events += 1;
+            noise_ns += event.length_ns;
+        }
+        writeln!(
+            out,
+            "CPU {}: CPU {} of the trace from {} of its known time on, for {}{}: {events} events, \
+             {} in all",
+            ask.cpu,
+            args.plan.trace_cpu(trace, place),
+            time(portion.offset_ns() as f64),
+            time(portion.length_ns() as f64),
+            if portion.repeats() {
+                ", again and again"
+            } else {
+                ""
+            },
+            time(noise_ns as f64),
+        )?;
+    }
+    let options = plan.options();
+    writeln!(
+        out,
+        "seed {}, groups of {}, {:?} by {:?}",
+        options.seed, options.group, options.sync, args.plan.method
+    )?;
+    if args.has_command() {
+        let words: Vec<_> = args
+            .command
+            .iter()
+            .map(|word| word.to_string_lossy())
+            .collect();
+        writeln!(out, "beside: {}", words.join(" "))?;
+    }
+    Ok(exit::KEPT)
+}
+
+/// A class as records have it.
+fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Fifo { .. } => "fifo",
+        Class::Fair => "fair",
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What became of a replay, in a table.
+
+use comfy_table::Table;
+use sandbag_inject::outcome::Quantiles;
+use sandbag_inject::process::Measured;
+use sandbag_inject::process::team::CpuOutcome;
+
+use super::super::show::{new_table, right, words};
+use super::super::time;
+
+/// What injecting costs on a CPU, one line.
+pub fn measured(measured: Measured) -> String {
+    let ns = |ns: u64| time(ns as f64);
+    format!(
+        "injecting costs {} (nothing shorter can be injected), the timer's least interval is {}, \
+         wake-ups are late by {} (p50), {} (p90), {} (p99), {} at most",
+        ns(measured.overhead_ns),
+        ns(measured.least_interval_ns),
+        ns(measured.wake_p50_ns),
+        ns(measured.wake_p90_ns),
+        ns(measured.wake_p99_ns),
+        ns(measured.wake_most_ns),
+    )
+}
+
+/// A row per CPU.
+pub fn outcome(all: &[CpuOutcome]) -> Table {
+    let mut table = new_table(words(&[
+        "CPU",
+        "asked",
+        "injected",
+        "merged",
+        "short",
+        "limit",
+        "missed",
+        "not reached",
+        "behind",
+        "away",
+        "late p50",
+        "p90",
+        "p99",
+        "longer p50",
+        "p99",
+    ]));
+    for one in all {
+        let c = one.outcome.counts;
+        let mut row = vec![one.cpu.to_string()];
+        let counts = [
+            c.asked,
+            c.injected,
+            c.merged,
+            c.below_floor,
+            c.over_limit,
+            c.missed,
+            c.not_reached,
+            c.behind,
+            c.away,
+        ];
+        row.extend(counts.map(|count| count.to_string()));
+        let start = one.outcome.all_start_errors();
+        let length = one.outcome.length_errors();
+        row.push(shown(start, |q| q.p50_ns));
+        row.push(shown(start, |q| q.p90_ns));
+        row.push(shown(start, |q| q.p99_ns));
+        row.push(shown(length, |q| q.p50_ns));
+        row.push(shown(length, |q| q.p99_ns));
+        table.add_row(row);
+    }
+    right(table)
+}
+
+/// A signed time; `-` without one.
+pub fn shown(quantiles: Option<Quantiles>, of: fn(Quantiles) -> i64) -> String {
+    quantiles.map(of).map_or_else(
+        || "-".to_owned(),
+        |ns| {
+            let sign = if ns < 0 { "-" } else { "" };
+            format!("{sign}{}", time(ns.unsigned_abs() as f64))
+        },
+    )
+}

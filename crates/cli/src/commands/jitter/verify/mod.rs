@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag jitter verify`: how well a trace is reproduced here.
+
+mod table;
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use sandbag_inject::judged::{Evidence, Judged, judge};
+use sandbag_inject::outcome::Counts;
+use sandbag_inject::process::team::{Ask, Want};
+use sandbag_inject::process::verify::{Host, Replayed, by_asking, by_processes, host};
+use sandbag_inject::process::{Class, Measured};
+use sandbag_inject::reproduced::Tolerance;
+use sandbag_inject::{Plan, Planned};
+use sandbag_jitter::Trace;
+use sandbag_jitter::collect::counter;
+use sandbag_kernel::Root;
+use sandbag_kernel::topology::Topology;
+use serde::Serialize;
+
+use super::plan_args::{MethodArg, More, PlanArgs, factor};
+use crate::exit;
+use crate::messages::Messages;
+use crate::units::{self, nanos};
+
+/// Say how well a trace is reproduced here: replay it and record again
+///
+/// The host alone is recorded first and last. Between, the trace is replayed
+/// and recorded at the same time, on the same CPUs: without the paper's
+/// safeguards, with them, with a scale factor if one is given, and by a program
+/// that asks. What the host does by itself is taken off. The CPUs are taken
+/// wholly meanwhile.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// A trace, or what another tool recorded event by event; - for standard
+    /// input
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+
+    #[command(flatten)]
+    plan: PlanArgs,
+
+    /// Length of each recording, at most as long as the share of the trace;
+    /// times the factor with a factor
+    #[arg(short, long, value_name = "TIME", default_value = "5s", value_parser = units::positive_duration)]
+    duration: Duration,
+
+    /// Also a row with this scale factor, its results divided by it
+    #[arg(long, value_name = "K", value_parser = factor)]
+    scale_factor: Option<f64>,
+
+    /// An event is reproduced if it begins no later than this...
+    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = units::duration)]
+    late: Duration,
+
+    /// ...and is no longer or shorter than this...
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = units::duration)]
+    longer: Duration,
+
+    /// ...or than this part of its length, percent
+    #[arg(long, value_name = "PERCENT", default_value = "10", value_parser = units::load)]
+    longer_pct: f64,
+
+    /// The figures as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A row of the table.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    factor: f64,
+    length_s: f64,
+    method: String,
+    judged: Judged,
+    /// What the injectors say themselves.
+    counts: Counts,
+    measured: Vec<(u32, Measured)>,
+    late_p50_ns: Option<i64>,
+    late_p99_ns: Option<i64>,
+}
+
+/// Runs the command.
+pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
+    let root = Root::default();
+    args.plan.refuse_phases()?;
+    let topology = Topology::read(&root)?;
+    let cpus = args.plan.online(&root, &topology)?;
+    let trace = args.plan.trace(&args.trace, messages)?;
+    // The collector would refuse it, after everything else.
+    counter::check(&root).map_err(sandbag_jitter::Error::from)?;
+    let asked = Asked {
+        args,
+        trace: &trace,
+        cpus: &cpus,
+    };
+    // All plans, before anything is run.
+    let plain = asked.plan(false, 1.0)?;
+    let guarded = asked.plan(true, 1.0)?;
+    let factored = args
+        .scale_factor
+        .map(|k| Ok::<_, anyhow::Error>((k, asked.plan(true, k)?)));
+    let factored = factored.transpose()?;
+    let tolerance = Tolerance {
+        late_ns: nanos(args.late),
+        length_ns: nanos(args.longer),
+        length_share: args.longer_pct / 100.0,
+        ..Tolerance::default()
+    };
+    messages.say("the host alone, before ...");
+    let before = host(&cpus, args.duration)?;
+    let mut replays: Vec<(String, f64, Replayed)> = Vec::new();
+    if args.plan.method != MethodArg::Polled {
+        messages.say("without safeguards ...");
+        let replayed = asked.by_processes(&plain, false, 1.0)?;
+        replays.push(("no safeguards".to_owned(), 1.0, replayed));
+        messages.say("with safeguards ...");
+        let replayed = asked.by_processes(&guarded, true, 1.0)?;
+        replays.push(("safeguards".to_owned(), 1.0, replayed));
+        if let Some((k, plan)) = &factored {
+            messages.say(&format!("with safeguards and factor {k} ..."));
+            let replayed = asked.by_processes(plan, true, *k)?;
+            replays.push((format!("factor {k}"), *k, replayed));
+        }
+    }
+    messages.say("polled ...");
+    let polled = by_asking(&cpus, &guarded, args.duration, before.threshold_ns)?;
+    replays.push(("polled".to_owned(), 1.0, polled));
+    messages.say("the host alone, after ...");
+    let after = host(&cpus, args.duration)?;
+    let rows: Vec<Row> = replays
+        .into_iter()
+        .map(|(name, k, replayed)| row(name, k, &replayed, [&before, &after], tolerance))
+        .collect();
+    let text = match args.json {
+        true => serde_json::to_string_pretty(&rows)? + "\n",
+        false => table::text(&rows, tolerance, [&before, &after]),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(exit::KEPT),
+    }
+}
+
+struct Asked<'a> {
+    args: &'a VerifyArgs,
+    trace: &'a Trace,
+    cpus: &'a [u32],
+}
+
+impl Asked<'_> {
+    fn plan(&self, random: bool, factor: f64) -> Result<Plan> {
+        let more = More {
+            random,
+            factor,
+            repeat: false,
+        };
+        self.args.plan.plan(self.trace, self.cpus.len(), more)
+    }
+
+    fn by_processes(&self, plan: &Plan, safeguards: bool, factor: f64) -> Result<Replayed> {
+        let asks: Vec<Ask> = (0u64..)
+            .zip(self.cpus)
+            .map(|(rank, cpu)| Ask {
+                cpu: *cpu,
+                portion: plan.rank(rank),
+            })
+            .collect();
+        let want = Want {
+            class: self.args.plan.wanted()?,
+            overhead: safeguards,
+            interval: safeguards,
+            most_bytes: self.args.plan.max_memory << 20,
+        };
+        Ok(by_processes(
+            &asks,
+            want,
+            self.args.duration.mul_f64(factor),
+        )?)
+    }
+}
+
+fn row(name: String, k: f64, replayed: &Replayed, host: [&Host; 2], tolerance: Tolerance) -> Row {
+    let of_host = |host: &Host, cpu: u32| -> Vec<Planned> {
+        let found = host.cpus.iter().find(|(one, _)| *one == cpu);
+        found.map_or_else(Vec::new, |(_, seen)| seen.clone())
+    };
+    let hosts: Vec<[Vec<Planned>; 2]> = replayed
+        .cpus
+        .iter()
+        .map(|one| host.map(|host| of_host(host, one.cpu)))
+        .collect();
+    let evidence: Vec<Evidence<'_>> = replayed
+        .cpus
+        .iter()
+        .zip(&hosts)
+        .map(|(one, [before, after])| Evidence {
+            asked: &one.asked,
+            seen: &one.seen,
+            host: [before, after],
+        })
+        .collect();
+    let host_ns = host[0].length_ns + host[1].length_ns;
+    let times = replayed.length_ns as f64 / host_ns.max(1) as f64;
+    let mut counts = Counts::default();
+    let mut late = Vec::new();
+    for one in &replayed.cpus {
+        counts.add(&one.outcome.counts);
+        late.extend(one.outcome.kept().iter().map(|event| event.start_error_ns));
+    }
+    let late = sandbag_inject::outcome::Quantiles::of(late);
+    let (method, measured) = match &replayed.team {
+        None => ("polled".to_owned(), Vec::new()),
+        Some((class, all)) => (
+            match class {
+                Class::Fifo { .. } => "fifo",
+                Class::Fair => "fair",
+            }
+            .to_owned(),
+            all.iter().map(|one| (one.cpu, one.measured)).collect(),
+        ),
+    };
+    Row {
+        name,
+        factor: k,
+        length_s: replayed.length_ns as f64 / 1e9,
+        method,
+        judged: judge(&evidence, tolerance, k, times),
+        counts,
+        measured,
+        late_p50_ns: late.map(|q| q.p50_ns),
+        late_p99_ns: late.map(|q| q.p99_ns),
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The paper's table, and what is needed to read it.
+
+use std::fmt::Write as _;
+
+use sandbag_inject::outcome::Quantiles;
+use sandbag_inject::process::verify::Host;
+use sandbag_inject::reproduced::Tolerance;
+use sandbag_jitter::stats::QUANTILES_PCT;
+
+use super::super::replay::{measured, shown};
+use super::super::show::{new_table, quantile_name, right, words};
+use super::super::time;
+use super::Row;
+
+pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2]) -> String {
+    let mut text = String::new();
+    let mut said = Vec::new();
+    for row in rows {
+        for (cpu, figures) in &row.measured {
+            if !said.contains(cpu) {
+                said.push(*cpu);
+                let _ = writeln!(text, "CPU {cpu}, {}: {}", row.method, measured(*figures));
+            }
+        }
+    }
+    let _ = writeln!(
+        text,
+        "An event is reproduced if it begins no later than {} (nor earlier than {}) and its \
+         length is right to {} or {} %.\nNothing shorter than {} can be seen.\n",
+        time(tolerance.late_ns as f64),
+        time(tolerance.early_ns as f64),
+        time(tolerance.length_ns as f64),
+        tolerance.length_share * 100.0,
+        time(host[0].threshold_ns.max(host[1].threshold_ns)),
+    );
+    let _ = writeln!(text, "{}\n", reproduced(rows));
+    let _ = writeln!(
+        text,
+        "Lengths, the host's own taken off\n{}\n",
+        lengths(rows)
+    );
+    for (name, host) in ["before", "after"].iter().zip(host) {
+        let events: usize = host.cpus.iter().map(|(_, seen)| seen.len()).sum();
+        let all = host.cpus.iter().flat_map(|(_, seen)| seen);
+        let noise_ns: u64 = all.map(|event| event.length_ns).sum();
+        let looked_ns = host.length_ns * host.cpus.len().max(1) as u64;
+        let _ = writeln!(
+            text,
+            "The host alone, {name}: {events} events, {:.3} % of the time",
+            noise_ns as f64 * 100.0 / looked_ns.max(1) as f64
+        );
+    }
+    text
+}
+
+fn reproduced(rows: &[Row]) -> comfy_table::Table {
+    let mut table = new_table(words(&[
+        "",
+        "asked",
+        "injected",
+        "merged",
+        "short",
+        "reproduced %",
+        "on time %",
+        "by chance %",
+        "late p50",
+        "p90",
+        "p99",
+        "longer p50",
+        "p90",
+        "p99",
+        "KL bits",
+        "KL back",
+        "JS bits",
+        "KS",
+    ]));
+    for row in rows {
+        let j = &row.judged;
+        let pct = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
+        let mut cells = vec![
+            row.name.clone(),
+            j.asked.to_string(),
+            row.counts.injected.to_string(),
+            row.counts.merged.to_string(),
+            row.counts.below_floor.to_string(),
+            pct(j.reproduced_pct),
+            pct(j.on_time_pct),
+            pct(j.by_chance_pct),
+        ];
+        for errors in [j.start_error, j.length_error] {
+            let of: [fn(Quantiles) -> i64; 3] = [|q| q.p50_ns, |q| q.p90_ns, |q| q.p99_ns];
+            cells.extend(of.map(|of| shown(errors, of)));
+        }
+        let d = j.distances;
+        cells.extend([
+            pct(d.map(|d| d.kl_bits)),
+            pct(d.map(|d| d.kl_back_bits)),
+            pct(d.map(|d| d.js_bits)),
+            pct(d.map(|d| d.ks)),
+        ]);
+        table.add_row(cells);
+    }
+    right(table)
+}
+
+fn lengths(rows: &[Row]) -> comfy_table::Table {
+    let mut header = words(&["", ""]);
+    header.extend(QUANTILES_PCT.map(quantile_name));
+    let mut table = new_table(header);
+    for row in rows {
+        let sides = [("asked", row.judged.asked_ns), ("seen", row.judged.seen_ns)];
+        for (side, quantiles) in sides {
+            let mut cells = vec![row.name.clone(), side.to_owned()];
+            match quantiles {
+                Some(all) => cells.extend(all.map(|ns| time(ns as f64))),
+                None => cells.extend(QUANTILES_PCT.map(|_| "-".to_owned())),
+            }
+            table.add_row(cells);
+        }
+    }
+    right(table)
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `jitter replay` and `jitter verify`: what they refuse, and a short replay by
+//! ordinary tasks.
+
+use predicates::prelude::*;
+use predicates::str::contains;
+
+use crate::dir::Dir;
+
+/// 1 to 3 ms every 20 ms for a second, on two CPUs.
+fn made() -> Dir {
+    let events: Vec<[u64; 2]> = (0..50)
+        .map(|i| [i * 20_000_000 + 1_000, (1 + i % 3) * 1_000_000])
+        .collect();
+    let text = serde_json::json!({"0": events, "1": events}).to_string();
+    Dir::new().with("made.json", text)
+}
+
+#[test]
+fn a_dry_run_says_what_each_cpu_would_suffer() {
+    let dir = made();
+    dir.run(&[
+        "jitter",
+        "replay",
+        "made.json",
+        "--cpus",
+        "0",
+        "--trace-cpus",
+        "1",
+        "--share",
+        "50%",
+        "--seed",
+        "7",
+        "--dry-run",
+        "--",
+        "true",
+    ])
+    .success()
+    .stdout(
+        contains("CPU 0: CPU 1 of the trace")
+            .and(contains("seed 7"))
+            .and(contains("beside: true")),
+    );
+    assert_eq!(dir.names(), ["made.json"]);
+}
+
+#[test]
+fn what_cannot_be_replayed_is_refused_with_the_reason() {
+    let histogram = "{\"num_threads\":1,\"resolution_in_ns\":0,\"thread\":{\"0\":{\"histogram\":{\"5\":3},\"cycles\":3,\"min\":5,\"max\":5,\"avg\":5,\"cpu\":0,\"node\":0}}}";
+    let dir = made()
+        .with("quiet.json", "{\"0\": []}")
+        .with("cyclictest.json", histogram);
+    for (words, said) in [
+        ("made.json --cpus 0", "--trace-cpus"),
+        ("made.json --cpus 0 --trace-cpus 9", "no CPU 9"),
+        ("made.json --cpus 4000 --trace-cpus 0", "4000"),
+        (
+            "made.json --cpus 0 --trace-cpus 0 --sync phase",
+            "begin_phase",
+        ),
+        ("made.json --cpus 0 --trace-cpus 0 --sync twice", "every:K"),
+        (
+            "made.json --cpus 0 --trace-cpus 0 --group 2",
+            "a group of 2",
+        ),
+        ("made.json --cpus 0 --trace-cpus 0 --share 2", "whole trace"),
+        ("quiet.json --cpus 0", "quiet.json"),
+        ("missing.json --cpus 0", "missing.json"),
+    ] {
+        let words: Vec<&str> = ["jitter", "replay"]
+            .into_iter()
+            .chain(words.split(' '))
+            .collect();
+        dir.run(&words).code(2).stdout("").stderr(contains(said));
+        // Beside a command the codes are the command's.
+        let words: Vec<&str> = words
+            .into_iter()
+            .chain(["--no-out", "--", "true"])
+            .collect();
+        dir.run(&words).code(125).stderr(contains(said));
+    }
+    dir.run(&["jitter", "replay", "cyclictest.json", "--cpus", "0"])
+        .code(2)
+        .stderr(contains("distribution, not events"));
+    dir.run(&["jitter", "verify", "cyclictest.json", "--cpus", "0"])
+        .code(2)
+        .stderr(contains("distribution, not events"));
+    dir.run(&[
+        "jitter",
+        "replay",
+        "made.json",
+        "--cpus",
+        "0",
+        "--trace-cpus",
+        "0",
+        "--method",
+        "polled",
+    ])
+    .code(5)
+    .stderr(contains("--method fifo or fair"));
+}
+
+#[test]
+fn a_command_s_own_work_is_not_stretched() {
+    let dir = made();
+    dir.run(&[
+        "jitter",
+        "replay",
+        "made.json",
+        "--cpus",
+        "0",
+        "--trace-cpus",
+        "0",
+        "--scale-factor",
+        "3",
+        "--no-out",
+        "--",
+        "true",
+    ])
+    .code(125)
+    .stderr(contains("cannot be stretched"));
+}
+
+#[test]
+fn ordinary_tasks_replay_and_tell() {
+    let dir = made();
+    let ran = dir
+        .run(&[
+            "jitter",
+            "replay",
+            "made.json",
+            "--cpus",
+            "0",
+            "--trace-cpus",
+            "0",
+            "--method",
+            "fair",
+            "--out",
+            "r",
+            "--json=r.json",
+            "--",
+            "sh",
+            "-c",
+            "echo said; sleep 0.2; exit 6",
+        ])
+        .code(6)
+        .stdout("said\n")
+        .stderr(contains("injecting costs").and(contains("late p50")));
+    drop(ran);
+    assert!(dir.read("r/achieved.csv").starts_with("cpu,due_ns,"));
+    let record: serde_json::Value = serde_json::from_str(&dir.read("r.json")).unwrap();
+    assert_eq!(record["kind"], "jitter-replay");
+    assert_eq!(record["method"]["used"], "fair");
+    assert_eq!(record["command"]["exit_code"], 6);
+    assert_eq!(record["seed"], 0);
+    let counts = &record["cpus"][0]["counts"];
+    let count = |name: &str| counts[name].as_u64().unwrap();
+    let sum: u64 = [
+        "injected",
+        "merged",
+        "below_floor",
+        "over_limit",
+        "missed",
+        "not_reached",
+    ]
+    .into_iter()
+    .map(count)
+    .sum();
+    assert_eq!(count("asked"), sum, "{counts}");
+    assert!(count("asked") > 0, "{counts}");
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What was recorded of one CPU, on an axis of known time only.
+//!
+//! Of the stretches between rounds of a recording nothing is known. They are
+//! cut out: a position on the axis is always one at which somebody looked, and
+//! none of them is ever taken for quiet.
+
+use sandbag_jitter::{CpuTrace, Event, Span};
+
+/// An event that is to be suffered.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Planned {
+    /// When, ns since the beginning of what it belongs to.
+    pub due_ns: u64,
+    /// For how long, ns.
+    pub length_ns: u64,
+}
+
+impl Planned {
+    /// Its end.
+    #[must_use]
+    pub fn end_ns(&self) -> u64 {
+        self.due_ns.saturating_add(self.length_ns)
+    }
+}
+
+/// See the module's text.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Column {
+    /// Length of the axis, ns.
+    pub known_ns: u64,
+    /// On the axis; ascending, without overlap, none of no length.
+    pub events: Vec<Planned>,
+}
+
+impl Column {
+    /// Lays the parts of events that lie within `known` on the axis. Both are
+    /// ascending and without overlap, as those of a [`CpuTrace`].
+    #[must_use]
+    pub fn new(known: &[Span], events: &[Event]) -> Self {
+        let mut column = Self::default();
+        let mut next = 0;
+        let mut last_seen = None;
+        for span in known {
+            while events
+                .get(next)
+                .is_some_and(|event| event.end_ns() <= span.from_ns)
+            {
+                next += 1;
+            }
+            while let Some(event) = events.get(next).filter(|e| e.start_ns < span.until_ns) {
+                let from_ns = event.start_ns.max(span.from_ns);
+                let until_ns = event.end_ns().min(span.until_ns);
+                let due_ns = column.known_ns + (from_ns - span.from_ns);
+                let length_ns = until_ns.saturating_sub(from_ns);
+                match column.events.last_mut() {
+                    // One event over the seam of two stretches.
+                    Some(last) if last_seen == Some(next) && last.end_ns() == due_ns => {
+                        last.length_ns += length_ns;
+                    }
+                    _ if length_ns > 0 => column.events.push(Planned { due_ns, length_ns }),
+                    _ => {}
+                }
+                last_seen = Some(next);
+                if event.end_ns() > span.until_ns {
+                    // The next stretch may have the rest of it.
+                    break;
+                }
+                next += 1;
+            }
+            column.known_ns += span.length_ns();
+        }
+        column
+    }
+
+    /// How long all events are together, ns.
+    #[must_use]
+    pub fn noise_ns(&self) -> u64 {
+        self.events.iter().map(|event| event.length_ns).sum()
+    }
+}
+
+/// The time in which all of these CPUs were looked at.
+pub(crate) fn known_together(cpus: &[&CpuTrace]) -> Vec<Span> {
+    let Some((first, others)) = cpus.split_first() else {
+        return Vec::new();
+    };
+    others
+        .iter()
+        .fold(first.known.clone(), |both, cpu| common(&both, &cpu.known))
+}
+
+/// What lies in both; each is ascending and without overlap.
+fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
+    let (mut i, mut j) = (0, 0);
+    let mut all = Vec::new();
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        let span = Span {
+            from_ns: x.from_ns.max(y.from_ns),
+            until_ns: x.until_ns.min(y.until_ns),
+        };
+        if span.from_ns < span.until_ns {
+            all.push(span);
+        }
+        match x.until_ns <= y.until_ns {
+            true => i += 1,
+            false => j += 1,
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn span(from_ns: u64, until_ns: u64) -> Span {
+        Span { from_ns, until_ns }
+    }
+
+    fn event(start_ns: u64, length_ns: u64) -> Event {
+        Event {
+            start_ns,
+            length_ns,
+        }
+    }
+
+    fn planned(due_ns: u64, length_ns: u64) -> Planned {
+        Planned { due_ns, length_ns }
+    }
+
+    #[test]
+    fn what_is_unknown_is_cut_out() {
+        let column = Column::new(
+            &[span(100, 200), span(500, 600)],
+            &[event(110, 5), event(150, 10), event(520, 7)],
+        );
+        assert_eq!(column.known_ns, 200);
+        assert_eq!(
+            column.events,
+            [planned(10, 5), planned(50, 10), planned(120, 7)]
+        );
+        assert_eq!(column.noise_ns(), 22);
+    }
+
+    #[test]
+    fn an_event_counts_as_far_as_it_is_known() {
+        // It begins before, ends after, and lies over an unknown stretch.
+        let column = Column::new(
+            &[span(100, 200), span(300, 400)],
+            &[event(90, 20), event(190, 120), event(395, 50)],
+        );
+        assert_eq!(
+            column.events,
+            [planned(0, 10), planned(90, 20), planned(195, 5)]
+        );
+    }
+
+    #[test]
+    fn stretches_that_touch_do_not_cut_an_event() {
+        let column = Column::new(&[span(0, 100), span(100, 200)], &[event(90, 30)]);
+        assert_eq!(column.events, [planned(90, 30)]);
+    }
+
+    #[test]
+    fn together_is_what_all_know() {
+        let cpu = |known: Vec<Span>| CpuTrace {
+            known,
+            ..CpuTrace::default()
+        };
+        let a = cpu(vec![span(0, 100), span(200, 300)]);
+        let b = cpu(vec![span(10, 250)]);
+        assert_eq!(known_together(&[&a, &b]), [span(10, 100), span(200, 250)]);
+        assert_eq!(known_together(&[&a]), a.known);
+        assert_eq!(known_together(&[&a, &cpu(Vec::new())]), []);
+    }
+
+    /// Ascending stretches from gaps and lengths.
+    fn ascending(parts: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let mut at = 0;
+        parts
+            .iter()
+            .map(|(gap, length)| {
+                let from = at + gap;
+                at = from + length;
+                (from, at)
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_column_is_in_order_and_within_its_axis(
+            known in prop::collection::vec((0u64..50, 1u64..50), 0..20),
+            events in prop::collection::vec((0u64..20, 0u64..20), 0..60),
+        ) {
+            let known: Vec<Span> =
+                ascending(&known).into_iter().map(|(a, b)| span(a, b)).collect();
+            let events: Vec<Event> =
+                ascending(&events).into_iter().map(|(a, b)| event(a, b - a)).collect();
+            let column = Column::new(&known, &events);
+            let mut last = 0;
+            for event in &column.events {
+                prop_assert!(event.due_ns >= last && event.length_ns > 0);
+                last = event.end_ns();
+            }
+            prop_assert!(last <= column.known_ns);
+            // Every nanosecond that is known and taken is there, no other.
+            let taken: u64 = known
+                .iter()
+                .flat_map(|s| events.iter().map(move |e| {
+                    e.end_ns().min(s.until_ns).saturating_sub(e.start_ns.max(s.from_ns))
+                }))
+                .sum();
+            prop_assert_eq!(column.noise_ns(), taken);
+        }
+    }
+}

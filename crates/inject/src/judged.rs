@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The paper's table: how like what was asked for is what was seen.
+
+use sandbag_jitter::stats::{Distances, Grid, QUANTILES_PCT, distances};
+use serde::{Deserialize, Serialize};
+
+use crate::column::Planned;
+use crate::outcome::Quantiles;
+use crate::reproduced::{Matches, Tolerance, matched, without_host};
+
+/// What was asked of one CPU, seen on it, and seen without a replay; due times
+/// are each counted from their own beginning.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// Asked for.
+    pub asked: &'a [Planned],
+    /// Seen during the replay.
+    pub seen: &'a [Planned],
+    /// Seen on the host alone: recordings before and after.
+    pub host: [&'a [Planned]; 2],
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// Events that were asked for.
+    pub asked: u64,
+    /// Of those, found at their time with their length, percent.
+    pub reproduced_pct: Option<f64>,
+    /// Found at their time, whatever their length, percent.
+    pub on_time_pct: Option<f64>,
+    /// That would be found in the host's own noise, percent, at their time
+    /// with their length: what chance does.
+    pub by_chance_pct: Option<f64>,
+    /// How much later than due they began, of those on time.
+    pub start_error: Option<Quantiles>,
+    /// How much longer they were, of those on time.
+    pub length_error: Option<Quantiles>,
+    /// Of the lengths: asked for against seen, the host's own taken off.
+    pub distances: Option<Distances>,
+    /// Lengths that were asked for, ns, at [`QUANTILES_PCT`].
+    pub asked_ns: Option<[u64; QUANTILES_PCT.len()]>,
+    /// Lengths that were seen, the host's own taken off, ns.
+    pub seen_ns: Option<[u64; QUANTILES_PCT.len()]>,
+}
+
+/// Holds what was seen against what was asked for, over all CPUs. `factor`: of
+/// the replay; all times are divided by it. `times`: how long the replay was
+/// against both recordings of the host together.
+#[must_use]
+pub fn judge(cpus: &[Evidence<'_>], tolerance: Tolerance, factor: f64, times: f64) -> Judged {
+    let (mut all, mut same, mut on_time, mut chance) = (0, 0, 0, 0.0);
+    let (mut late, mut longer) = (Vec::new(), Vec::new());
+    let (mut asked_ns, mut seen_ns) = (Vec::new(), Vec::new());
+    for Evidence { asked, seen, host } in cpus {
+        let matches = matched(asked, seen, tolerance);
+        all += asked.len();
+        same += matches.same.len();
+        on_time += matches.same.len() + matches.other_length.len();
+        for host in host {
+            chance += matched(asked, host, tolerance).same.len() as f64 / 2.0;
+        }
+        for (a, s) in matches.pairs() {
+            late.push(signed(seen[s].due_ns, asked[a].due_ns, factor));
+            longer.push(signed(seen[s].length_ns, asked[a].length_ns, factor));
+        }
+        asked_ns.extend(asked.iter().map(|event| unscaled(event.length_ns, factor)));
+        let own = without_host(&rest(&matches, seen), &lengths(host), times);
+        let found = matches.pairs().map(|(_, s)| seen[s].length_ns);
+        seen_ns.extend(own.into_iter().chain(found).map(|ns| unscaled(ns, factor)));
+    }
+    let pct = |part: f64| (all > 0).then(|| part / all as f64 * 100.0);
+    Judged {
+        asked: all as u64,
+        reproduced_pct: pct(same as f64),
+        on_time_pct: pct(on_time as f64),
+        by_chance_pct: pct(chance),
+        start_error: Quantiles::of(late),
+        length_error: Quantiles::of(longer),
+        distances: distances(&asked_ns, &seen_ns, Grid::standard()),
+        asked_ns: quantiles(asked_ns),
+        seen_ns: quantiles(seen_ns),
+    }
+}
+
+fn signed(a: u64, b: u64, factor: f64) -> i64 {
+    (a.wrapping_sub(b).cast_signed() as f64 / factor) as i64
+}
+
+fn unscaled(ns: u64, factor: f64) -> u64 {
+    (ns as f64 / factor) as u64
+}
+
+fn rest(matches: &Matches, seen: &[Planned]) -> Vec<u64> {
+    matches.rest.iter().map(|i| seen[*i].length_ns).collect()
+}
+
+fn lengths(host: &[&[Planned]; 2]) -> Vec<u64> {
+    let both = host.iter().flat_map(|one| one.iter());
+    both.map(|event| event.length_ns).collect()
+}
+
+fn quantiles(mut lengths: Vec<u64>) -> Option<[u64; QUANTILES_PCT.len()]> {
+    lengths.sort_unstable();
+    let last = lengths.len().checked_sub(1)?;
+    let rank = |part: f64| (lengths.len() as f64 * part / 100.0).ceil() as usize;
+    Some(QUANTILES_PCT.map(|part| lengths[rank(part).saturating_sub(1).min(last)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(pairs: &[(u64, u64)], factor: u64) -> Vec<Planned> {
+        pairs
+            .iter()
+            .map(|(due_ns, length_ns)| Planned {
+                due_ns: due_ns * factor,
+                length_ns: length_ns * factor,
+            })
+            .collect()
+    }
+
+    const ASKED: [(u64, u64); 3] = [
+        (1_000_000, 20_000),
+        (2_000_000, 80_000),
+        (3_000_000, 300_000),
+    ];
+    const HOST: [(u64, u64); 2] = [(500_000, 7_000), (2_500_000, 7_100)];
+
+    #[test]
+    fn a_replay_on_a_noisy_host_is_judged_without_the_host() {
+        let asked = events(&ASKED, 1);
+        let mut seen = events(&[ASKED[0], HOST[0], ASKED[1], HOST[1], ASKED[2]], 1);
+        seen.sort_by_key(|event| event.due_ns);
+        let host = events(&HOST, 1);
+        let evidence = Evidence {
+            asked: &asked,
+            seen: &seen,
+            host: [&host, &host],
+        };
+        let judged = judge(&[evidence], Tolerance::default(), 1.0, 0.5);
+        assert_eq!((judged.asked, judged.reproduced_pct), (3, Some(100.0)));
+        assert_eq!(judged.by_chance_pct, Some(0.0));
+        assert!(judged.distances.unwrap().ks < 1e-9, "{judged:?}");
+        assert_eq!(judged.seen_ns, judged.asked_ns);
+        assert_eq!(judged.start_error.unwrap().most_ns, 0);
+    }
+
+    #[test]
+    fn a_factor_is_divided_out() {
+        let (asked, seen) = (events(&ASKED, 3), events(&ASKED, 3));
+        let evidence = Evidence {
+            asked: &asked,
+            seen: &seen,
+            host: [&[], &[]],
+        };
+        let judged = judge(&[evidence], Tolerance::default(), 3.0, 1.0);
+        assert_eq!(judged.asked_ns.unwrap()[5], 300_000);
+        assert_eq!(judged.seen_ns.unwrap()[5], 300_000);
+    }
+
+    #[test]
+    fn nothing_at_all_is_no_figure() {
+        let judged = judge(&[], Tolerance::default(), 1.0, 1.0);
+        assert_eq!((judged.reproduced_pct, judged.distances), (None, None));
+    }
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who suffers what: the paper's third safeguard and its kinds of
+//! synchronisation.
+//!
+//! Rank `r` replays the trace's CPU `r` modulo their number. Where it begins
+//! is chosen by chance, from the seed: each group of ranks has a position of
+//! its own (synchronised once: all have the same), so that the CPUs of a node
+//! suffer together what was recorded together.
+
+use std::sync::Arc;
+
+use sandbag_jitter::{CpuTrace, Trace};
+
+use crate::column::{Column, known_together};
+use crate::error::{Error, Result};
+use crate::portion::Portion;
+use crate::random;
+
+/// When ranks are at the same position of their traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sync {
+    /// Never: each group at a random position of its own.
+    #[default]
+    None,
+    /// All begin at the same.
+    Once,
+    /// All are set to a common random one at every so many phases, the first
+    /// included; 1: at each.
+    Phases(u32),
+}
+
+/// How a trace is replayed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Decides all that is left to chance.
+    pub seed: u64,
+    /// How much of the known time a rank replays at most, above 0 to 1. The
+    /// paper's third, so that ranks differ.
+    pub share: f64,
+    /// Begin at a random position; else at the trace's beginning (the third
+    /// safeguard off).
+    pub random: bool,
+    /// See there.
+    pub sync: Sync,
+    /// Ranks that suffer together what was recorded together: the CPUs of a
+    /// node.
+    pub group: u32,
+    /// Lengths and gaps are multiplied by this, [`FACTORS`]. An option for
+    /// fidelity to the paper; 1 is what is made good.
+    pub factor: f64,
+    /// Begin the portion again when it is used up, instead of ending.
+    pub repeat: bool,
+}
+
+/// The paper's share.
+pub const SHARE: f64 = 1.0 / 3.0;
+/// Least and largest factor.
+pub const FACTORS: (f64, f64) = (1.0, 1000.0);
+/// Keeps the positions of ranks apart from those of phases.
+const RANKS: u64 = 0;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            share: SHARE,
+            random: true,
+            sync: Sync::None,
+            group: 1,
+            factor: 1.0,
+            repeat: false,
+        }
+    }
+}
+
+impl Options {
+    /// # Errors
+    /// [`Error::Option`]: one is out of its range.
+    fn check(&self) -> Result<()> {
+        let wrong = |what, found: String, expected| {
+            Err(Error::Option {
+                what,
+                found,
+                expected,
+            })
+        };
+        if !(self.share > 0.0 && self.share <= 1.0) {
+            let found = self.share.to_string();
+            return wrong("the share of the trace", found, "above 0 and not above 1");
+        }
+        if !(self.factor >= FACTORS.0 && self.factor <= FACTORS.1) {
+            let found = self.factor.to_string();
+            return wrong("the scale factor", found, "1 to 1000");
+        }
+        if self.group == 0 {
+            return wrong("the group", "0".to_owned(), "1 or more");
+        }
+        if self.sync == Sync::Phases(0) {
+            return wrong("the number of phases", "0".to_owned(), "1 or more");
+        }
+        Ok(())
+    }
+}
+
+/// What all ranks are to suffer. The trace is held once, however many they
+/// are.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    columns: Vec<Arc<Column>>,
+    options: Options,
+}
+
+impl Plan {
+    /// Of these CPUs of a trace, in this order.
+    ///
+    /// # Errors
+    /// Nothing is known of one of them, or of all of them at the same time
+    /// where they are to be replayed together; an option is out of range.
+    pub fn new(cpus: &[&CpuTrace], options: &Options) -> Result<Self> {
+        options.check()?;
+        if cpus.is_empty() || cpus.iter().any(|cpu| cpu.known_ns() == 0) {
+            return Err(Error::NothingKnown);
+        }
+        if options.group as usize > cpus.len() {
+            return Err(Error::Group {
+                group: options.group,
+                held: cpus.len(),
+            });
+        }
+        // A position must mean the same moment on all of them.
+        let together = options.group > 1 || options.sync != Sync::None || !options.random;
+        let columns: Vec<Arc<Column>> = match together {
+            true => {
+                let known = known_together(cpus);
+                let column = |cpu: &&CpuTrace| Arc::new(Column::new(&known, &cpu.events));
+                cpus.iter().map(column).collect()
+            }
+            false => {
+                let column = |cpu: &&CpuTrace| Arc::new(Column::new(&cpu.known, &cpu.events));
+                cpus.iter().map(column).collect()
+            }
+        };
+        if columns.iter().any(|column| column.known_ns == 0) {
+            return Err(Error::NothingTogether);
+        }
+        Ok(Self {
+            columns,
+            options: options.clone(),
+        })
+    }
+
+    /// Of a trace; of these CPUs of it, if some are named.
+    ///
+    /// # Errors
+    /// It does not hold one of them, and those of [`new`](Self::new).
+    pub fn of(trace: &Trace, cpus: Option<&[u32]>, options: &Options) -> Result<Self> {
+        let named = |cpu: &u32| {
+            let found = trace.cpus.iter().find(|one| one.cpu == *cpu);
+            found.ok_or_else(|| Error::NoCpu {
+                cpu: *cpu,
+                held: held(trace),
+            })
+        };
+        let cpus: Vec<&CpuTrace> = match cpus {
+            None => trace.cpus.iter().collect(),
+            Some(cpus) => cpus.iter().map(named).collect::<Result<_>>()?,
+        };
+        Self::new(&cpus, options)
+    }
+
+    /// How many CPUs of the trace are replayed.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// What a rank replays, the whole of it.
+    #[must_use]
+    pub fn column(&self, rank: u64) -> &Column {
+        &self.columns[self.column_of(rank)]
+    }
+
+    /// The options.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn column_of(&self, rank: u64) -> usize {
+        (rank % self.columns.len() as u64) as usize
+    }
+
+    /// The part of a rank.
+    #[must_use]
+    pub fn rank(&self, rank: u64) -> Portion {
+        let column = Arc::clone(&self.columns[self.column_of(rank)]);
+        let Options {
+            seed,
+            share,
+            random,
+            sync,
+            group,
+            factor,
+            repeat,
+        } = self.options;
+        let known_ns = column.known_ns;
+        let length_ns = ((known_ns as f64 * share) as u64).clamp(1, known_ns);
+        let who = match sync {
+            Sync::None => rank / u64::from(group),
+            Sync::Once | Sync::Phases(_) => 0,
+        };
+        let offset_ns = match random {
+            true => random::below(seed, RANKS, who, known_ns),
+            false => 0,
+        };
+        Portion {
+            column,
+            offset_ns,
+            length_ns,
+            factor,
+            repeat,
+            sync,
+            seed,
+        }
+    }
+}
+
+/// `0, 1, 5`.
+fn held(trace: &Trace) -> String {
+    let cpus: Vec<String> = trace.cpus.iter().map(|cpu| cpu.cpu.to_string()).collect();
+    cpus.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use sandbag_jitter::{Event, Span};
+
+    use super::*;
+
+    fn cpu(cpu: u32, known: &[(u64, u64)], events: &[(u64, u64)]) -> CpuTrace {
+        CpuTrace {
+            cpu,
+            known: known
+                .iter()
+                .map(|(from_ns, until_ns)| Span {
+                    from_ns: *from_ns,
+                    until_ns: *until_ns,
+                })
+                .collect(),
+            events: events
+                .iter()
+                .map(|(start_ns, length_ns)| Event {
+                    start_ns: *start_ns,
+                    length_ns: *length_ns,
+                })
+                .collect(),
+        }
+    }
+
+    /// An event of 7 ns every 100.
+    fn regular(number: u32) -> CpuTrace {
+        let events: Vec<(u64, u64)> = (0..1000).map(|i| (i * 100 + 50, 7)).collect();
+        cpu(number, &[(0, 100_000)], &events)
+    }
+
+    #[test]
+    fn ranks_replay_different_portions_of_at_most_the_share() {
+        let trace = regular(0);
+        let plan = Plan::new(&[&trace], &Options::default()).unwrap();
+        let offsets: Vec<u64> = (0..64).map(|rank| plan.rank(rank).offset_ns()).collect();
+        let mut distinct = offsets.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert!(distinct.len() > 60, "{offsets:?}");
+        for rank in 0..64 {
+            let portion = plan.rank(rank);
+            assert_eq!(portion.length_ns(), 33_333);
+            let count = portion.events().count();
+            assert!((333..=335).contains(&count), "{count}");
+        }
+        let same = Plan::new(&[&trace], &Options::default()).unwrap();
+        assert_eq!(same.rank(9).offset_ns(), offsets[9]);
+        let options = Options {
+            seed: 1,
+            ..Options::default()
+        };
+        let other = Plan::new(&[&trace], &options).unwrap();
+        assert_ne!(other.rank(9).offset_ns(), offsets[9]);
+    }
+
+    #[test]
+    fn the_cpus_of_a_group_are_at_the_same_moment_of_the_recording() {
+        // The second was looked at later: the axis is what both know.
+        let a = cpu(0, &[(0, 1000)], &[(300, 5), (800, 5)]);
+        let b = cpu(1, &[(100, 1100)], &[(310, 9), (1050, 9)]);
+        let options = Options {
+            group: 2,
+            share: 1.0,
+            ..Options::default()
+        };
+        let plan = Plan::new(&[&a, &b], &options).unwrap();
+        for node in 0..8 {
+            let (left, right) = (plan.rank(node * 2), plan.rank(node * 2 + 1));
+            assert_eq!(left.offset_ns(), right.offset_ns());
+            assert_eq!(left.column.known_ns, 900);
+        }
+        assert_ne!(plan.rank(0).offset_ns(), plan.rank(2).offset_ns());
+        assert_eq!(plan.column(1).events.len(), 1);
+        assert_eq!(plan.column(1).events[0].due_ns, 210);
+    }
+
+    #[test]
+    fn once_is_one_position_for_all() {
+        let (a, b) = (regular(0), regular(1));
+        let options = Options {
+            sync: Sync::Once,
+            ..Options::default()
+        };
+        let plan = Plan::new(&[&a, &b], &options).unwrap();
+        for rank in 1..9 {
+            assert_eq!(plan.rank(rank).offset_ns(), plan.rank(0).offset_ns());
+        }
+    }
+
+    #[test]
+    fn without_the_safeguard_all_begin_at_the_beginning() {
+        let trace = regular(0);
+        let options = Options {
+            random: false,
+            share: 1.0,
+            ..Options::default()
+        };
+        let plan = Plan::new(&[&trace], &options).unwrap();
+        let first = plan.rank(5).events().next().unwrap();
+        assert_eq!((plan.rank(5).offset_ns(), first.due_ns), (0, 50));
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        let trace = regular(0);
+        let said = |cpus: &[&CpuTrace], options: Options| {
+            Plan::new(cpus, &options).unwrap_err().to_string()
+        };
+        let with = |change: fn(&mut Options)| {
+            let mut options = Options::default();
+            change(&mut options);
+            said(&[&trace], options)
+        };
+        assert!(with(|o| o.share = 0.0).contains("share"));
+        assert!(with(|o| o.share = f64::NAN).contains("share"));
+        assert!(with(|o| o.factor = 0.5).contains("scale factor"));
+        assert!(with(|o| o.group = 2).contains("2 CPUs"));
+        assert!(with(|o| o.group = 0).contains("group"));
+        assert!(with(|o| o.sync = Sync::Phases(0)).contains("phases"));
+        let nothing = said(&[&CpuTrace::default()], Options::default());
+        assert!(nothing.contains("nothing to replay"));
+        let apart = cpu(1, &[(200_000, 300_000)], &[]);
+        let options = Options {
+            group: 2,
+            ..Options::default()
+        };
+        assert!(said(&[&trace, &apart], options).contains("together"));
+    }
+}

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Jitter for a program that asks often: no timer, no process, no floor.
+//!
+//! Between two steps of its own work the program says what time it is. When an
+//! event is due it is told until when to suffer, and it suffers the whole
+//! length from then on: the event is as late as the step was long. A program
+//! that waits (at a barrier) asks while it waits; one that cannot serves on
+//! its return what came due, late, and the outcome says so.
+//!
+//! Due times are absolute: what is late makes nothing after it late, unless it
+//! is still being suffered when the next is due.
+
+use crate::clock::Clock;
+use crate::column::Planned;
+use crate::outcome::{Cause, Injected, Outcome};
+use crate::plan::Sync;
+use crate::portion::{Events, Portion};
+
+/// A program that did not ask for longer than this was away: its own step was
+/// that long, or the host had the CPU. Ours is a few tens of nanoseconds.
+pub const AWAY_NS: u64 = 1_000;
+
+/// See the module's text.
+#[derive(Debug, Clone)]
+pub struct Polled {
+    portion: Portion,
+    events: Events,
+    outcome: Outcome,
+    /// Of the program's clock: what due times are counted from.
+    base_ns: u64,
+    /// When the whole began.
+    begin_ns: u64,
+    /// Before this there is nothing to do. 0 while an event is suffered.
+    wake_ns: u64,
+    next: Option<Planned>,
+    suffering: Option<Suffering>,
+    /// The last time that was said.
+    last_ns: u64,
+    /// Longer than this between two is away.
+    away_ns: u64,
+    phase: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Suffering {
+    /// On the program's clock.
+    due_ns: u64,
+    start_ns: u64,
+    until_ns: u64,
+    length_ns: u64,
+    cause: Cause,
+}
+
+/// Nothing more to come.
+const NEVER: u64 = u64::MAX;
+
+impl Polled {
+    pub(crate) fn new(portion: Portion, outcome: Outcome, begin_ns: u64) -> Self {
+        let mut polled = Self {
+            events: portion.events(),
+            portion,
+            outcome,
+            base_ns: begin_ns,
+            begin_ns,
+            wake_ns: NEVER,
+            next: None,
+            suffering: None,
+            last_ns: begin_ns,
+            away_ns: AWAY_NS,
+            phase: 0,
+        };
+        polled.advance();
+        polled
+    }
+
+    /// Another bound for [`AWAY_NS`], for programs with longer steps.
+    #[must_use]
+    pub fn away_after(mut self, ns: u64) -> Self {
+        self.away_ns = ns;
+        self
+    }
+
+    /// Begins now and not when it was made; before the first
+    /// [`poll`](Self::poll).
+    pub fn begin(&mut self, now_ns: u64) {
+        self.base_ns = now_ns;
+        self.begin_ns = now_ns;
+        self.last_ns = now_ns;
+        self.set_wake();
+    }
+
+    /// Asks. `Some`: suffer until then, asking as often as you like, and go on
+    /// with your work only when it is `None`. Does not allocate.
+    #[inline]
+    #[must_use]
+    pub fn poll(&mut self, now_ns: u64) -> Option<u64> {
+        if now_ns < self.wake_ns {
+            self.last_ns = now_ns;
+            return None;
+        }
+        self.serve(now_ns)
+    }
+
+    /// Asks, and suffers what is due.
+    #[inline]
+    pub fn suffer(&mut self, clock: &impl Clock) {
+        while let Some(until_ns) = self.poll(clock.now_ns()) {
+            while clock.now_ns() < until_ns {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    #[cold]
+    fn serve(&mut self, now_ns: u64) -> Option<u64> {
+        let mut behind = false;
+        if let Some(now) = self.suffering {
+            if now_ns < now.until_ns {
+                return Some(now.until_ns);
+            }
+            self.suffering = None;
+            behind = true;
+            self.outcome.note(Injected {
+                due_ns: now.due_ns.saturating_sub(self.base_ns),
+                length_ns: now.length_ns,
+                start_error_ns: difference(now.start_ns, now.due_ns),
+                length_error_ns: difference(now_ns, now.until_ns),
+                cause: now.cause,
+            });
+            self.advance();
+        }
+        let due = self.next.filter(|_| now_ns >= self.wake_ns);
+        let Some(event) = due else {
+            self.last_ns = now_ns;
+            return None;
+        };
+        let due_ns = self.base_ns.saturating_add(event.due_ns);
+        let cause = match (behind, now_ns.saturating_sub(self.last_ns) > self.away_ns) {
+            // It came due while the one before was suffered.
+            (true, _) => Cause::Behind,
+            (false, true) => Cause::Away,
+            (false, false) => Cause::Nothing,
+        };
+        let until_ns = now_ns.saturating_add(event.length_ns);
+        self.suffering = Some(Suffering {
+            due_ns,
+            start_ns: now_ns,
+            until_ns,
+            length_ns: event.length_ns,
+            cause,
+        });
+        self.wake_ns = 0;
+        self.last_ns = now_ns;
+        Some(until_ns)
+    }
+
+    fn advance(&mut self) {
+        self.next = self.events.next();
+        self.set_wake();
+    }
+
+    fn set_wake(&mut self) {
+        self.wake_ns = self
+            .next
+            .map_or(NEVER, |event| self.base_ns.saturating_add(event.due_ns));
+    }
+
+    /// A phase of the program begins, on all ranks. Where ranks are
+    /// synchronised by phases ([`Sync::Phases`]) they all come to a common
+    /// random position of the trace at every so many of them; else nothing
+    /// happens. Not while an event is suffered.
+    pub fn begin_phase(&mut self, now_ns: u64) {
+        let phase = self.phase;
+        self.phase += 1;
+        let Sync::Phases(every) = self.portion.sync() else {
+            return;
+        };
+        let every = u64::from(every.max(1));
+        if !phase.is_multiple_of(every) {
+            return;
+        }
+        let reset = self.portion.of_reset(phase / every);
+        self.events = Events::new(reset);
+        self.base_ns = now_ns;
+        self.last_ns = now_ns;
+        self.advance();
+    }
+
+    /// Whether the portion is used up. The paper's experiment ends for all
+    /// ranks when it is for one; one that repeats never is.
+    #[must_use]
+    pub fn is_over(&self, now_ns: u64) -> bool {
+        let used_ns = now_ns.saturating_sub(self.begin_ns);
+        !self.portion.repeats() && used_ns >= self.portion.length_ns()
+    }
+
+    /// What was suffered so far; due times are counted from the beginning, or
+    /// from the last common position.
+    #[must_use]
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// What was suffered, at the end.
+    #[must_use]
+    pub fn into_outcome(self) -> Outcome {
+        self.outcome
+    }
+}
+
+fn difference(a: u64, b: u64) -> i64 {
+    a.wrapping_sub(b).cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use sandbag_jitter::{CpuTrace, Event, Span};
+
+    use super::*;
+    use crate::plan::{Options, Plan};
+
+    fn plan(events: &[(u64, u64)], known_ns: u64, options: Options) -> Plan {
+        let trace = CpuTrace {
+            cpu: 0,
+            known: vec![Span {
+                from_ns: 0,
+                until_ns: known_ns,
+            }],
+            events: events
+                .iter()
+                .map(|(start_ns, length_ns)| Event {
+                    start_ns: *start_ns,
+                    length_ns: *length_ns,
+                })
+                .collect(),
+        };
+        Plan::new(&[&trace], &options).unwrap()
+    }
+
+    /// The whole trace from its beginning.
+    fn plainly() -> Options {
+        Options {
+            share: 1.0,
+            random: false,
+            ..Options::default()
+        }
+    }
+
+    #[test]
+    fn an_event_is_suffered_when_it_is_due() {
+        let plan = plan(&[(100, 50), (400, 10)], 1000, plainly());
+        let mut polled = plan.rank(0).polled(10, 10_000);
+        assert_eq!(polled.poll(10_099), None);
+        assert_eq!(polled.poll(10_103), Some(10_153));
+        // Whoever asks meanwhile is told the same.
+        assert_eq!(polled.poll(10_120), Some(10_153));
+        assert_eq!(polled.poll(10_155), None);
+        assert_eq!(polled.poll(10_399), None);
+        assert_eq!(polled.poll(10_400), Some(10_410));
+        assert_eq!(polled.poll(10_410), None);
+        let first = polled.outcome().kept()[0];
+        assert_eq!((first.due_ns, first.length_ns), (100, 50));
+        assert_eq!((first.start_error_ns, first.length_error_ns), (3, 2));
+        assert_eq!(first.cause, Cause::Nothing);
+        assert_eq!(polled.outcome().kept()[1].start_error_ns, 0);
+        assert!(!polled.is_over(10_999) && polled.is_over(11_000));
+    }
+
+    #[test]
+    fn a_program_that_was_away_is_told_so() {
+        let plan = plan(&[(5_000, 50), (5_060, 10)], 100_000, plainly());
+        let mut polled = plan.rank(0).polled(10, 0);
+        assert_eq!(polled.poll(4_000), None);
+        // The step took 2 us: both are due.
+        assert_eq!(polled.poll(6_000), Some(6_050));
+        assert_eq!(polled.poll(6_050), Some(6_060));
+        assert_eq!(polled.poll(6_060), None);
+        let counts = polled.outcome().counts;
+        assert_eq!((counts.injected, counts.away, counts.behind), (2, 1, 1));
+        assert_eq!(polled.outcome().kept()[1].start_error_ns, 990);
+        assert_eq!(polled.outcome().start_errors(), None);
+    }
+
+    #[test]
+    fn phases_take_all_ranks_to_the_same_position() {
+        let events: Vec<(u64, u64)> = (0..500).map(|i| (i * 1000 + i, 10 + i % 7)).collect();
+        let options = Options {
+            sync: Sync::Phases(2),
+            ..Options::default()
+        };
+        let plan = plan(&events, 600_000, options);
+        let (mut a, mut b) = (plan.rank(0).polled(0, 0), plan.rank(5).polled(0, 70_000));
+        let mut lengths = Vec::new();
+        for phase in 0..40u64 {
+            // The ranks' clocks need not agree.
+            let (now_a, now_b) = (phase * 5_000, 70_000 + phase * 9_000);
+            a.begin_phase(now_a);
+            b.begin_phase(now_b);
+            if phase % 2 == 1 {
+                continue;
+            }
+            let due = |rank: &Polled, now| (rank.wake_ns - now, rank.next.unwrap().length_ns);
+            assert_eq!(due(&a, now_a), due(&b, now_b), "phase {phase}");
+            lengths.push(due(&a, now_a));
+        }
+        lengths.dedup();
+        assert!(lengths.len() > 10);
+    }
+
+    #[test]
+    fn only_every_so_many_phases_is_the_position_another() {
+        let events: Vec<(u64, u64)> = (0..500).map(|i| (i * 1000 + i, 10)).collect();
+        let options = Options {
+            sync: Sync::Phases(3),
+            ..Options::default()
+        };
+        let plan = plan(&events, 600_000, options);
+        let mut polled = plan.rank(0).polled(0, 0);
+        polled.begin_phase(0);
+        let wake_ns = polled.wake_ns;
+        polled.begin_phase(1);
+        polled.begin_phase(2);
+        assert_eq!(polled.wake_ns, wake_ns);
+        polled.begin_phase(3);
+        assert_ne!(polled.wake_ns, wake_ns);
+    }
+
+    #[test]
+    fn a_clock_is_suffered_on() {
+        let plan = plan(&[(100, 50), (150, 30)], 1000, plainly());
+        let now = Cell::new(0u64);
+        let clock = || {
+            now.set(now.get() + 7);
+            now.get()
+        };
+        let mut polled = plan.rank(0).polled(10, 0);
+        while !polled.is_over(clock.now_ns()) {
+            polled.suffer(&clock);
+        }
+        let outcome = polled.into_outcome();
+        assert_eq!(outcome.counts.injected, 2);
+        for event in outcome.kept() {
+            assert!((0..40).contains(&event.start_error_ns), "{event:?}");
+            assert!((0..15).contains(&event.length_error_ns), "{event:?}");
+        }
+    }
+
+    #[test]
+    fn one_that_repeats_is_never_over() {
+        let options = Options {
+            repeat: true,
+            ..plainly()
+        };
+        let plan = plan(&[(10, 5)], 100, options);
+        let mut polled = plan.rank(0).polled(100, 0);
+        let mut served = 0;
+        for now in 0..1000 {
+            served += u64::from(polled.poll(now).is_some_and(|until| until == now + 5));
+        }
+        assert_eq!(served, 10);
+        assert!(!polled.is_over(u64::MAX));
+    }
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The part of a trace that one rank suffers.
+
+use std::sync::Arc;
+
+use crate::column::{Column, Planned};
+use crate::outcome::Outcome;
+use crate::plan::Sync;
+use crate::polled::Polled;
+use crate::random;
+
+/// A stretch of a column from a position on, around its end; how it is
+/// stretched; and what becomes of it at a phase. Cheap to copy: ranks share
+/// the column.
+#[derive(Debug, Clone)]
+pub struct Portion {
+    pub(crate) column: Arc<Column>,
+    /// Where on the column's axis it begins, ns; below `known_ns`.
+    pub(crate) offset_ns: u64,
+    /// How much of the axis it is, ns; not longer than the axis.
+    pub(crate) length_ns: u64,
+    /// All times are multiplied by this.
+    pub(crate) factor: f64,
+    /// Begins again when it is used up.
+    pub(crate) repeat: bool,
+    pub(crate) sync: Sync,
+    pub(crate) seed: u64,
+}
+
+/// Keeps the positions of phases apart from those of ranks.
+pub(crate) const PHASES: u64 = 1;
+
+impl Portion {
+    /// Where in the known time of its CPU it begins, ns.
+    #[must_use]
+    pub fn offset_ns(&self) -> u64 {
+        self.offset_ns
+    }
+
+    /// How long a rank suffers it, ns; with the factor.
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        self.scaled(self.length_ns)
+    }
+
+    /// Whether it begins again when it is used up.
+    #[must_use]
+    pub fn repeats(&self) -> bool {
+        self.repeat
+    }
+
+    /// How it is synchronised.
+    #[must_use]
+    pub fn sync(&self) -> Sync {
+        self.sync
+    }
+
+    /// The same without beginning again.
+    #[must_use]
+    pub fn once(&self) -> Self {
+        Self {
+            repeat: false,
+            ..self.clone()
+        }
+    }
+
+    /// What is to be suffered, by due time since the beginning. Without an end
+    /// if the portion repeats and holds an event.
+    #[must_use]
+    pub fn events(&self) -> Events {
+        Events::new(self.clone())
+    }
+
+    /// For a program that asks: see [`Polled`]. It begins at `begin_ns` of the
+    /// program's clock and keeps `records` events one by one.
+    #[must_use]
+    pub fn polled(&self, records: usize, begin_ns: u64) -> Polled {
+        Polled::new(self.clone(), Outcome::with_room(records), begin_ns)
+    }
+
+    /// The same column from another position on, the whole of it, again and
+    /// again: what a phase is given, the same for all ranks.
+    pub(crate) fn of_reset(&self, reset: u64) -> Self {
+        let known_ns = self.column.known_ns;
+        Self {
+            offset_ns: random::below(self.seed, PHASES, reset, known_ns),
+            length_ns: known_ns,
+            repeat: true,
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn scaled(&self, ns: u64) -> u64 {
+        match self.factor == 1.0 {
+            true => ns,
+            false => (ns as f64 * self.factor) as u64,
+        }
+    }
+}
+
+/// The events of a portion, one after another; see [`Portion::events`].
+#[derive(Debug, Clone)]
+pub struct Events {
+    portion: Portion,
+    /// Next in the column.
+    index: usize,
+    /// Axis that lies behind because the column's end was passed, ns.
+    lap_ns: u64,
+    /// What is left of an event that was under way where the portion begins.
+    rest_ns: Option<u64>,
+    /// Where this repetition begins, unscaled ns.
+    begun_ns: u64,
+    /// Events of this repetition so far.
+    yielded: u64,
+}
+
+impl Events {
+    pub(crate) fn new(portion: Portion) -> Self {
+        let mut events = Self {
+            portion,
+            index: 0,
+            lap_ns: 0,
+            rest_ns: None,
+            begun_ns: 0,
+            yielded: 0,
+        };
+        events.seek();
+        events
+    }
+
+    fn seek(&mut self) {
+        let Portion {
+            column, offset_ns, ..
+        } = &self.portion;
+        self.index = column
+            .events
+            .partition_point(|event| event.due_ns < *offset_ns);
+        self.lap_ns = 0;
+        self.yielded = 0;
+        let under_way = self.index.checked_sub(1).map(|i| column.events[i]);
+        self.rest_ns = under_way
+            .map(|event| event.end_ns().saturating_sub(*offset_ns))
+            .filter(|rest| *rest > 0);
+    }
+
+    fn scaled(&mut self, due_ns: u64, length_ns: u64) -> Planned {
+        self.yielded += 1;
+        let due_ns = self.begun_ns + due_ns;
+        let begin = self.portion.scaled(due_ns);
+        // Both ends are scaled, so that neighbours do not overlap.
+        Planned {
+            due_ns: begin,
+            length_ns: self.portion.scaled(due_ns + length_ns) - begin,
+        }
+    }
+}
+
+impl Iterator for Events {
+    type Item = Planned;
+
+    fn next(&mut self) -> Option<Planned> {
+        let (offset_ns, length_ns) = (self.portion.offset_ns, self.portion.length_ns);
+        if let Some(rest) = self.rest_ns.take() {
+            return Some(self.scaled(0, rest.min(length_ns)));
+        }
+        loop {
+            let Column { known_ns, events } = &*self.portion.column;
+            if events.is_empty() {
+                return None;
+            }
+            let Some(event) = events.get(self.index).copied() else {
+                self.index = 0;
+                self.lap_ns += known_ns;
+                continue;
+            };
+            let due_ns = self.lap_ns + event.due_ns - offset_ns;
+            if due_ns < length_ns {
+                self.index += 1;
+                return Some(self.scaled(due_ns, event.length_ns.min(length_ns - due_ns)));
+            }
+            // A repetition without an event would be looked for for ever.
+            if !self.portion.repeat || self.yielded == 0 {
+                return None;
+            }
+            self.begun_ns += length_ns;
+            self.seek();
+            if let Some(rest) = self.rest_ns.take() {
+                return Some(self.scaled(0, rest.min(length_ns)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn portion(events: &[(u64, u64)], known_ns: u64, offset_ns: u64, length_ns: u64) -> Portion {
+        let planned = |(due_ns, length_ns): &(u64, u64)| Planned {
+            due_ns: *due_ns,
+            length_ns: *length_ns,
+        };
+        Portion {
+            column: Arc::new(Column {
+                known_ns,
+                events: events.iter().map(planned).collect(),
+            }),
+            offset_ns,
+            length_ns,
+            factor: 1.0,
+            repeat: false,
+            sync: Sync::None,
+            seed: 0,
+        }
+    }
+
+    fn pairs(portion: &Portion, most: usize) -> Vec<(u64, u64)> {
+        let events = portion.events().take(most);
+        events
+            .map(|event| (event.due_ns, event.length_ns))
+            .collect()
+    }
+
+    const TRACE: [(u64, u64); 3] = [(10, 5), (50, 20), (90, 4)];
+
+    #[test]
+    fn the_whole_is_the_trace() {
+        assert_eq!(pairs(&portion(&TRACE, 100, 0, 100), 9), TRACE);
+    }
+
+    #[test]
+    fn a_portion_goes_around_the_end() {
+        assert_eq!(pairs(&portion(&TRACE, 100, 80, 60), 9), [(10, 4), (30, 5)]);
+    }
+
+    #[test]
+    fn both_ends_cut_an_event() {
+        // From the middle of the second to the middle of the third.
+        assert_eq!(pairs(&portion(&TRACE, 100, 60, 31), 9), [(0, 10), (30, 1)]);
+    }
+
+    #[test]
+    fn a_repeated_portion_goes_on_where_it_ended() {
+        let mut all = portion(&TRACE, 100, 60, 31);
+        all.repeat = true;
+        assert_eq!(pairs(&all, 4), [(0, 10), (30, 1), (31, 10), (61, 1)]);
+        all.offset_ns = 20;
+        all.length_ns = 10;
+        assert_eq!(pairs(&all, 4), []);
+        assert_eq!(pairs(&portion(&[], 100, 5, 100), 4), []);
+    }
+
+    #[test]
+    fn a_factor_stretches_lengths_and_gaps() {
+        let mut all = portion(&TRACE, 100, 0, 100);
+        all.factor = 3.0;
+        assert_eq!(pairs(&all, 9), [(30, 15), (150, 60), (270, 12)]);
+        assert_eq!(all.length_ns(), 300);
+    }
+
+    #[test]
+    fn positions_of_phases_are_those_of_the_seed() {
+        let one = portion(&TRACE, 100, 0, 30);
+        let other = portion(&TRACE, 100, 70, 20);
+        for reset in 0..50 {
+            assert_eq!(
+                one.of_reset(reset).offset_ns,
+                other.of_reset(reset).offset_ns
+            );
+        }
+        let moves = (0..50).filter(|n| one.of_reset(*n).offset_ns != one.of_reset(0).offset_ns);
+        assert!(moves.count() > 30);
+    }
+
+    proptest! {
+        #[test]
+        fn a_portion_is_in_order_within_its_length_and_loses_nothing(
+            gaps in prop::collection::vec((0u64..30, 1u64..30), 0..40),
+            tail in 0u64..30,
+            offset in 0u64..1000,
+            length in 1u64..1000,
+            factor in prop::sample::select(vec![1.0, 2.0, 2.5]),
+        ) {
+            let mut at = 0;
+            let events: Vec<(u64, u64)> = gaps.iter().map(|(gap, length)| {
+                let due = at + gap;
+                at = due + length;
+                (due, *length)
+            }).collect();
+            let known = (at + tail).max(1);
+            let (offset, length) = (offset % known, length.min(known));
+            let mut all = portion(&events, known, offset, length);
+            all.factor = factor;
+            let mut last = 0;
+            let mut sum = 0;
+            for event in all.events() {
+                prop_assert!(event.due_ns >= last);
+                last = event.end_ns();
+                sum += event.length_ns;
+            }
+            prop_assert!(last <= all.length_ns());
+            // By the nanosecond, around the end.
+            let taken = (0..length).filter(|i| {
+                let at = (offset + i) % known;
+                events.iter().any(|(due, length)| (*due..due + length).contains(&at))
+            }).count() as f64 * factor;
+            prop_assert!((sum as f64 - taken).abs() <= events.len() as f64 + 1.0);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Holds the injectors beside a command, or alone, until one of them is over.
+//!
+//! The rules are those of a load's supervisor: signals are passed on to the
+//! command, a second one ends us at once, the run ends with the command. There
+//! is no group, no journal and no guardian: nothing on the machine is changed.
+
+use std::os::fd::AsFd as _;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use sandbag_burner::command::{Ended, Waiting, reap};
+use sandbag_burner::signals::{self, ENDING, Repeats, Signals};
+use sandbag_kernel::{Root, clock};
+
+use super::team::Team;
+use crate::error::{Error, Result};
+
+/// Why it is over.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum End {
+    /// The share of the trace was used up.
+    UsedUp,
+    /// The time that was asked for.
+    Duration,
+    /// The command ended.
+    Command(Ended),
+    /// A signal, without a command.
+    Stopped,
+    /// A second signal: the command lives on, without the jitter.
+    Interrupted,
+}
+
+/// What is to be held.
+#[derive(Debug)]
+pub struct Hold {
+    /// Runs beside; it waits at its gate.
+    pub command: Option<Waiting>,
+    /// End after so long, ns.
+    pub duration_ns: Option<u64>,
+}
+
+/// How it was.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Held {
+    /// Why it is over.
+    pub end: End,
+    /// From the beginning to the end, also of a command that went on without
+    /// jitter, ns.
+    pub wall_ns: u64,
+    /// The jitter ended that long before the command, ns.
+    pub without_ns: u64,
+}
+
+/// Blocks the signals of the calling thread for the rest of its life: before
+/// anything is started that they would leave behind.
+///
+/// # Errors
+/// No descriptor is to be had.
+pub fn take_signals() -> Result<Signals> {
+    Signals::take(&[], None).map_err(|cause| Error::Call {
+        call: "signalfd",
+        cause,
+    })
+}
+
+/// Lets the injectors go and waits until it is over. They are ended then, but
+/// not asked.
+///
+/// # Errors
+/// [`sandbag_burner::Error::Command`] as [`Failed::Command`] if the command
+/// cannot be executed; an injector is gone.
+pub fn hold(team: &mut Team, hold: Hold, signals: &Signals) -> std::result::Result<Held, Failed> {
+    let outcome = hold_on(team, hold, signals);
+    team.end();
+    outcome
+}
+
+/// What ends it before it began.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    /// Of the injectors.
+    #[error(transparent)]
+    Inject(#[from] Error),
+    /// Of the command.
+    #[error(transparent)]
+    Command(sandbag_burner::Error),
+}
+
+fn hold_on(team: &mut Team, hold: Hold, signals: &Signals) -> std::result::Result<Held, Failed> {
+    let begin_ns = team.go()?;
+    let pid = hold.command.as_ref().map(Waiting::pid);
+    clock::sleep_until(begin_ns);
+    if let Some(command) = hold.command {
+        command.go().map_err(Failed::Command)?;
+    }
+    let used_up_ns = team.used_up_ns();
+    let over_ns = hold.duration_ns.map(|ns| begin_ns.saturating_add(ns));
+    let mut deadline = match (used_up_ns, over_ns) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    let mut loop_ = Loop {
+        root: Root::default(),
+        repeats: Repeats::default(),
+        interrupts: 0,
+        pid,
+    };
+    let mut ended_ns = None;
+    let end = loop {
+        if let Some(end) = loop_.answer(team, signals) {
+            break end;
+        }
+        let now_ns = clock::monotonic();
+        if deadline.is_some_and(|at| now_ns >= at) {
+            let end = match used_up_ns == deadline {
+                true => End::UsedUp,
+                false => End::Duration,
+            };
+            if pid.is_none() {
+                break end;
+            }
+            // The command goes on without.
+            team.end();
+            ended_ns = Some(now_ns);
+            deadline = None;
+        }
+        wait(signals, deadline.map(|at| at.saturating_sub(now_ns)))?;
+    };
+    let now_ns = clock::monotonic();
+    Ok(Held {
+        end,
+        wall_ns: now_ns.saturating_sub(begin_ns),
+        without_ns: ended_ns.map_or(0, |at| now_ns - at),
+    })
+}
+
+/// Sleeps until a signal waits, or so long.
+fn wait(signals: &Signals, most_ns: Option<u64>) -> Result<()> {
+    let timeout = match most_ns {
+        None => PollTimeout::NONE,
+        // Rounded up: not to be woken just before.
+        Some(ns) => PollTimeout::try_from(ns / 1_000_000 + 1).unwrap_or(PollTimeout::MAX),
+    };
+    let mut fds = [PollFd::new(signals.fd().as_fd(), PollFlags::POLLIN)];
+    match poll(&mut fds, timeout) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(Error::Call {
+            call: "poll",
+            cause: error.into(),
+        }),
+    }
+}
+
+struct Loop {
+    root: Root,
+    repeats: Repeats,
+    interrupts: u32,
+    pid: Option<u32>,
+}
+
+impl Loop {
+    /// Answers what arrived, without waiting.
+    fn answer(&mut self, team: &mut Team, signals: &Signals) -> Option<End> {
+        let mut over = None;
+        while let Some(arrived) = signals.next() {
+            if arrived.signal == Signal::SIGCHLD {
+                over = self.reap_all(team).or(over);
+                continue;
+            }
+            let ends = ENDING.contains(&arrived.signal);
+            let Some(pid) = self.pid else {
+                if ends {
+                    over = over.or(Some(End::Stopped));
+                }
+                continue;
+            };
+            if ends {
+                if self.repeats.again(arrived, clock::monotonic()) {
+                    continue;
+                }
+                self.interrupts += 1;
+                if self.interrupts > 1 {
+                    over = over.or(Some(End::Interrupted));
+                }
+            }
+            if over.is_none() {
+                signals::pass_on(&self.root, pid, arrived);
+            }
+        }
+        over
+    }
+
+    fn reap_all(&self, team: &mut Team) -> Option<End> {
+        let mut over = None;
+        while let Some((pid, ended)) = reap() {
+            if Some(pid) == self.pid {
+                over = Some(End::Command(ended));
+                continue;
+            }
+            let how = match (ended.signal, ended.exit_code) {
+                (Some(signal), _) => format!("signal {signal}"),
+                (_, code) => format!("exit code {}", code.unwrap_or(0)),
+            };
+            team.ended(pid, &how);
+        }
+        over
+    }
+}

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The memory that an injector shares with whoever started it: what it is to
+//! do, and what became of it. All of it is atomic, and none of it is waited
+//! on.
+//!
+//! The first time through its events each has a record; of later times (a
+//! portion that repeats) they are counted by the size of their errors.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{
+    AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+
+use super::Measured;
+use crate::column::Planned;
+use crate::histogram::{BUCKETS, bucket};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"sandbagi");
+/// Fields of [`Measured`].
+const FIGURES: usize = 9;
+
+/// How far an injector is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It has not said anything.
+    Starting,
+    /// It measured itself and waits.
+    Ready,
+    /// It suffers its events.
+    Running,
+    /// Its portion is used up.
+    Ended,
+    /// Its CPU was taken from it (hot-unplug).
+    Displaced,
+    /// It could not: an errno.
+    Failed(i32),
+}
+
+/// What became of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum What {
+    /// Its time has not come.
+    NotReached = 0,
+    /// Suffered, with nothing in its way.
+    Injected = 1,
+    /// Suffered, late: the one before was still being suffered.
+    Behind = 2,
+    /// Suffered, later than any wake-up that was measured.
+    Away = 3,
+    /// Left out.
+    OverLimit = 4,
+    /// Far too late.
+    Missed = 5,
+}
+
+impl What {
+    const ALL: [Self; 6] = [
+        Self::NotReached,
+        Self::Injected,
+        Self::Behind,
+        Self::Away,
+        Self::OverLimit,
+        Self::Missed,
+    ];
+
+    fn of(value: u64) -> Self {
+        let place = usize::try_from(value).unwrap_or(0);
+        Self::ALL.get(place).copied().unwrap_or(Self::NotReached)
+    }
+}
+
+/// What became of one event.
+#[derive(Debug, Clone, Copy)]
+pub struct Record {
+    /// When it began, ns since the beginning.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// See there.
+    pub what: What,
+}
+
+/// Errors of later times through, by size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Sizes {
+    /// Start errors of those with nothing in their way.
+    Start = 0,
+    /// Start errors of the late ones.
+    Late = 1,
+    /// Length errors.
+    Length = 2,
+}
+
+#[repr(C)]
+struct Head {
+    magic: AtomicU64,
+    capacity: AtomicU64,
+    state: AtomicU32,
+    errno: AtomicU32,
+    measured: [AtomicU64; FIGURES],
+    /// When due times begin, CLOCK_MONOTONIC ns.
+    begin_ns: AtomicU64,
+    /// Length of the portion, ns.
+    length_ns: AtomicU64,
+    repeat: AtomicU64,
+    /// Taken off every event's length, ns.
+    overhead_ns: AtomicU64,
+    /// Events of a time through.
+    events: AtomicU64,
+    /// Of all later times, by [`What`].
+    later: [AtomicU64; What::ALL.len()],
+    sizes: [[AtomicU64; BUCKETS]; 3],
+}
+
+#[repr(C)]
+struct RawEvent {
+    due_ns: AtomicU64,
+    length_ns: AtomicU64,
+}
+
+#[repr(C)]
+struct RawRecord {
+    start_ns: AtomicU64,
+    end_ns: AtomicU64,
+    what: AtomicU64,
+}
+
+/// Bytes of an event and its record.
+pub const EVENT_BYTES: u64 = (size_of::<RawEvent>() + size_of::<RawRecord>()) as u64;
+
+/// What an injector is told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Orders {
+    /// When due times begin, CLOCK_MONOTONIC ns.
+    pub begin_ns: u64,
+    /// Length of the portion, ns.
+    pub length_ns: u64,
+    /// Again and again.
+    pub repeat: bool,
+    /// Taken off every event's length, ns.
+    pub overhead_ns: u64,
+    /// Events of a time through.
+    pub events: usize,
+}
+
+/// The mapped memory.
+#[derive(Debug)]
+pub struct Board {
+    memory: NonNull<u8>,
+    capacity: usize,
+    file: OwnedFd,
+}
+
+// SAFETY: everything behind the pointer is atomic, and the mapping lives as
+// long as the board.
+unsafe impl Send for Board {}
+// SAFETY: as above.
+unsafe impl Sync for Board {}
+
+fn bytes_for(capacity: usize) -> Option<usize> {
+    let event = usize::try_from(EVENT_BYTES).ok()?;
+    capacity.checked_mul(event)?.checked_add(size_of::<Head>())
+}
+
+impl Board {
+    /// For at most so many events, in anonymous shared memory.
+    ///
+    /// # Errors
+    /// There is not that much memory.
+    pub fn create(capacity: usize) -> io::Result<Self> {
+        let bytes = bytes_for(capacity).ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: a valid C string.
+        let fd = unsafe { libc::memfd_create(c"sandbag-inject".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call above returned a descriptor that nobody else owns.
+        let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        file.set_len(bytes as u64)?;
+        let board = Self::map(file.into(), capacity)?;
+        board.head().capacity.store(capacity as u64, Relaxed);
+        board.head().magic.store(MAGIC, Release);
+        Ok(board)
+    }
+
+    /// That another process made.
+    ///
+    /// # Errors
+    /// `InvalidData` if it is none.
+    pub fn open(file: OwnedFd) -> io::Result<Self> {
+        let file = File::from(file);
+        let length = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+        let room = length.checked_sub(size_of::<Head>());
+        let room = room.ok_or(io::ErrorKind::InvalidData)?;
+        let board = Self::map(file.into(), room / EVENT_BYTES as usize)?;
+        let head = board.head();
+        let fits = head.capacity.load(Relaxed) == board.capacity as u64;
+        match head.magic.load(Acquire) == MAGIC && fits {
+            true => Ok(board),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    fn map(file: OwnedFd, capacity: usize) -> io::Result<Self> {
+        let bytes = bytes_for(capacity).ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: a new mapping at an address of the kernel's choice; the file
+        // is at least that long (set or checked by the callers).
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                // Its pages are there before the first event is due.
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self {
+            memory: NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
+            capacity,
+            file,
+        })
+    }
+
+    /// To hand to an injector.
+    pub fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: the mapping begins with a Head and is page-aligned; any
+        // bytes are a valid Head.
+        unsafe { self.memory.cast::<Head>().as_ref() }
+    }
+
+    fn raw_events(&self) -> &[RawEvent] {
+        // SAFETY: behind the head, whose size is a multiple of 8, the mapping
+        // holds so many; any bytes are valid.
+        unsafe {
+            let at = self.memory.add(size_of::<Head>()).cast::<RawEvent>();
+            std::slice::from_raw_parts(at.as_ptr(), self.capacity)
+        }
+    }
+
+    fn raw_records(&self) -> &[RawRecord] {
+        let before = size_of::<Head>() + self.capacity * size_of::<RawEvent>();
+        // SAFETY: behind the events, whose size is a multiple of 8, the
+        // mapping holds so many; any bytes are valid.
+        unsafe {
+            let at = self.memory.add(before).cast::<RawRecord>();
+            std::slice::from_raw_parts(at.as_ptr(), self.capacity)
+        }
+    }
+
+    /// How far the injector is.
+    pub fn state(&self) -> State {
+        let head = self.head();
+        match head.state.load(Acquire) {
+            1 => State::Ready,
+            2 => State::Running,
+            3 => State::Ended,
+            4 => State::Displaced,
+            5 => State::Failed(head.errno.load(Relaxed).cast_signed()),
+            _ => State::Starting,
+        }
+    }
+
+    /// Injector: says how far it is.
+    pub fn set_state(&self, state: State) {
+        let number = match state {
+            State::Starting => 0,
+            State::Ready => 1,
+            State::Running => 2,
+            State::Ended => 3,
+            State::Displaced => 4,
+            State::Failed(errno) => {
+                self.head().errno.store(errno.cast_unsigned(), Relaxed);
+                5
+            }
+        };
+        self.head().state.store(number, Release);
+    }
+
+    /// Injector: what it measured.
+    pub fn set_measured(&self, measured: Measured) {
+        let Measured {
+            overhead_ns,
+            lead_ns,
+            least_interval_ns,
+            wake_p50_ns,
+            wake_p90_ns,
+            wake_p99_ns,
+            wake_most_ns,
+            wakes,
+            seen,
+        } = measured;
+        let all: [u64; FIGURES] = [
+            overhead_ns,
+            lead_ns,
+            least_interval_ns,
+            wake_p50_ns,
+            wake_p90_ns,
+            wake_p99_ns,
+            wake_most_ns,
+            wakes,
+            seen,
+        ];
+        for (place, value) in self.head().measured.iter().zip(all) {
+            place.store(value, Relaxed);
+        }
+    }
+
+    /// What it measured.
+    pub fn measured(&self) -> Measured {
+        let [a, b, c, d, e, f, g, h, i] = &self.head().measured;
+        let value = |place: &AtomicU64| place.load(Relaxed);
+        Measured {
+            overhead_ns: value(a),
+            lead_ns: value(b),
+            least_interval_ns: value(c),
+            wake_p50_ns: value(d),
+            wake_p90_ns: value(e),
+            wake_p99_ns: value(f),
+            wake_most_ns: value(g),
+            wakes: value(h),
+            seen: value(i),
+        }
+    }
+
+    /// Writes down what is to be done; no more events than there is room for.
+    pub fn order(&self, orders: Orders, events: &[Planned]) {
+        for (place, event) in self.raw_events().iter().zip(events) {
+            place.due_ns.store(event.due_ns, Relaxed);
+            place.length_ns.store(event.length_ns, Relaxed);
+        }
+        let head = self.head();
+        head.length_ns.store(orders.length_ns, Relaxed);
+        head.repeat.store(u64::from(orders.repeat), Relaxed);
+        head.overhead_ns.store(orders.overhead_ns, Relaxed);
+        let events = events.len().min(self.capacity);
+        head.events.store(events as u64, Relaxed);
+        head.begin_ns.store(orders.begin_ns, Release);
+    }
+
+    /// What is to be done.
+    pub fn orders(&self) -> Orders {
+        let head = self.head();
+        let begin_ns = head.begin_ns.load(Acquire);
+        let events = usize::try_from(head.events.load(Relaxed)).unwrap_or(0);
+        Orders {
+            begin_ns,
+            length_ns: head.length_ns.load(Relaxed),
+            repeat: head.repeat.load(Relaxed) != 0,
+            overhead_ns: head.overhead_ns.load(Relaxed),
+            events: events.min(self.capacity),
+        }
+    }
+
+    /// An event; there is one.
+    pub fn event(&self, place: usize) -> Planned {
+        let raw = &self.raw_events()[place];
+        Planned {
+            due_ns: raw.due_ns.load(Relaxed),
+            length_ns: raw.length_ns.load(Relaxed),
+        }
+    }
+
+    /// Injector: what became of an event the first time.
+    pub fn note(&self, place: usize, record: Record) {
+        let raw = &self.raw_records()[place];
+        raw.start_ns.store(record.start_ns, Relaxed);
+        raw.end_ns.store(record.end_ns, Relaxed);
+        raw.what.store(record.what as u64, Release);
+    }
+
+    /// What became of an event the first time.
+    pub fn record(&self, place: usize) -> Record {
+        let raw = &self.raw_records()[place];
+        let what = What::of(raw.what.load(Acquire));
+        Record {
+            start_ns: raw.start_ns.load(Relaxed),
+            end_ns: raw.end_ns.load(Relaxed),
+            what,
+        }
+    }
+
+    /// Injector: what became of an event a later time.
+    pub fn count(&self, what: What, sizes: &[(Sizes, u64)]) {
+        self.head().later[what as usize].fetch_add(1, Relaxed);
+        for (which, value) in sizes {
+            self.head().sizes[*which as usize][bucket(*value)].fetch_add(1, Relaxed);
+        }
+    }
+
+    /// How many of later times became that.
+    pub fn later(&self, what: What) -> u64 {
+        self.head().later[what as usize].load(Relaxed)
+    }
+
+    /// Their errors, by size.
+    pub fn sizes(&self, which: Sizes) -> Vec<u64> {
+        let counts = &self.head().sizes[which as usize];
+        counts.iter().map(|count| count.load(Relaxed)).collect()
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        let bytes = bytes_for(self.capacity).unwrap_or(0);
+        // SAFETY: made by `map` with this length; nobody borrows from it.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_see_the_same() {
+        let ours = Board::create(3).unwrap();
+        let fd = ours.file.try_clone().unwrap();
+        let theirs = Board::open(fd).unwrap();
+        let events = [7, 9].map(|due_ns| Planned {
+            due_ns,
+            length_ns: due_ns * 2,
+        });
+        let orders = Orders {
+            begin_ns: 5,
+            length_ns: 100,
+            repeat: true,
+            overhead_ns: 3,
+            events: 2,
+        };
+        ours.order(orders, &events);
+        assert_eq!(theirs.orders(), orders);
+        assert_eq!(theirs.event(1), events[1]);
+        theirs.note(
+            1,
+            Record {
+                start_ns: 10,
+                end_ns: 28,
+                what: What::Behind,
+            },
+        );
+        assert_eq!(ours.record(1).what, What::Behind);
+        assert_eq!(ours.record(0).what, What::NotReached);
+        theirs.count(What::Injected, &[(Sizes::Length, 4)]);
+        assert_eq!(ours.later(What::Injected), 1);
+        assert_eq!(ours.sizes(Sizes::Length)[4], 1);
+        let measured = Measured {
+            overhead_ns: 1,
+            seen: 9,
+            wake_p99_ns: 6,
+            ..Measured::default()
+        };
+        theirs.set_measured(measured);
+        assert_eq!(ours.measured(), measured);
+        for state in [State::Ready, State::Failed(13), State::Displaced] {
+            theirs.set_state(state);
+            assert_eq!(ours.state(), state);
+        }
+    }
+
+    #[test]
+    fn what_is_no_board_is_refused() {
+        let file = tempfile();
+        assert!(Board::open(file).is_err());
+        assert!(Board::create(usize::MAX).is_err());
+    }
+
+    /// A file that is long enough and holds zeros.
+    fn tempfile() -> OwnedFd {
+        // SAFETY: a valid C string.
+        let fd = unsafe { libc::memfd_create(c"x".as_ptr(), libc::MFD_CLOEXEC) };
+        // SAFETY: nobody else owns it.
+        let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        file.set_len(1 << 20).unwrap();
+        file.into()
+    }
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The injector's process.
+
+use std::io::{self, Read as _};
+use std::os::fd::{FromRawFd as _, OwnedFd};
+
+use sandbag_kernel::clock::{monotonic, sleep_until, thread_cpu};
+use sandbag_kernel::sched::{self, Attributes};
+use sandbag_kernel::{CpuList, Error};
+use serde::{Deserialize, Serialize};
+
+use super::Class;
+use super::board::{Board, Orders, Record, Sizes, State, What};
+use super::measure::{Beside, measure};
+use crate::limit::Limit;
+
+/// How an injector is set up; travels as its argument.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    /// The board's descriptor.
+    pub board_fd: i32,
+    /// Where it injects.
+    pub cpu: u32,
+    /// How it gets the CPU.
+    pub class: Class,
+}
+
+impl Setup {
+    /// As command-line arguments.
+    #[must_use]
+    pub fn to_args(&self) -> Vec<String> {
+        // Plain data: it cannot fail.
+        vec![serde_json::to_string(self).unwrap_or_default()]
+    }
+
+    /// From the arguments of [`Setup::to_args`].
+    #[must_use]
+    pub fn from_args(args: &[String]) -> Option<Self> {
+        let [text] = args else {
+            return None;
+        };
+        serde_json::from_str(text).ok()
+    }
+}
+
+/// An event that would begin later than this is not suffered at all, ns: the
+/// machine was suspended, or we were stopped.
+const MISSED_NS: u64 = 1_000_000_000;
+/// The kernel kills a real-time task that runs for so long without sleeping.
+/// The limit of the injector itself is below that.
+const LONGEST_WITHOUT_SLEEP_US: u64 = 1_000_000;
+
+/// Injects until its portion is used up or it is killed. The gate, standard
+/// input, is opened twice: to take its place, and to go.
+///
+/// # Errors
+/// It cannot start; the board says why, too.
+pub fn run(setup: &Setup) -> Result<(), Error> {
+    // SAFETY: whoever started us handed this descriptor to us alone.
+    let fd = unsafe { OwnedFd::from_raw_fd(setup.board_fd) };
+    let board = Board::open(fd).map_err(|cause| Error::Call {
+        call: "mmap",
+        arguments: format!("{setup:?}"),
+        cause,
+    })?;
+    if !gate_opens() {
+        return Ok(());
+    }
+    if let Err(error) = take_place(setup, &board) {
+        let errno = error.errno().unwrap_or(libc::EIO);
+        board.set_state(State::Failed(errno));
+        return Err(error);
+    }
+    if gate_opens() {
+        board.set_state(State::Running);
+        let worst_ns = board.measured().wake_most_ns;
+        let state = inject(&board, setup, board.orders(), worst_ns);
+        board.set_state(state);
+    }
+    Ok(())
+}
+
+fn gate_opens() -> bool {
+    matches!(io::stdin().read(&mut [0]), Ok(1))
+}
+
+fn take_place(setup: &Setup, board: &Board) -> Result<(), Error> {
+    sched::set_least_timer_slack();
+    // SAFETY: no pointers. A refusal (RLIMIT_MEMLOCK) costs exactness under
+    // memory pressure and nothing else.
+    unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
+    // Only now: moving a task into a group with a cpuset resets its affinity
+    // (kernels before 6.2).
+    sched::set_affinity(0, &CpuList::from_iter([setup.cpu]))?;
+    // Of the class that we have now: an ordinary one.
+    let beside = Beside::start().map_err(|cause| Error::Call {
+        call: "clone",
+        arguments: "a thread".to_owned(),
+        cause,
+    })?;
+    if let Class::Fifo { priority } = setup.class {
+        watch();
+        let priority = u32::from(priority);
+        sched::set_attributes(0, Attributes::Fifo { priority })?;
+    }
+    board.set_measured(measure(beside));
+    board.set_state(State::Ready);
+    Ok(())
+}
+
+/// The kernel's own watchdog (getrlimit(2)).
+fn watch() {
+    let limit = libc::rlimit {
+        rlim_cur: LONGEST_WITHOUT_SLEEP_US,
+        rlim_max: LONGEST_WITHOUT_SLEEP_US,
+    };
+    // SAFETY: a valid limit; lowering one needs no privilege.
+    unsafe { libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit) };
+}
+
+/// Suffers the events; the state in which that ends.
+fn inject(board: &Board, setup: &Setup, orders: Orders, worst_ns: u64) -> State {
+    let mut limit = Limit::default();
+    let mut begin_ns = orders.begin_ns;
+    let mut first = true;
+    let mut free_ns = 0;
+    loop {
+        for place in 0..orders.events {
+            let event = board.event(place);
+            let due_ns = begin_ns.saturating_add(event.due_ns);
+            // Of one that is past this returns at once.
+            sleep_until(due_ns);
+            if sched::current_cpu() != setup.cpu {
+                return State::Displaced;
+            }
+            let start_ns = monotonic();
+            let late_ns = start_ns.saturating_sub(due_ns);
+            let what = match late_ns {
+                late if late > MISSED_NS => What::Missed,
+                _ if due_ns < free_ns => What::Behind,
+                late if late > worst_ns => What::Away,
+                _ => What::Injected,
+            };
+            let allowed_ns = match what {
+                What::Missed => 0,
+                _ => limit.allow(start_ns, event.length_ns),
+            };
+            let what = match (what, allowed_ns < event.length_ns) {
+                (What::Missed, _) | (_, false) => what,
+                (_, true) => What::OverLimit,
+            };
+            let spin_ns = allowed_ns.saturating_sub(orders.overhead_ns);
+            let end_ns = match (setup.class, allowed_ns) {
+                (_, 0) => start_ns,
+                (Class::Fifo { .. }, _) => spin(start_ns + spin_ns),
+                (Class::Fair, _) => spin_own(start_ns, spin_ns),
+            };
+            free_ns = end_ns;
+            if first {
+                let record = Record {
+                    start_ns: start_ns.saturating_sub(begin_ns),
+                    end_ns: end_ns.saturating_sub(begin_ns),
+                    what,
+                };
+                board.note(place, record);
+            } else {
+                let length_error = (end_ns - start_ns).abs_diff(spin_ns);
+                let start = match what {
+                    What::Injected => Some(Sizes::Start),
+                    What::Behind | What::Away => Some(Sizes::Late),
+                    _ => None,
+                };
+                match start {
+                    Some(which) => {
+                        board.count(what, &[(which, late_ns), (Sizes::Length, length_error)]);
+                    }
+                    None => board.count(what, &[]),
+                }
+            }
+        }
+        begin_ns = begin_ns.saturating_add(orders.length_ns);
+        sleep_until(begin_ns);
+        if !orders.repeat || orders.events == 0 {
+            return State::Ended;
+        }
+        first = false;
+    }
+}
+
+/// Takes the CPU until then.
+fn spin(until_ns: u64) -> u64 {
+    loop {
+        let now_ns = monotonic();
+        if now_ns >= until_ns {
+            return now_ns;
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// Takes so much of the CPU, also in pieces: nothing can happen before what is
+/// owed has passed on the wall clock, which is never slower than ours.
+fn spin_own(start_ns: u64, length_ns: u64) -> u64 {
+    let begin_ns = thread_cpu();
+    let mut until_ns = start_ns + length_ns;
+    loop {
+        let now_ns = spin(until_ns);
+        let used_ns = thread_cpu() - begin_ns;
+        // What asking costs is not worth a piece.
+        if used_ns + ASKING_NS >= length_ns {
+            return now_ns;
+        }
+        until_ns = now_ns + (length_ns - used_ns);
+    }
+}
+
+/// Reading the CPU clock, about.
+const ASKING_NS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setup_survives_the_command_line() {
+        for class in [Class::Fair, Class::Fifo { priority: 99 }] {
+            let setup = Setup {
+                board_fd: 3,
+                cpu: 1025,
+                class,
+            };
+            assert_eq!(Setup::from_args(&setup.to_args()), Some(setup));
+        }
+        assert_eq!(Setup::from_args(&["x".into()]), None);
+    }
+
+    #[test]
+    fn spinning_takes_at_least_its_time() {
+        let start = monotonic();
+        assert!(spin(start + 100_000) >= start + 100_000);
+        let cpu = thread_cpu();
+        let end = spin_own(monotonic(), 300_000);
+        assert!(end >= start + 400_000 - ASKING_NS);
+        assert!(thread_cpu() - cpu >= 300_000 - ASKING_NS);
+    }
+
+    #[test]
+    fn events_are_suffered_and_noted() {
+        // On whatever CPU this thread is held, as an ordinary task.
+        let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
+        std::thread::spawn(move || {
+            sched::set_affinity(0, &CpuList::from_iter([cpu])).unwrap();
+            let board = Board::create(2).unwrap();
+            let events = [(1_000_000, 500_000), (1_200_000, 300_000)];
+            let events = events.map(|(due_ns, length_ns)| crate::Planned { due_ns, length_ns });
+            let orders = Orders {
+                begin_ns: monotonic(),
+                length_ns: 3_000_000,
+                repeat: false,
+                overhead_ns: 1_000,
+                events: 2,
+            };
+            board.order(orders, &events);
+            let setup = Setup {
+                board_fd: -1,
+                cpu,
+                class: Class::Fair,
+            };
+            let state = inject(&board, &setup, board.orders(), u64::MAX);
+            assert_eq!(state, State::Ended);
+            assert!(monotonic() >= orders.begin_ns + orders.length_ns);
+            let (one, two) = (board.record(0), board.record(1));
+            assert_eq!((one.what, two.what), (What::Injected, What::Behind));
+            assert!(one.start_ns >= 1_000_000);
+            assert!(one.end_ns - one.start_ns >= 499_000 - ASKING_NS);
+            assert!(two.start_ns >= one.end_ns);
+        })
+        .join()
+        .unwrap();
+    }
+}

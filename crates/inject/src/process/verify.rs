@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Replays and records at the same time, on the same CPUs: the paper's way of
+//! judging a replay.
+//!
+//! The collector is an ordinary task and sees what a program would see: the
+//! host's own noise, and what is injected. The host alone is recorded as well,
+//! so that it can be taken off.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use sandbag_jitter::collect::{self, counter};
+use sandbag_jitter::{CpuTrace, Fault, Header, Trace, format};
+use sandbag_kernel::{CpuList, clock, sched};
+
+use super::team::{Ask, CpuOutcome, Team, Want};
+use crate::clock::{Clock as _, Counter, together};
+use crate::column::Planned;
+use crate::error::{Error, Result};
+use crate::outcome::Outcome;
+use crate::plan::Plan;
+
+/// Room for the events of a CPU.
+const ROOM: usize = 1_000_000;
+/// The collector goes on for so much longer than the replay, which begins a
+/// little later.
+const LONGER: Duration = Duration::from_millis(200);
+/// The programs that ask begin so much later than they are started, ns.
+const START_NS: u64 = 50_000_000;
+
+/// One CPU of a replay.
+#[derive(Debug)]
+pub struct CpuRow {
+    /// Kernel number.
+    pub cpu: u32,
+    /// What it should have suffered, due times since the beginning.
+    pub asked: Vec<Planned>,
+    /// What a program there saw, since the same beginning.
+    pub seen: Vec<Planned>,
+    /// What the injector, or the program that asked, says itself.
+    pub outcome: Outcome,
+}
+
+/// A replay and what was seen of it.
+#[derive(Debug)]
+pub struct Replayed {
+    /// For how long, ns.
+    pub length_ns: u64,
+    /// By CPU.
+    pub cpus: Vec<CpuRow>,
+    /// How the injectors got the CPUs, and what it cost them; `None` for
+    /// programs that asked.
+    pub team: Option<(super::Class, Vec<CpuOutcome>)>,
+}
+
+/// What was seen of the host alone.
+#[derive(Debug)]
+pub struct Host {
+    /// For how long, ns.
+    pub length_ns: u64,
+    /// By CPU, since its beginning.
+    pub cpus: Vec<(u32, Vec<Planned>)>,
+    /// Nothing shorter can be seen, ns; the most of all CPUs.
+    pub threshold_ns: f64,
+}
+
+/// Records what the host does by itself.
+///
+/// # Errors
+/// Those of the collector: the counter is no clock.
+pub fn host(cpus: &[u32], length: Duration) -> Result<Host> {
+    let (ready, _ignored) = channel();
+    let collected = collect(cpus, length + LONGER, ready)?;
+    let begin_ns = collected.begin_ns + LONGER.as_nanos() as u64 / 2;
+    let length_ns = nanos(length);
+    let mut threshold_ns = 0.0f64;
+    for notes in collected.trace.notes.iter().flat_map(|notes| &notes.cpus) {
+        threshold_ns = threshold_ns.max(notes.threshold_ns);
+    }
+    let seen = |cpu: &CpuTrace| (cpu.cpu, collected.seen(cpu, begin_ns, length_ns));
+    Ok(Host {
+        length_ns,
+        cpus: collected.trace.cpus.iter().map(seen).collect(),
+        threshold_ns,
+    })
+}
+
+/// Injects beside a collector.
+///
+/// # Errors
+/// Those of the injectors and of the collector.
+pub fn by_processes(asks: &[Ask], want: Want, most: Duration) -> Result<Replayed> {
+    let length_ns = shortest(asks).min(nanos(most));
+    let cpus: Vec<u32> = asks.iter().map(|ask| ask.cpu).collect();
+    let mut team = Team::start(asks, want)?;
+    let class = team.class();
+    let length = Duration::from_nanos(length_ns);
+    let (ready, is_ready) = channel();
+    let collector = {
+        let cpus = cpus.clone();
+        thread::spawn(move || collect(&cpus, length + LONGER, ready))
+    };
+    // Closed without a word if it could not begin.
+    let begin_ns = match is_ready.recv() {
+        Ok(()) => {
+            let begin_ns = team.go()?;
+            clock::sleep_until(begin_ns + length_ns);
+            begin_ns
+        }
+        Err(_) => 0,
+    };
+    let outcome = team.finish();
+    let collected = collector.join().unwrap_or_else(|_| {
+        Err(Error::Call {
+            call: "the collector",
+            cause: io::Error::other("panicked"),
+        })
+    })?;
+    let rows = asks.iter().zip(&outcome).zip(&collected.trace.cpus);
+    let cpus = rows
+        .map(|((ask, one), seen)| CpuRow {
+            cpu: ask.cpu,
+            asked: due_within(ask.portion.events(), length_ns),
+            seen: collected.seen(seen, begin_ns, length_ns),
+            outcome: one.outcome.clone(),
+        })
+        .collect();
+    Ok(Replayed {
+        length_ns,
+        cpus,
+        team: Some((class, outcome)),
+    })
+}
+
+/// On each CPU a program that asks as often as it can, and notes for itself
+/// what it missed.
+///
+/// # Errors
+/// A CPU cannot be used; the counter is no clock.
+pub fn by_asking(cpus: &[u32], plan: &Plan, most: Duration, threshold_ns: f64) -> Result<Replayed> {
+    let portions: Vec<_> = (0..cpus.len() as u64).map(|rank| plan.rank(rank)).collect();
+    let shortest = portions.iter().map(|p| (p.length_ns(), p.repeats()));
+    let shortest = shortest.map(|(ns, repeats)| if repeats { u64::MAX } else { ns });
+    let length_ns = shortest.min().unwrap_or(0).min(nanos(most));
+    let clock = Counter::calibrated(Duration::from_millis(100));
+    let clock = clock.map_err(sandbag_jitter::Error::from)?;
+    let begin_ns = clock.now_ns() + START_NS;
+    let threads: Vec<_> = cpus
+        .iter()
+        .zip(portions)
+        .map(|(cpu, portion)| {
+            let cpu = *cpu;
+            thread::spawn(move || -> Result<CpuRow> {
+                sched::set_affinity(0, &CpuList::from_iter([cpu]))?;
+                let asked = due_within(portion.events(), length_ns);
+                let polled = portion.polled(asked.len() + 1, begin_ns);
+                let (seen, outcome) = ask(&clock, polled, begin_ns, length_ns, threshold_ns);
+                Ok(CpuRow {
+                    cpu,
+                    asked,
+                    seen,
+                    outcome,
+                })
+            })
+        })
+        .collect();
+    let mut rows = Vec::new();
+    for thread in threads {
+        let row = thread.join().unwrap_or_else(|_| {
+            Err(Error::Call {
+                call: "a program that asks",
+                cause: io::Error::other("panicked"),
+            })
+        });
+        rows.push(row?);
+    }
+    Ok(Replayed {
+        length_ns,
+        cpus: rows,
+        team: None,
+    })
+}
+
+/// The program: reads the clock, asks, suffers; what it saw, and what it was
+/// told.
+fn ask(
+    clock: &Counter,
+    mut polled: crate::Polled,
+    begin_ns: u64,
+    length_ns: u64,
+    threshold_ns: f64,
+) -> (Vec<Planned>, Outcome) {
+    let threshold_ns = threshold_ns.ceil() as u64;
+    let mut seen = vec![
+        Planned {
+            due_ns: u64::MAX,
+            length_ns: 0
+        };
+        ROOM
+    ];
+    seen.clear();
+    let end_ns = begin_ns + length_ns;
+    while clock.now_ns() < begin_ns {
+        std::hint::spin_loop();
+    }
+    polled.begin(begin_ns);
+    let mut last = clock.now_ns();
+    while last < end_ns {
+        let mut now = clock.now_ns();
+        // Suffered: until it may go on, all of it is one absence.
+        while let Some(until_ns) = polled.poll(now) {
+            let start = now;
+            while now < until_ns {
+                now = clock.now_ns();
+            }
+            note(&mut seen, begin_ns, last.max(start), now);
+            last = now;
+            if now >= end_ns {
+                break;
+            }
+        }
+        if now - last > threshold_ns {
+            note(&mut seen, begin_ns, last, now);
+        }
+        last = now;
+    }
+    (seen, polled.into_outcome())
+}
+
+fn note(seen: &mut Vec<Planned>, begin_ns: u64, from_ns: u64, until_ns: u64) {
+    if seen.len() < ROOM {
+        seen.push(Planned {
+            due_ns: from_ns.saturating_sub(begin_ns),
+            length_ns: until_ns - from_ns,
+        });
+    }
+}
+
+/// What was recorded, and where it lies on CLOCK_MONOTONIC.
+struct Collected {
+    trace: Trace,
+    /// Of the trace, on CLOCK_MONOTONIC.
+    begin_ns: u64,
+    /// Nanoseconds of CLOCK_MONOTONIC in one of the trace.
+    pace: f64,
+}
+
+impl Collected {
+    /// The events that begin within that time, since its beginning.
+    fn seen(&self, cpu: &CpuTrace, begin_ns: u64, length_ns: u64) -> Vec<Planned> {
+        let events = cpu.events.iter().filter_map(|event| {
+            let at_ns = self.begin_ns + (event.start_ns as f64 * self.pace) as u64;
+            let due_ns = at_ns.checked_sub(begin_ns)?;
+            (due_ns < length_ns).then_some(Planned {
+                due_ns,
+                length_ns: event.length_ns,
+            })
+        });
+        events.collect()
+    }
+}
+
+/// Records; says `ready` when it begins to look.
+fn collect(cpus: &[u32], length: Duration, ready: Sender<()>) -> Result<Collected> {
+    let options = collect::Options {
+        cpus: cpus.iter().copied().collect(),
+        duration: length,
+        events: None,
+        round: Some(length * 2),
+        threshold_ns: None,
+        preheat: Duration::from_millis(50),
+        room: ROOM,
+        real_time: None,
+    };
+    let header = Header {
+        recorder: "verify".to_owned(),
+        host: None,
+        kernel: None,
+        began_s: None,
+        clock: counter::CLOCK,
+        cpus: cpus.to_vec(),
+        real_time: None,
+    };
+    let bytes = Shared::default();
+    let into = bytes.clone();
+    let open = move || {
+        let _ = ready.send(());
+        Ok(into)
+    };
+    let (first_counts, first_ns) = together();
+    let outcome = collect::record(&options, &header, open, &Arc::default())?;
+    let (last_counts, last_ns) = together();
+    let bytes = std::mem::take(&mut *bytes.lock());
+    let trace = format::read(&bytes[..])?;
+    let rate = trace.notes.iter().flat_map(|notes| &notes.cpus);
+    let rate = rate.map(|notes| notes.counts_per_s).next();
+    let rate = rate.filter(|rate| *rate > 0.0);
+    let rate = rate.ok_or_else(|| sandbag_jitter::Error::from(Fault::NothingKnown))?;
+    let ns_per_count =
+        (last_ns - first_ns) as f64 / last_counts.saturating_sub(first_counts).max(1) as f64;
+    let ahead = outcome.begin_counts.saturating_sub(first_counts) as f64 * ns_per_count;
+    Ok(Collected {
+        trace,
+        begin_ns: first_ns + ahead as u64,
+        pace: ns_per_count * rate / 1e9,
+    })
+}
+
+/// Memory that can be read when its writer is gone.
+#[derive(Debug, Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn due_within(events: crate::Events, length_ns: u64) -> Vec<Planned> {
+    events
+        .take_while(|event| event.due_ns < length_ns)
+        .collect()
+}
+
+fn shortest(asks: &[Ask]) -> u64 {
+    let lengths = asks.iter().map(|ask| match ask.portion.repeats() {
+        true => u64::MAX,
+        false => ask.portion.length_ns(),
+    });
+    lengths.min().unwrap_or(0)
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use sandbag_jitter::{Event, Span};
+
+    use super::*;
+    use crate::plan::Options;
+
+    #[test]
+    fn a_program_that_asks_sees_what_was_asked_for() {
+        // 2 ms every 10 ms: nothing of the host's comes near.
+        let trace = CpuTrace {
+            cpu: 0,
+            known: vec![Span {
+                from_ns: 0,
+                until_ns: 200_000_000,
+            }],
+            events: (0..20)
+                .map(|i| Event {
+                    start_ns: i * 10_000_000 + 1_000_000,
+                    length_ns: 2_000_000,
+                })
+                .collect(),
+        };
+        let options = Options {
+            share: 1.0,
+            random: false,
+            ..Options::default()
+        };
+        let plan = Plan::new(&[&trace], &options).unwrap();
+        let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
+        let replayed = match by_asking(&[cpu], &plan, Duration::from_secs(9), 1000.0) {
+            Ok(replayed) => replayed,
+            // No constant counter here.
+            Err(Error::Collect(_)) => return,
+            Err(error) => panic!("{error}"),
+        };
+        let row = &replayed.cpus[0];
+        assert_eq!(row.asked.len(), 20);
+        // Whoever else is here may make them longer and later.
+        let long = row.seen.iter().filter(|event| event.length_ns >= 2_000_000);
+        assert!(long.count() >= 20, "{:?}", row.seen);
+        assert_eq!(row.outcome.counts.injected, 20);
+    }
+
+    #[test]
+    fn a_recording_lies_where_it_was_made() {
+        let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
+        let before = clock::monotonic();
+        let (ready, is_ready) = channel();
+        let Ok(collected) = collect(&[cpu], Duration::from_millis(100), ready) else {
+            return;
+        };
+        assert!(is_ready.try_recv().is_ok());
+        let after = clock::monotonic();
+        assert!(before < collected.begin_ns && collected.begin_ns < after);
+        assert!((0.99..1.01).contains(&collected.pace), "{}", collected.pace);
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The paper's first two safeguards, for ways of injecting that have a timer:
+//! what it cannot do is not tried, and said.
+//!
+//! (1) Injecting costs by itself: an event that is not longer than that cannot
+//! be injected, and of all others it is taken off (by whoever injects).
+//! (2) A timer has a least interval: an event that follows closer than that is
+//! suffered together with the one before.
+//!
+//! The second comes first, so that short events in a row are suffered as one
+//! that is long enough. The third, a random portion, is [`crate::plan`]'s.
+
+use crate::column::Planned;
+use crate::outcome::Counts;
+
+/// What was measured of the host; `None` where a safeguard is off.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Safeguards {
+    /// What injecting costs beyond its length, ns.
+    pub overhead_ns: Option<u64>,
+    /// From the end of an event to the next, at least, ns.
+    pub least_interval_ns: Option<u64>,
+}
+
+impl Safeguards {
+    /// What can be injected of these events, which are in order; the others
+    /// are counted by their reason.
+    pub fn apply(
+        &self,
+        events: impl Iterator<Item = Planned>,
+        counts: &mut Counts,
+    ) -> Vec<Planned> {
+        let mut all: Vec<Planned> = Vec::new();
+        // How many events the last of them stands for.
+        let mut together = 0;
+        let interval_ns = self.least_interval_ns.unwrap_or(0);
+        for event in events {
+            counts.asked += 1;
+            match all.last_mut() {
+                Some(last)
+                    if self.least_interval_ns.is_some()
+                        && event.due_ns < last.end_ns().saturating_add(interval_ns) =>
+                {
+                    // The time between them is not taken.
+                    last.length_ns += event.length_ns;
+                    together += 1;
+                }
+                _ => {
+                    self.close(&mut all, together, counts);
+                    all.push(event);
+                    together = 1;
+                }
+            }
+        }
+        self.close(&mut all, together, counts);
+        all
+    }
+
+    /// Decides on the last, which stands for so many events.
+    fn close(&self, all: &mut Vec<Planned>, together: u64, counts: &mut Counts) {
+        let Some(last) = all.last() else {
+            return;
+        };
+        if together == 0 {
+            return;
+        }
+        if self.overhead_ns.is_some_and(|ns| last.length_ns <= ns) {
+            all.pop();
+            counts.below_floor += together;
+        } else {
+            counts.merged += together - 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn events(pairs: &[(u64, u64)]) -> Vec<Planned> {
+        pairs
+            .iter()
+            .map(|(due_ns, length_ns)| Planned {
+                due_ns: *due_ns,
+                length_ns: *length_ns,
+            })
+            .collect()
+    }
+
+    fn applied(safeguards: Safeguards, pairs: &[(u64, u64)]) -> (Vec<Planned>, Counts) {
+        let mut counts = Counts::default();
+        let all = safeguards.apply(events(pairs).into_iter(), &mut counts);
+        (all, counts)
+    }
+
+    #[test]
+    fn without_them_all_is_tried() {
+        let pairs = [(0, 1), (2, 1), (4, 9)];
+        let (all, counts) = applied(Safeguards::default(), &pairs);
+        assert_eq!(all, events(&pairs));
+        assert_eq!((counts.asked, counts.merged, counts.below_floor), (3, 0, 0));
+    }
+
+    #[test]
+    fn what_is_below_the_floor_is_counted() {
+        let safeguards = Safeguards {
+            overhead_ns: Some(100),
+            least_interval_ns: None,
+        };
+        let (all, counts) = applied(safeguards, &[(0, 100), (500, 101), (900, 3)]);
+        assert_eq!(all, events(&[(500, 101)]));
+        assert_eq!((counts.asked, counts.below_floor), (3, 2));
+    }
+
+    #[test]
+    fn what_follows_too_closely_is_suffered_with_the_one_before() {
+        let safeguards = Safeguards {
+            overhead_ns: Some(100),
+            least_interval_ns: Some(50),
+        };
+        // Three short ones in a row are one that is long enough; two are not.
+        let (all, counts) = applied(
+            safeguards,
+            &[
+                (0, 40),
+                (60, 40),
+                (120, 40),
+                (1000, 40),
+                (1050, 40),
+                (5000, 200),
+            ],
+        );
+        assert_eq!(all, events(&[(0, 120), (5000, 200)]));
+        assert_eq!((counts.asked, counts.merged, counts.below_floor), (6, 2, 2));
+    }
+
+    proptest! {
+        #[test]
+        fn every_event_is_accounted_for(
+            parts in prop::collection::vec((0u64..300, 1u64..200), 0..100),
+            overhead in prop::option::of(0u64..150),
+            interval in prop::option::of(0u64..150),
+        ) {
+            let mut at = 0;
+            let pairs: Vec<(u64, u64)> = parts.iter().map(|(gap, length)| {
+                let due = at + gap;
+                at = due + length;
+                (due, *length)
+            }).collect();
+            let safeguards = Safeguards { overhead_ns: overhead, least_interval_ns: interval };
+            let (all, counts) = applied(safeguards, &pairs);
+            prop_assert_eq!(counts.asked, pairs.len() as u64);
+            prop_assert_eq!(
+                all.len() as u64 + counts.merged + counts.below_floor,
+                counts.asked
+            );
+            for (a, b) in all.iter().zip(all.iter().skip(1)) {
+                prop_assert!(b.due_ns >= a.end_ns() || interval.is_none());
+            }
+            prop_assert!(all.iter().all(|e| e.length_ns > overhead.unwrap_or(0)));
+        }
+    }
+}
