@@ -65,4 +65,12 @@ pub enum Error {
          measures it"
     )]
     NoDrift,
+    /// The system did not do what was asked.
+    #[error("{call}: {cause}")]
+    Call {
+        /// Which call, or who.
+        call: &'static str,
+        /// What it said.
+        cause: String,
+    },
 }

@@ -153,7 +153,7 @@ pub fn of_rows(rows: &[Vec<f64>], seed: u64) -> Option<Ratio> {
         sum / count
     };
     let whole = mean(&mut sums.iter().copied());
-    if sums.len() < LEAST_BLOCKS as usize || !(whole > 0.0) {
+    if sums.len() < LEAST_BLOCKS as usize || whole <= 0.0 {
         return None;
     }
     let mut chance = Chance::new(seed, u64::MAX - 1);

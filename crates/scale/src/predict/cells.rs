@@ -219,17 +219,20 @@ impl Cells {
 
     /// Adds another's, each nanosecond as so many.
     pub fn add_scaled(&mut self, other: &Self, factor: f64) {
+        let edges = self.grid.edges.clone();
         for (number, theirs) in other.bands.iter().enumerate() {
             let Some(theirs) = theirs else { continue };
             let ours = self.band(number);
-            let add = |ours: &mut [f64], theirs: &[f64]| {
-                for (ours, theirs) in ours.iter_mut().zip(theirs) {
-                    *ours += theirs * factor;
-                }
-            };
-            add(&mut ours.weight, &theirs.weight);
-            add(&mut ours.moment, &theirs.moment);
-            add(&mut ours.cover, &theirs.cover);
+            // Covers are whole numbers and end at exactly 0. Scaled they would
+            // not, and the last cells are wide.
+            let mut cover = 0.0;
+            for (cell, edge) in edges.windows(2).enumerate() {
+                cover += theirs.cover[cell];
+                let whole = cover * (edge[1] - edge[0]);
+                let moment = theirs.moment[cell] + whole * (edge[0] + edge[1]) / 2.0;
+                ours.weight[cell] += (theirs.weight[cell] + whole) * factor;
+                ours.moment[cell] += moment * factor;
+            }
         }
     }
 
@@ -322,9 +325,13 @@ mod tests {
         let cpu = cpu(&[(0, 10_000)], &[(5000, 2000), (8000, 3)]);
         let cells = Cells::gather(Grid::new(FINE), Windows::new(&cpu, 100));
         let mut twice = Cells::new(Grid::new(FINE));
-        twice.add_scaled(&cells, 2.0);
+        twice.add_scaled(&cells, 0.3);
+        twice.add_scaled(&cells, 1.7);
         assert!((twice.weights().1 - 2.0 * cells.weights().1).abs() < 1e-6);
         let (a, b) = (cells.noise(&ANY), twice.noise(&ANY));
         assert!((a.mean() - b.mean()).abs() < 1e-9);
+        // Nothing is left behind the greatest, where cells are wide.
+        let (a, b) = (a.greatest_of(1e9).mean(), b.greatest_of(1e9).mean());
+        assert!((a / b - 1.0).abs() < 1e-9, "{a} {b}");
     }
 }

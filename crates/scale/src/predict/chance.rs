@@ -35,7 +35,7 @@ impl Chance {
 
     /// Uniform in 0 to `below`, excluded; 0 if that is 0.
     pub(crate) fn below(&mut self, below: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(below) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(below)) >> 64) as u64
     }
 }
 

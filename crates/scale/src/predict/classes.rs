@@ -14,8 +14,11 @@ use serde::Serialize;
 /// period. Whoever knows causes makes his own with [`Class::new`].
 pub struct Class {
     name: String,
-    holds: Box<dyn Fn(&CpuTrace, usize) -> bool + Send + Sync>,
+    holds: Box<Holds>,
 }
+
+/// Whether a class has the event of this number of a CPU.
+type Holds = dyn Fn(&CpuTrace, usize) -> bool + Send + Sync;
 
 impl fmt::Debug for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -365,7 +365,9 @@ proptest! {
             events.push((at + gap, length));
             at += gap + length;
         }
-        let trace = trace(vec![cpu(&[(0, at + 50_000_000)], &events)]);
+        let all = cpu(&[(0, at + 50_000_000)], &events);
+        let some = cpu(&[(0, at + 50_000_000)], &events[..events.len() / 2]);
+        let trace = trace(vec![all, some]);
         let with = |starts, threads, ranks: &[u64]| Options {
             starts,
             threads,

@@ -163,11 +163,11 @@ impl Iterator for Windows<'_> {
 
     fn next(&mut self) -> Option<Piece> {
         loop {
-            if let Some(mut at) = self.at.take() {
-                if let Some(piece) = self.step(&mut at) {
-                    self.at = Some(at);
-                    return Some(piece);
-                }
+            if let Some(mut at) = self.at.take()
+                && let Some(piece) = self.step(&mut at)
+            {
+                self.at = Some(at);
+                return Some(piece);
             }
             let span = self.spans.next()?;
             self.at = Some(self.enter(span));
