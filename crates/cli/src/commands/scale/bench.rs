@@ -125,7 +125,9 @@ pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
 fn read(path: &Path, args: &BenchArgs, messages: &Messages) -> Result<Trace> {
     let recording = jitter::read(path, &args.import.options(), messages)?;
     let name = path.display().to_string();
-    Ok(recording.into_trace().map_err(|error| error.in_file(&name))?)
+    Ok(recording
+        .into_trace()
+        .map_err(|error| error.in_file(&name))?)
 }
 
 fn plan(trace: &Trace, args: &BenchArgs) -> Result<Plan> {
@@ -179,13 +181,24 @@ fn really(args: &BenchArgs, settings: &Settings, messages: &Messages) -> Result<
         "{} ranks on {} CPUs{}; quantum {} (calibrated: {} in {} iterations)\n\n{}\n",
         measured.ranks,
         settings.cpus.len(),
-        if measured.oversubscribed { ", OVERSUBSCRIBED" } else { "" },
+        if measured.oversubscribed {
+            ", OVERSUBSCRIBED"
+        } else {
+            ""
+        },
         time(settings.quantum_ns as f64),
         time(measured.calibrated_ns as f64),
         measured.iterations,
         slowdowns(&[found], None)
     );
-    let mut table = new_table(&["rank", "CPU", "work, mean", "longest", "wait, mean", "last %"]);
+    let mut table = new_table(&[
+        "rank",
+        "CPU",
+        "work, mean",
+        "longest",
+        "wait, mean",
+        "last %",
+    ]);
     for rank in &ranks {
         let cpu = settings.cpus[rank.rank as usize % settings.cpus.len()];
         table.add_row([
@@ -197,7 +210,11 @@ fn really(args: &BenchArgs, settings: &Settings, messages: &Messages) -> Result<
             format!("{:.1}", rank.last_pct),
         ]);
     }
-    let kind = if jitter { "with jitter" } else { "without jitter" };
+    let kind = if jitter {
+        "with jitter"
+    } else {
+        "without jitter"
+    };
     let _ = writeln!(text, "\nEach rank, {kind}\n{}", right(table));
     told(args, &text, &figures)
 }
@@ -350,8 +367,17 @@ fn phases_of_virtual(measured: &Virtual) -> Vec<Record> {
     let phases = measured.phases as usize;
     let of = |jitter: bool, all: &[u32]| -> Vec<Record> {
         let each = all.iter().enumerate();
-        each.map(|(at, qt)| (usize::from(jitter), jitter, at % phases, at / phases, *qt, 0))
-            .collect()
+        each.map(|(at, qt)| {
+            (
+                usize::from(jitter),
+                jitter,
+                at % phases,
+                at / phases,
+                *qt,
+                0,
+            )
+        })
+        .collect()
     };
     let mut all = of(false, &measured.quiet_ns);
     all.extend(of(true, &measured.jitter_ns));
@@ -364,7 +390,11 @@ fn records(path: &Path, all: &[Record]) -> Result<()> {
         let mut out = zstd::Encoder::new(io::BufWriter::new(file), 3)?;
         writeln!(out, "segment,jitter,phase,rank,qt_ns,bt_ns")?;
         for (segment, jitter, phase, rank, qt, bt) in all {
-            writeln!(out, "{segment},{},{phase},{rank},{qt},{bt}", u8::from(*jitter))?;
+            writeln!(
+                out,
+                "{segment},{},{phase},{rank},{qt},{bt}",
+                u8::from(*jitter)
+            )?;
         }
         out.finish()?.flush()
     };
