@@ -9,5 +9,6 @@ mod help;
 mod jitter;
 mod jitter_replay;
 mod profiles;
+mod scale;
 mod slow;
 mod synth;

@@ -98,6 +98,28 @@ impl Virtual {
     }
 }
 
+impl Virtual {
+    /// How far ranks that begin together are apart at the end, because of what
+    /// they met: from the first to the last, and the standard deviation, ns.
+    #[must_use]
+    pub fn drift_ns(&self) -> (f64, f64) {
+        let all = match self.jitter_ns.is_empty() {
+            true => &self.quiet_ns,
+            false => &self.jitter_ns,
+        };
+        let ends: Vec<f64> = all
+            .chunks_exact(self.phases.max(1) as usize)
+            .map(|rank| rank.iter().map(|ns| f64::from(*ns)).sum())
+            .collect();
+        let first = ends.iter().copied().fold(f64::INFINITY, f64::min);
+        let last = ends.iter().copied().fold(0.0, f64::max);
+        let count = ends.len().max(1) as f64;
+        let mean = ends.iter().sum::<f64>() / count;
+        let square = ends.iter().map(|end| (end - mean).powi(2)).sum::<f64>();
+        ((last - first).max(0.0), (square / count).sqrt())
+    }
+}
+
 /// One rank among others.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PerRank {
@@ -193,6 +215,9 @@ mod tests {
         assert_eq!(ranks, [1, 2, 3]);
         let means: Vec<f64> = all.iter().filter_map(|one| one.jitter_ns).collect();
         assert_eq!(means, [125.0, 135.0, 210.0]);
+        // They end at 250, 220 and 400.
+        assert_eq!(three.drift_ns().0, 180.0);
+        assert!((three.drift_ns().1 - 78.7).abs() < 0.1);
         let quiet = Virtual {
             jitter_ns: Vec::new(),
             ..three

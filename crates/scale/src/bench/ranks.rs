@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use sandbag_inject::clock::{Clock, Counter, Monotonic};
-use sandbag_inject::{Plan, Polled};
+use sandbag_inject::{Plan, Polled, Sync};
 
 use super::Settings;
 use super::barrier::{Barrier, Together, WORDS};
@@ -142,14 +142,15 @@ pub fn measure(settings: &Settings) -> Result<Measured> {
     let (iterations, calibrated_ns) = calibrated(settings, &clock)?;
     fork_each(settings.ranks, &|rank| {
         pin(settings.cpus[rank as usize % settings.cpus.len()]);
+        let plans = settings.plan.as_ref();
         let barrier = Together::new(&shared, rank, settings.ranks, oversubscribed);
         let mut runner = Runner {
             barrier,
             clock,
             lcg: Lcg::default(),
             iterations,
+            resets: plans.is_some_and(|p| matches!(p.options().sync, Sync::Phases(_))),
         };
-        let plans = settings.plan.as_ref();
         for (number, (jitter, room)) in segments.iter().zip(&rooms).enumerate() {
             let plan = plans.filter(|_| *jitter);
             let polled = plan.map(|plan| portion(plan, rank, number as u64, clock.now_ns()));
@@ -219,6 +220,8 @@ struct Runner<'a> {
     clock: AnyClock,
     lcg: Lcg,
     iterations: u64,
+    /// Phases set ranks to a common position.
+    resets: bool,
 }
 
 impl Runner<'_> {
@@ -233,6 +236,10 @@ impl Runner<'_> {
         }
         for phase in 0..room.phases {
             if let Some(polled) = &mut polled {
+                if self.resets {
+                    // Who is set to another position has no event under way.
+                    polled.suffer(&clock);
+                }
                 polled.begin_phase(clock.now_ns());
             }
             let t0 = clock.now_ns();

@@ -258,9 +258,7 @@ impl<'a> Cursor<'a> {
             let unit = rank % units;
             let pieces = &self.units.pieces[unit][self.first[unit]..];
             let at = t_ns + (place * reach) as u64;
-            // Most often it is near.
-            let near = pieces.iter().take(8).position(|p| p.until_ns > at);
-            let index = near.unwrap_or_else(|| pieces.partition_point(|p| p.until_ns <= at));
+            let index = first_after(pieces, at);
             if let Some(piece) = pieces.get(index) {
                 most = most.max(piece.noise_at(at.max(piece.from_ns)));
             }
@@ -301,6 +299,17 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// The first piece that is not over at a time. It is near, and there are many:
+/// steps that double until it is passed, then halves.
+fn first_after(pieces: &[Piece], t_ns: u64) -> usize {
+    let mut step = 1;
+    while pieces.get(step).is_some_and(|piece| piece.until_ns <= t_ns) {
+        step *= 2;
+    }
+    let (from, until) = (step / 2, (step + 1).min(pieces.len()));
+    from + pieces[from..until].partition_point(|piece| piece.until_ns <= t_ns)
+}
+
 /// Pieces that touch, as one.
 fn stretches(pieces: &[Piece]) -> Vec<Span> {
     let mut all: Vec<Span> = Vec::new();
@@ -334,4 +343,63 @@ fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_piece_after_a_time_is_found() {
+        let pieces: Vec<Piece> = (0..100)
+            .map(|i| Piece {
+                from_ns: i * 10,
+                until_ns: i * 10 + 10,
+                noise_ns: 0,
+                inside_ns: None,
+            })
+            .collect();
+        for t_ns in 0..1005 {
+            let expected = pieces.partition_point(|piece| piece.until_ns <= t_ns);
+            assert_eq!(first_after(&pieces, t_ns), expected, "{t_ns}");
+        }
+        assert_eq!(first_after(&[], 5), 0);
+    }
+
+    #[test]
+    fn all_ranks_are_somewhere() {
+        for spread in [Spread::Uniform, Spread::Normal] {
+            let drift = Drift { end_ns: 1, spread };
+            let parts: f64 = (0..10)
+                .map(|i| drift.share(f64::from(i) / 10.0, f64::from(i + 1) / 10.0))
+                .sum();
+            assert!((parts - 1.0).abs() < 1e-6, "{parts}");
+            let mut chance = Chance::new(1, 1);
+            let places: Vec<f64> = (0..2000).map(|_| drift.place(&mut chance)).collect();
+            let mean = places.iter().sum::<f64>() / 2000.0;
+            assert!((mean - 0.5).abs() < 0.03, "{mean}");
+            assert!(places.iter().all(|place| (0.0..=1.0).contains(place)));
+        }
+    }
+
+    #[test]
+    fn positions_are_where_all_are_known() {
+        let piece = |from_ns, until_ns| Piece {
+            from_ns,
+            until_ns,
+            noise_ns: 0,
+            inside_ns: None,
+        };
+        let units = Units::new(vec![
+            vec![piece(0, 50), piece(50, 100), piece(200, 300)],
+            vec![piece(20, 250)],
+        ]);
+        let valid: Vec<(u64, u64)> = units
+            .valid
+            .iter()
+            .map(|s| (s.from_ns, s.until_ns))
+            .collect();
+        assert_eq!(valid, [(20, 100), (200, 250)]);
+        assert_eq!(units.longest_ns(), 80);
+    }
 }

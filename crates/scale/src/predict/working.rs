@@ -356,7 +356,11 @@ impl<'a> Working<'a> {
             .intervals
             .then(|| of_rows(&rows, options.seed))
             .flatten();
-        let mut all: Vec<f64> = rows.into_iter().flatten().collect();
+        // Who is synchronised meets noise in the barrier as in the work: in
+        // proportion to the time.
+        let longer = self.quiet_ns(ranks) / options.quantum_ns as f64;
+        let all = rows.into_iter().flatten();
+        let mut all: Vec<f64> = all.map(|noise| noise * longer).collect();
         all.sort_unstable_by(f64::total_cmp);
         let count = all.len().max(1) as f64;
         let noise_ns = all.iter().sum::<f64>() / count;
@@ -390,15 +394,10 @@ fn mean_accepted(cells: &Cells, accepted: &[f64; BANDS]) -> f64 {
     if inside > 0.0 { occurs / inside } else { 0.0 }
 }
 
-/// The pieces of all units, of the work and what of the barrier falls on CPUs.
+/// The pieces of all units.
 fn positions(trace: &Trace, options: &Options) -> Result<Units> {
     let units = units(trace, options.group);
-    let most = options.ranks.iter().copied().max().unwrap_or(1);
-    // Who is synchronised meets noise in the barrier together: it counts as
-    // work, its waits too.
-    let work_ns = options
-        .quantum_ns
-        .saturating_add(options.barrier.quiet_ns(most) as u64);
+    let work_ns = options.quantum_ns;
     let pieces: Vec<Vec<Piece>> = each(options.threads, units.len(), |i| {
         Together::new(&units[i], work_ns).collect()
     });

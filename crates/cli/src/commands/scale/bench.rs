@@ -237,6 +237,7 @@ fn virtually(
         records(path, &phases_of_virtual(&measured))?;
     }
     let found = measured.slowdowns();
+    let drift_ns = measured.drift_ns();
     let predicted = trace.and_then(|trace| predicted(trace, args, settings, &found));
     let figures = json!({
         "format": 1,
@@ -248,19 +249,23 @@ fn virtually(
         "iterations": measured.iterations,
         "seed": args.seed,
         "sync": values::sync_name(args.sync),
+        "drift_ns": {"first_to_last": drift_ns.0, "standard_deviation": drift_ns.1},
         "slowdowns": found,
         "predicted": predicted,
     });
     let text = format!(
         "{} virtual ranks on {} CPUs, {} phases each; quantum {} (calibrated: {} in {} \
-         iterations)\n\n{}\n",
+         iterations)\n\n{}\n\nAt the end they are {} apart from the first to the last, standard \
+         deviation {} (--drift).\n",
         measured.ranks,
         settings.cpus.len(),
         measured.phases,
         time(settings.quantum_ns as f64),
         time(measured.calibrated_ns as f64),
         measured.iterations,
-        slowdowns(&found, predicted.as_deref())
+        slowdowns(&found, predicted.as_deref()),
+        time(drift_ns.0),
+        time(drift_ns.1),
     );
     told(args, &text, &figures)
 }
