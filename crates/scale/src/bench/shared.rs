@@ -123,6 +123,8 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
         });
     }
     let mut children = Vec::new();
+    // SAFETY: asks for a number.
+    let parent = unsafe { libc::getpid() };
     for number in 0..count {
         // SAFETY: there is one thread, so the child may do all that we may.
         match unsafe { libc::fork() } {
@@ -136,6 +138,10 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
                 // parent's exit handlers.
                 unsafe {
                     libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    // It may have ended before that was asked for.
+                    if libc::getppid() != parent {
+                        libc::_exit(1);
+                    }
                     let done =
                         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(number)));
                     libc::_exit(i32::from(done.is_err()));

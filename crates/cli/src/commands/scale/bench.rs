@@ -118,7 +118,7 @@ pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
     };
     match args.virtually {
         true => virtually(args, &settings, trace.as_ref(), messages),
-        false => really(args, &settings, messages),
+        false => really(args, &settings, trace.as_ref(), messages),
     }
 }
 
@@ -147,7 +147,12 @@ fn plan(trace: &Trace, args: &BenchArgs) -> Result<Plan> {
 }
 
 /// Ranks that are processes.
-fn really(args: &BenchArgs, settings: &Settings, messages: &Messages) -> Result<u8> {
+fn really(
+    args: &BenchArgs,
+    settings: &Settings,
+    trace: Option<&Trace>,
+    messages: &Messages,
+) -> Result<u8> {
     let measured = measure(settings)?;
     if measured.oversubscribed {
         messages.warning(&format!(
@@ -164,6 +169,9 @@ fn really(args: &BenchArgs, settings: &Settings, messages: &Messages) -> Result<
         records(path, &phases_of(&measured))?;
     }
     let jitter = settings.plan.is_some();
+    let ours = [found];
+    let predicted =
+        trace.and_then(|trace| predicted(trace, args, settings, &ours, Starts::Waiting));
     let ranks = per_rank(&measured, jitter);
     let figures = json!({
         "format": 1,
@@ -175,6 +183,7 @@ fn really(args: &BenchArgs, settings: &Settings, messages: &Messages) -> Result<
         "seed": args.seed,
         "sync": values::sync_name(args.sync),
         "slowdown": found,
+        "predicted": predicted,
         "per_rank": ranks,
     });
     let mut text = format!(
@@ -189,7 +198,7 @@ fn really(args: &BenchArgs, settings: &Settings, messages: &Messages) -> Result<
         time(settings.quantum_ns as f64),
         time(measured.calibrated_ns as f64),
         measured.iterations,
-        slowdowns(&[found], None)
+        slowdowns(&ours, predicted.as_deref())
     );
     let mut table = new_table(&[
         "rank",
@@ -238,7 +247,8 @@ fn virtually(
     }
     let found = measured.slowdowns();
     let drift_ns = measured.drift_ns();
-    let predicted = trace.and_then(|trace| predicted(trace, args, settings, &found));
+    let predicted =
+        trace.and_then(|trace| predicted(trace, args, settings, &found, Starts::Running));
     let figures = json!({
         "format": 1,
         "virtual": true,
@@ -270,16 +280,17 @@ fn virtually(
     told(args, &text, &figures)
 }
 
-/// What the predictor says of ranks that never wait. `None` where it needs what
-/// is not known.
+/// What the predictor says of ranks whose work begins like this. `None` where it
+/// needs what is not known.
 fn predicted(
     trace: &Trace,
     args: &BenchArgs,
     settings: &Settings,
     found: &[Slowdown],
+    starts: Starts,
 ) -> Option<Vec<predict::Point>> {
     let starts = match args.sync {
-        Sync::None => Starts::Running,
+        Sync::None => starts,
         // Each phase begins at a position by chance.
         Sync::Every(1) => Starts::Any,
         _ => return None,
