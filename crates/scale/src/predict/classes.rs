@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use sandbag_jitter::{CpuTrace, Event};
+use sandbag_jitter::{CpuTrace, Event, Trace};
 use serde::Serialize;
 
 /// Events that could be got rid of together: of a length, of a cause, of a
@@ -72,6 +72,50 @@ impl Class {
         all
     }
 
+    /// Events that come once a period, as far as the trace has such; `None` if
+    /// no CPU has.
+    ///
+    /// Looked at second by second, because the period of another clock is not
+    /// quite ours: of 64 parts of the period the two next to each other that
+    /// most events begin in, if two in three periods have one there. (Half of them
+    /// would have one of 10 ms that come every 4.)
+    #[must_use]
+    pub fn period(name: &str, trace: &Trace, period_ns: u64) -> Option<Self> {
+        let found: Vec<(u32, Vec<bool>)> = trace
+            .cpus
+            .iter()
+            .map(|cpu| (cpu.cpu, of_period(&cpu.events, period_ns.max(1))))
+            .filter(|(_, marks)| marks.contains(&true))
+            .collect();
+        (!found.is_empty()).then(|| {
+            Self::new(name, move |cpu: &CpuTrace, event| {
+                let marks = found.iter().find(|(number, _)| *number == cpu.cpu);
+                marks.is_some_and(|(_, marks)| marks.get(event) == Some(&true))
+            })
+        })
+    }
+
+    /// The ticks that kernels have (1000, 300, 250 and 100 in a second), as far
+    /// as the trace has them; none that another of them explains.
+    #[must_use]
+    pub fn ticks(trace: &Trace) -> Vec<Self> {
+        let mut all = Vec::new();
+        let mut known: Vec<u64> = Vec::new();
+        for rate in [1000u64, 300, 250, 100] {
+            if known.iter().any(|known| known % rate == 0) {
+                continue;
+            }
+            let period_us = 1e6 / rate as f64;
+            let name = format!("tick, {:.4} ms", period_us / 1e3);
+            let name = name.replace(".0000", "").replace("000 ms", " ms");
+            if let Some(class) = Self::period(&name, trace, 1_000_000_000 / rate) {
+                known.push(rate);
+                all.push(class);
+            }
+        }
+        all
+    }
+
     /// Events that begin within `within_ns` after a multiple of `period_ns`,
     /// counted from `phase_ns`: a tick, a daemon that wakes regularly.
     #[must_use]
@@ -111,6 +155,37 @@ impl Class {
     }
 }
 
+/// Parts of a period.
+const PARTS: u64 = 64;
+/// Of a period that is looked for, at least so many at a time.
+const PERIODS: u64 = 50;
+
+/// Which events come once a period.
+fn of_period(events: &[Event], period_ns: u64) -> Vec<bool> {
+    let window_ns = period_ns.saturating_mul(PERIODS).max(1_000_000_000);
+    let part = |event: &Event| {
+        let phase = u128::from(event.start_ns % period_ns);
+        (phase * u128::from(PARTS) / u128::from(period_ns)) as usize
+    };
+    let mut marks = Vec::with_capacity(events.len());
+    let window = |event: &Event| event.start_ns / window_ns;
+    for these in events.chunk_by(|a, b| window(a) == window(b)) {
+        let mut counts = [0u64; PARTS as usize];
+        for event in these {
+            counts[part(event)] += 1;
+        }
+        let next = |at: usize| (at + 1) % PARTS as usize;
+        let both = |at: usize| counts[at] + counts[next(at)];
+        let most = (0..PARTS as usize).max_by_key(|at| both(*at)).unwrap_or(0);
+        let is_one = both(most) * 3 >= window_ns / period_ns * 2;
+        marks.extend(these.iter().map(|event| {
+            let at = part(event);
+            is_one && (at == most || at == next(most))
+        }));
+    }
+    marks
+}
+
 /// What a class costs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cost {
@@ -142,6 +217,40 @@ mod tests {
         assert_eq!(all[0].name(), "events < 1 us");
         assert_eq!(all[5].name(), "events >= 10 ms");
         assert_eq!(all[1].removed(&cpu).unwrap().1, 10_999);
+    }
+
+    #[test]
+    fn a_tick_is_found_although_its_clock_is_another() {
+        // 250 in a second of a clock that goes wrong by 30 ppm, between others.
+        let mut events: Vec<(u64, u64)> =
+            (0..2500).map(|i| (i * 4_000_120 + 77_000, 5000)).collect();
+        events.extend((0..3000u64).map(|i| (i * 3_137_777 % 9_900_000_000, 300)));
+        events.sort_unstable();
+        let trace = Trace {
+            header: sandbag_jitter::Header {
+                recorder: String::new(),
+                host: None,
+                kernel: None,
+                began_s: None,
+                clock: sandbag_jitter::Clock::Imported,
+                cpus: vec![0],
+                real_time: None,
+            },
+            cpus: vec![cpu(&[(0, 11_000_000_000)], &events)],
+            notes: None,
+            warnings: Vec::new(),
+        };
+        let ticks = Class::ticks(&trace);
+        let names: Vec<&str> = ticks.iter().map(Class::name).collect();
+        assert_eq!(names, ["tick, 4 ms"]);
+        let (without, noise) = ticks[0].removed(&trace.cpus[0]).unwrap();
+        let long = without
+            .events
+            .iter()
+            .filter(|e| e.length_ns == 5000)
+            .count();
+        assert!(long < 300, "{long} of 2500 not found");
+        assert!(noise as f64 > 2200.0 * 5000.0 && without.events.len() < 3600);
     }
 
     #[test]

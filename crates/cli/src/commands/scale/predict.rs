@@ -85,6 +85,11 @@ pub struct PredictArgs {
     #[arg(long)]
     tail: bool,
 
+    /// Also a class: events that come once in this time; kernels' ticks are
+    /// looked for anyhow
+    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = units::positive_duration)]
+    period: Vec<Duration>,
+
     /// Leave out what classes of events cost
     #[arg(long)]
     no_classes: bool,
@@ -194,7 +199,7 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
                 barrier: Barrier::Ideal,
                 ..options.clone()
             };
-            let costs = costs(&sources, &options, &Class::lengths())?;
+            let costs = costs(&sources, &options, &event_classes(args, &sources, messages))?;
             classes.push(Classes { name, costs });
         }
     }
@@ -215,6 +220,25 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
         _ => table::print(&shown)?,
     }
     Ok(exit::KEPT)
+}
+
+/// By length; ticks of the first trace, and the periods that were asked for.
+fn event_classes(args: &PredictArgs, sources: &[Source<'_>], messages: &Messages) -> Vec<Class> {
+    let mut all = Class::lengths();
+    // A class is of one trace's events: of a mix they would be told apart wrongly.
+    let [source] = sources else {
+        return all;
+    };
+    all.extend(Class::ticks(source.trace));
+    for period in &args.period {
+        let shown = jitter::time(period.as_nanos() as f64);
+        let name = format!("every {shown}");
+        match Class::period(&name, source.trace, units::nanos(*period)) {
+            Some(class) => all.push(class),
+            None => messages.warning(&format!("no events come every {shown}")),
+        }
+    }
+    all
 }
 
 fn options(args: &PredictArgs) -> Result<Options> {
