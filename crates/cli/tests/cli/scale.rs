@@ -122,7 +122,8 @@ fn a_short_benchmark_has_both_references() {
     assert!(found["slowdown"]["over_run_pct"].is_f64(), "{found}");
     assert_eq!(found["per_rank"].as_array().unwrap().len(), 2);
     // Virtual ranks: each suffers 11 % of its time at least.
-    let many = [&short[..], &["--virtual", "--ranks", "16"], &jitter].concat();
+    let many = ["--virtual", "--clock", "cpu", "--ranks", "16"];
+    let many = [&short[..], &many, &jitter].concat();
     let found = dir.run(&many).success();
     let found: serde_json::Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
     let ranks: Vec<u64> = found["slowdowns"]

@@ -67,7 +67,10 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
         );
     }
     let shared = Shared::new(words as usize)?;
-    let clock = AnyClock::best();
+    let clock = match settings.cpu_clock {
+        true => AnyClock::Cpu,
+        false => AnyClock::best(),
+    };
     let (iterations, calibrated_ns) = calibrated(settings, &clock)?;
     let (phases, ranks) = (phases as usize, settings.ranks as usize);
     fork_each(workers as u32, &|worker| {

@@ -5,6 +5,8 @@ use serde::Serialize;
 
 use super::alone::Virtual;
 use super::ranks::{Measured, Segment};
+use crate::predict::Noise;
+use crate::predict::chance::Chance;
 
 /// The slowest rank of each phase, and what its mean is more than that of two
 /// references.
@@ -69,6 +71,9 @@ fn phases(segment: &Segment, ranks: usize) -> impl Iterator<Item = u64> + '_ {
     })
 }
 
+/// Phases that are drawn.
+const HOST_PHASES: u64 = 1000;
+
 impl Virtual {
     /// The slowdown of the first so many ranks: those of them that are powers
     /// of two, and all.
@@ -99,6 +104,36 @@ impl Virtual {
 }
 
 impl Virtual {
+    /// What would be measured if ranks met `noise` and, beside it, what the host
+    /// has of its own (the phases without jitter, of all ranks): the slowest of
+    /// the first so many, percent more than the calibrated quantum. By drawing
+    /// both, each for itself.
+    #[must_use]
+    pub fn with_host(&self, noise: &Noise, seed: u64) -> Vec<(u32, f64)> {
+        let mut sums = vec![0.0; self.ranks.ilog2() as usize + 2];
+        let mut ranks_of = vec![0; sums.len()];
+        for phase in 0..HOST_PHASES {
+            let mut chance = Chance::new(seed, phase);
+            let (mut most, mut at) = (0.0f64, 0);
+            for rank in 1..=self.ranks {
+                let own = chance.below(self.quiet_ns.len() as u64) as usize;
+                let own = self.quiet_ns.get(own).map_or(0.0, |ns| f64::from(*ns));
+                most = most.max(own + noise.quantile(chance.uniform()));
+                if rank.is_power_of_two() || rank == self.ranks {
+                    sums[at] += most;
+                    ranks_of[at] = rank;
+                    at += 1;
+                }
+            }
+        }
+        let over = |sum: f64| {
+            let mean = sum / HOST_PHASES as f64;
+            (mean / self.calibrated_ns.max(1) as f64 - 1.0) * 100.0
+        };
+        let all = ranks_of.into_iter().zip(sums.into_iter().map(over));
+        all.filter(|(ranks, _)| *ranks > 0).collect()
+    }
+
     /// How far ranks that begin together are apart at the end, because of what
     /// they met: from the first to the last, and the standard deviation, ns.
     #[must_use]
@@ -218,6 +253,12 @@ mod tests {
         // They end at 250, 220 and 400.
         assert_eq!(three.drift_ns().0, 180.0);
         assert!((three.drift_ns().1 - 78.7).abs() < 0.1);
+        // A host that takes nothing, and noise that is always 50 ns.
+        let grid = vec![0.0, 50.0];
+        let noise = Noise::of_above(grid, vec![1.0, 0.0]);
+        let with_host = three.with_host(&noise, 1);
+        assert_eq!(with_host.len(), 3);
+        assert!(with_host.iter().all(|(_, pct)| (pct - 50.0).abs() < 1e-9));
         let quiet = Virtual {
             jitter_ns: Vec::new(),
             ..three

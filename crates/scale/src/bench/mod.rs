@@ -42,6 +42,10 @@ pub struct Settings {
     pub duration: Duration,
     /// With and without jitter in turn, so often.
     pub rounds: u32,
+    /// Time of virtual ranks is CPU time: while others have the CPU it stands
+    /// still, for the work and for the jitter. Ranks that wait for each other
+    /// have wall time.
+    pub cpu_clock: bool,
     /// What they suffer; `None`: only what the machine has of its own.
     pub plan: Option<Plan>,
 }

@@ -49,6 +49,8 @@ const MOST_WORDS: u64 = 1 << 28;
 pub(super) enum AnyClock {
     Counter(Counter),
     Monotonic(Monotonic),
+    /// CPU time of the thread.
+    Cpu,
 }
 
 impl AnyClock {
@@ -64,6 +66,7 @@ impl Clock for AnyClock {
         match self {
             Self::Counter(counter) => counter.now_ns(),
             Self::Monotonic(clock) => clock.now_ns(),
+            Self::Cpu => sandbag_kernel::clock::thread_cpu(),
         }
     }
 }

@@ -15,7 +15,7 @@
 mod barrier;
 mod bootstrap;
 mod cells;
-mod chance;
+pub(crate) mod chance;
 mod classes;
 mod drift;
 #[cfg(test)]
@@ -103,6 +103,21 @@ pub struct Prediction {
 pub fn predict(sources: &[Source<'_>], options: &Options) -> Result<Prediction> {
     options.check(sources)?;
     Working::new(sources, options)?.prediction()
+}
+
+/// What one rank meets, alone, as a distribution. Without synchronisation, and
+/// the same of all the source's units.
+///
+/// # Errors
+/// As of [`predict`].
+pub fn one_rank(source: Source<'_>, options: &Options) -> Result<Noise> {
+    let options = Options {
+        sync: Sync::None,
+        intervals: false,
+        ..options.clone()
+    };
+    options.check(&[source])?;
+    Ok(Working::new(&[source], &options)?.one_rank())
 }
 
 /// What classes of events cost where nothing is synchronised.

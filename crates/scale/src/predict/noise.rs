@@ -44,7 +44,7 @@ impl Noise {
     }
 
     /// Of the probabilities that it lies in a later cell.
-    pub(super) fn of_above(values: Vec<f64>, above: Vec<f64>) -> Self {
+    pub(crate) fn of_above(values: Vec<f64>, above: Vec<f64>) -> Self {
         Self { values, above }
     }
 

@@ -202,6 +202,15 @@ impl<'a> Working<'a> {
         })
     }
 
+    /// Of the first source.
+    pub(super) fn one_rank(&self) -> Noise {
+        let kind = Kind {
+            cells: &self.swept[0].work,
+            count: 1,
+        };
+        greatest(&[kind], 0.0, self.options.starts).all
+    }
+
     /// What a phase takes without noise, ns.
     fn quiet_ns(&self, ranks: u64) -> f64 {
         self.options.quantum_ns as f64 + self.options.barrier.quiet_ns(ranks)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use comfy_table::{CellAlignment, Table, presets};
 use sandbag_inject::{Options, Plan, Sync as Kept};
 use sandbag_jitter::Trace;
@@ -58,6 +58,11 @@ pub struct BenchArgs {
     #[arg(long = "virtual")]
     virtually: bool,
 
+    /// Time of virtual ranks: of the wall, or of the CPU, which stands still
+    /// while others have it, so that a busy machine is as good as a quiet one
+    #[arg(long, value_enum, default_value_t = ClockArg::Wall, requires = "virtually")]
+    clock: ClockArg,
+
     /// A trace, or a file of another tool that holds events, to suffer
     #[arg(long, value_name = "TRACE")]
     jitter: Option<PathBuf>,
@@ -90,6 +95,14 @@ pub struct BenchArgs {
     import: jitter::ImportArgs,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ClockArg {
+    /// As for real ranks
+    Wall,
+    /// What the rank itself had of the CPU
+    Cpu,
+}
+
 /// Runs the command.
 pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
     let topology = Topology::read(&Root::default())?;
@@ -114,6 +127,7 @@ pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
         cpus,
         duration: args.duration,
         rounds: args.rounds,
+        cpu_clock: args.clock == ClockArg::Cpu,
         plan,
     };
     match args.virtually {
@@ -198,7 +212,7 @@ fn really(
         time(settings.quantum_ns as f64),
         time(measured.calibrated_ns as f64),
         measured.iterations,
-        slowdowns(&ours, predicted.as_deref())
+        slowdowns(&ours, predicted.as_deref(), None)
     );
     let mut table = new_table(&[
         "rank",
@@ -249,9 +263,23 @@ fn virtually(
     let drift_ns = measured.drift_ns();
     let predicted =
         trace.and_then(|trace| predicted(trace, args, settings, &found, Starts::Running));
+    let with_host = trace.and_then(|trace| {
+        let options = predict::Options {
+            quantum_ns: settings.quantum_ns,
+            starts: Starts::Running,
+            ..predict::Options::default()
+        };
+        // Of ranks that have something in common it would not hold.
+        let alone = args.sync == Sync::None && args.group == 1;
+        let source = Source { trace, share: 1 };
+        let noise = alone.then(|| predict::one_rank(source, &options).ok())??;
+        let all = measured.with_host(&noise, args.seed).into_iter();
+        Some(all.map(|(_, pct)| pct).collect::<Vec<f64>>())
+    });
     let figures = json!({
         "format": 1,
         "virtual": true,
+        "cpu_clock": settings.cpu_clock,
         "ranks": measured.ranks,
         "phases": measured.phases,
         "quantum_ns": settings.quantum_ns,
@@ -262,6 +290,7 @@ fn virtually(
         "drift_ns": {"first_to_last": drift_ns.0, "standard_deviation": drift_ns.1},
         "slowdowns": found,
         "predicted": predicted,
+        "predicted_over_quantum_pct": with_host,
     });
     let text = format!(
         "{} virtual ranks on {} CPUs, {} phases each; quantum {} (calibrated: {} in {} \
@@ -273,7 +302,7 @@ fn virtually(
         time(settings.quantum_ns as f64),
         time(measured.calibrated_ns as f64),
         measured.iterations,
-        slowdowns(&found, predicted.as_deref()),
+        slowdowns(&found, predicted.as_deref(), with_host.as_deref()),
         time(drift_ns.0),
         time(drift_ns.1),
     );
@@ -329,7 +358,12 @@ fn told(args: &BenchArgs, text: &str, figures: &serde_json::Value) -> Result<u8>
     Ok(exit::KEPT)
 }
 
-fn slowdowns(found: &[Slowdown], predicted: Option<&[predict::Point]>) -> String {
+/// `with_host`: predicted over the quantum, the host's noise included.
+fn slowdowns(
+    found: &[Slowdown],
+    predicted: Option<&[predict::Point]>,
+    with_host: Option<&[f64]>,
+) -> String {
     let mut header = vec![
         "ranks",
         "phases",
@@ -339,6 +373,7 @@ fn slowdowns(found: &[Slowdown], predicted: Option<&[predict::Point]>) -> String
         "over the quantum %",
     ];
     header.extend(predicted.map(|_| "predicted %"));
+    header.extend(with_host.map(|_| "with the host's own %"));
     let mut table = new_table(&header);
     for (i, one) in found.iter().enumerate() {
         let shown = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), time);
@@ -361,6 +396,8 @@ fn slowdowns(found: &[Slowdown], predicted: Option<&[predict::Point]>) -> String
             });
             row.push(format!("{}{interval}", pct(point.mean.slowdown_pct)));
         }
+        let with_host = with_host.and_then(|all| all.get(i));
+        row.extend(with_host.map(|value| pct(*value)));
         table.add_row(row);
     }
     right(table).to_string()
