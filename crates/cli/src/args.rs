@@ -5,7 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    compare, convert, doctor, generate, jitter, lab, load, record, replay, runs, show, slow, synth,
+    compare, convert, doctor, generate, jitter, lab, load, record, replay, runs, scale, show, slow,
+    synth,
 };
 use crate::exit;
 
@@ -54,6 +55,8 @@ pub enum Command {
     Synth(synth::SynthArgs),
     /// OS jitter: what takes CPUs away from programs, event by event
     Jitter(jitter::JitterArgs),
+    /// What OS jitter does to a parallel program at scale
+    Scale(scale::ScaleArgs),
     /// Show a load profile, or what a run got
     Show(show::ShowArgs),
     /// Show the runs of this machine, with what they take right now

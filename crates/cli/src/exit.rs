@@ -123,6 +123,12 @@ fn alone(error: &anyhow::Error) -> u8 {
             _ => FAILED,
         };
     }
+    if let Some(error) = error.downcast_ref::<sandbag_scale::Error>() {
+        return match error {
+            sandbag_scale::Error::Call { .. } => FAILED,
+            _ => USAGE,
+        };
+    }
     if let Some(fault) = error.downcast_ref::<SpecError>() {
         return if fault.not_possible {
             NOT_POSSIBLE

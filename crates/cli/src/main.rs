@@ -60,6 +60,7 @@ fn main() -> ExitCode {
         Command::Convert(args) => commands::convert::main(args, &messages),
         Command::Synth(args) => commands::synth::main(args, &messages),
         Command::Jitter(args) => commands::jitter::main(args, &messages),
+        Command::Scale(args) => commands::scale::main(args, &messages),
         Command::Show(args) => commands::show::main(args, &messages),
         Command::Status(args) => commands::runs::status(args),
         Command::Stop(args) => commands::runs::stop(args, &messages),

@@ -11,6 +11,7 @@ pub mod load;
 pub mod record;
 pub mod replay;
 pub mod runs;
+pub mod scale;
 pub mod show;
 pub mod slow;
 pub mod synth;

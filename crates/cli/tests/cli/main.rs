@@ -12,5 +12,6 @@ mod jitter_replay;
 mod jitter_synth;
 mod lab;
 mod profiles;
+mod scale;
 mod slow;
 mod synth;

@@ -8,6 +8,7 @@
 mod data;
 pub mod jitter;
 mod nodes;
+pub mod scale;
 mod tables;
 
 use std::path::Path;

@@ -69,7 +69,7 @@ impl JitterArgs {
 
 /// What a file of another tool may leave open
 #[derive(Debug, Clone, Args)]
-struct ImportArgs {
+pub(super) struct ImportArgs {
     /// Unit of the times of a file that does not name it (LogGOPSim)
     #[arg(long, value_enum)]
     unit: Option<UnitArg>,
@@ -91,7 +91,7 @@ enum UnitArg {
 }
 
 impl ImportArgs {
-    fn options(&self) -> Options {
+    pub(super) fn options(&self) -> Options {
         let unit = self.unit.map(|unit| match unit {
             UnitArg::Ns => Unit::Ns,
             UnitArg::Us => Unit::Us,
@@ -145,7 +145,7 @@ pub fn replayed(path: &Path) -> Option<Result<String>> {
 }
 
 /// All that a file holds; what it has to say is said.
-fn read(path: &Path, options: &Options, messages: &Messages) -> Result<Recording> {
+pub(super) fn read(path: &Path, options: &Options, messages: &Messages) -> Result<Recording> {
     let recording = import::open(path, options)?;
     warn(&recording, &path.display().to_string(), messages);
     Ok(recording)
@@ -158,7 +158,7 @@ fn warn(recording: &Recording, name: &str, messages: &Messages) {
 }
 
 /// Nanoseconds as people read them: three digits and a unit.
-fn time(ns: f64) -> String {
+pub(super) fn time(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns < 1e3 => (ns, "ns"),
         ns if ns < 1e6 => (ns / 1e3, "us"),

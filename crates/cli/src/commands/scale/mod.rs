@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag scale`: what OS jitter does to a parallel program.
+
+mod bench;
+mod output;
+mod predict;
+mod table;
+mod values;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::messages::Messages;
+
+/// What OS jitter does to a parallel program at scale
+#[derive(Debug, Args)]
+pub struct ScaleArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Measure it on the ranks that there are, or on virtual ones
+    Bench(bench::BenchArgs),
+    /// Predict from a trace of one node how much slower a program is on many
+    Predict(predict::PredictArgs),
+}
+
+/// Runs the command.
+pub fn main(args: &ScaleArgs, messages: &Messages) -> Result<u8> {
+    match &args.action {
+        Action::Bench(args) => bench::main(args, messages),
+        Action::Predict(args) => predict::main(args, messages),
+    }
+}

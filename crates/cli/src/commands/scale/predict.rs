@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag scale predict`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use sandbag_jitter::Trace;
+use sandbag_scale::predict::{
+    Barrier, Class, Cost, Drift, LogGp, Options, Prediction, Source, Spread, Starts, Sync, costs,
+    predict,
+};
+
+use super::output::{self, To};
+use super::table;
+use super::values::{self, Ranks, Shares};
+use crate::commands::jitter;
+use crate::exit::{self, BadInput};
+use crate::messages::Messages;
+use crate::units;
+
+/// Predict from a trace of one node how much slower a program is on many
+///
+/// All ranks compute for a quantum, then wait for the last, again and again.
+/// Each meets the noise of the trace, from a position of its own; the slowest
+/// decides. The slowdown is the mean of all phases, in percent of a phase
+/// without noise. docs/scale.md says how it is found, and what is assumed.
+#[derive(Debug, Args)]
+pub struct PredictArgs {
+    /// Traces of `sandbag jitter record`, or files of other tools that hold
+    /// events; - for standard input. Each is predicted for itself, unless --mix
+    #[arg(value_name = "TRACE", required = true)]
+    traces: Vec<PathBuf>,
+
+    /// Work of each rank between two barriers, on a quiet CPU
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::positive_duration)]
+    quantum: Duration,
+
+    /// How many ranks: 16,32 or 1..1e6 (powers of two and the ends)
+    #[arg(long, value_name = "N", default_value = "1..1e6", value_parser = values::ranks)]
+    ranks: Ranks,
+
+    /// Which ranks meet the same at the same time: none, once (at the begin,
+    /// then they drift apart), phase (at each), every:K (phases); may be several
+    #[arg(long, value_name = "SYNC", default_value = "none", value_delimiter = ',', value_parser = values::sync)]
+    sync: Vec<Sync>,
+
+    /// How far ranks that were synchronised once are apart at the end: from the
+    /// first to the last; with ,normal the standard deviation
+    #[arg(long, value_name = "TIME[,SHAPE]", value_parser = values::drift)]
+    drift: Option<(u64, Spread)>,
+
+    /// Phases of a run
+    #[arg(long, value_name = "N", default_value = "1e5", value_parser = values::phases)]
+    phases: u64,
+
+    /// How ranks wait for each other
+    #[arg(long, value_enum, default_value_t = BarrierArg::Ideal)]
+    barrier: BarrierArg,
+
+    /// What messages of the barrier cost: latency, overhead, gap, gap per byte;
+    /// such as 5us,1us,0.5us,0.1ns
+    #[arg(long, value_name = "L,o,g,G", value_parser = values::loggp)]
+    loggp: Option<LogGp>,
+
+    /// Bytes of such a message
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    bytes: u32,
+
+    /// Ranks of a node, on as many CPUs that were recorded together: what they
+    /// have in common is kept
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    group: u32,
+
+    /// Several traces are kinds of nodes of one machine; so many of each
+    #[arg(long, value_name = "SHARES", value_parser = values::shares)]
+    mix: Option<Shares>,
+
+    /// When a rank's work may begin
+    #[arg(long, value_enum, default_value_t = StartsArg::Waiting)]
+    starts: StartsArg,
+
+    /// Fit a generalised Pareto tail, for ranks beyond what the trace has seen
+    #[arg(long)]
+    tail: bool,
+
+    /// Also a class: events that come once in this time; kernels' ticks are
+    /// looked for anyhow
+    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = units::positive_duration)]
+    period: Vec<Duration>,
+
+    /// Leave out what classes of events cost
+    #[arg(long)]
+    no_classes: bool,
+
+    /// Decides all that is left to chance
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+
+    /// Threads; the figures do not depend on it [default: as many as CPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+
+    /// A file to write: .html, .json or .csv; - for JSON on standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// What to write [default: by the ending of the file]
+    #[arg(long, value_enum)]
+    to: Option<To>,
+
+    #[command(flatten)]
+    import: jitter::ImportArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum BarrierArg {
+    /// All go on when the last is there
+    Ideal,
+    /// Each tells one twice as far in each round; needs --loggp
+    Dissemination,
+    /// Up a binomial tree and down; needs --loggp
+    Binomial,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StartsArg {
+    /// When the last of all is there, perhaps inside an event
+    Waiting,
+    /// When its own work before ended: ranks that never wait
+    Running,
+    /// At any time alike
+    Any,
+}
+
+/// A trace and a synchronisation, or a mix of traces.
+pub(super) struct Curve {
+    /// What it is called.
+    pub name: String,
+    /// The trace or traces.
+    pub traces: Vec<String>,
+    /// See there.
+    pub sync: Sync,
+    /// What was found.
+    pub prediction: Prediction,
+}
+
+/// What classes of events cost in a trace.
+pub(super) struct Classes {
+    /// The trace or traces.
+    pub name: String,
+    /// See there.
+    pub costs: Vec<Cost>,
+}
+
+/// Runs the command.
+pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
+    let to = output::kind(args.output.as_deref(), args.to)?;
+    let options = options(args)?;
+    let traces = read(args, messages)?;
+    let groups = groups(args, &traces, messages)?;
+    let mut curves = Vec::new();
+    let mut classes = Vec::new();
+    for group in &groups {
+        let sources: Vec<Source<'_>> = group
+            .iter()
+            .map(|(of, share)| Source {
+                trace: &traces[*of].1,
+                share: *share,
+            })
+            .collect();
+        let names: Vec<String> = group.iter().map(|(of, _)| traces[*of].0.clone()).collect();
+        let name = names.join(" + ");
+        for sync in &args.sync {
+            let options = Options {
+                sync: *sync,
+                ..options.clone()
+            };
+            let prediction = predict(&sources, &options)?;
+            for warning in &prediction.warnings {
+                messages.warning(&format!("{name}: {warning}"));
+            }
+            let sync_name = values::sync_name(*sync);
+            curves.push(Curve {
+                name: match groups.len() {
+                    1 => format!("sync {sync_name}"),
+                    _ => format!("{name}, sync {sync_name}"),
+                },
+                traces: names.clone(),
+                sync: *sync,
+                prediction,
+            });
+        }
+        if !args.no_classes {
+            let ranks = table::some_ranks(&args.ranks.0);
+            let options = Options {
+                ranks,
+                barrier: Barrier::Ideal,
+                ..options.clone()
+            };
+            let costs = costs(&sources, &options, &event_classes(args, &sources, messages))?;
+            classes.push(Classes { name, costs });
+        }
+    }
+    let shown = output::Shown {
+        curves: &curves,
+        classes: &classes,
+        class_ranks: &table::some_ranks(&args.ranks.0),
+        options: &options,
+    };
+    match (to, &args.output) {
+        (Some(to), Some(path)) => {
+            output::write(&shown, to, path)?;
+            if path.as_os_str() != "-" {
+                table::print(&shown)?;
+                messages.say(&format!("wrote {}", path.display()));
+            }
+        }
+        _ => table::print(&shown)?,
+    }
+    Ok(exit::KEPT)
+}
+
+/// By length; ticks of the first trace, and the periods that were asked for.
+fn event_classes(args: &PredictArgs, sources: &[Source<'_>], messages: &Messages) -> Vec<Class> {
+    let mut all = Class::lengths();
+    // A class is of one trace's events: of a mix they would be told apart wrongly.
+    let [source] = sources else {
+        return all;
+    };
+    all.extend(Class::ticks(source.trace));
+    for period in &args.period {
+        let shown = jitter::time(period.as_nanos() as f64);
+        let name = format!("every {shown}");
+        match Class::period(&name, source.trace, units::nanos(*period)) {
+            Some(class) => all.push(class),
+            None => messages.warning(&format!("no events come every {shown}")),
+        }
+    }
+    all
+}
+
+fn options(args: &PredictArgs) -> Result<Options> {
+    let barrier = match (args.barrier, args.loggp) {
+        (BarrierArg::Ideal, None) => Barrier::Ideal,
+        (BarrierArg::Ideal, Some(_)) => {
+            return Err(BadInput(
+                "--loggp says what messages cost, and an ideal barrier has none: take --barrier \
+                 dissemination or binomial"
+                    .to_owned(),
+            )
+            .into());
+        }
+        (_, None) => {
+            return Err(BadInput(
+                "this barrier is made of messages: say what they cost, as in --loggp \
+                 5us,1us,0.5us,0.1ns"
+                    .to_owned(),
+            )
+            .into());
+        }
+        (kind, Some(cost)) => {
+            let cost = LogGp {
+                bytes: args.bytes,
+                ..cost
+            };
+            match kind {
+                BarrierArg::Binomial => Barrier::Binomial(cost),
+                _ => Barrier::Dissemination(cost),
+            }
+        }
+    };
+    let all = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(Options {
+        quantum_ns: units::nanos(args.quantum),
+        ranks: args.ranks.0.clone(),
+        sync: Sync::None,
+        group: args.group,
+        barrier,
+        starts: match args.starts {
+            StartsArg::Waiting => Starts::Waiting,
+            StartsArg::Running => Starts::Running,
+            StartsArg::Any => Starts::Any,
+        },
+        drift: args.drift.map(|(end_ns, spread)| Drift { end_ns, spread }),
+        phases: args.phases,
+        seed: args.seed,
+        threads: args.threads.map_or(all, usize::from),
+        intervals: true,
+        tail: args.tail,
+    })
+}
+
+fn read(args: &PredictArgs, messages: &Messages) -> Result<Vec<(String, Trace)>> {
+    let import = args.import.options();
+    args.traces
+        .iter()
+        .map(|path| {
+            let name = path.display().to_string();
+            let recording = jitter::read(path, &import, messages)?;
+            let trace = recording
+                .into_trace()
+                .map_err(|error| error.in_file(&name))?;
+            Ok((name, trace))
+        })
+        .collect()
+}
+
+/// Traces that are predicted together, by number, with their shares.
+fn groups(
+    args: &PredictArgs,
+    traces: &[(String, Trace)],
+    messages: &Messages,
+) -> Result<Vec<Vec<(usize, u64)>>> {
+    let Some(Shares(shares)) = &args.mix else {
+        return Ok((0..traces.len()).map(|of| vec![(of, 1)]).collect());
+    };
+    if shares.len() != traces.len() {
+        return Err(BadInput(format!(
+            "--mix names {} shares for {} traces",
+            shares.len(),
+            traces.len()
+        ))
+        .into());
+    }
+    let clock = |trace: &Trace| trace.header.clock;
+    if traces
+        .windows(2)
+        .any(|two| clock(&two[0].1) != clock(&two[1].1))
+    {
+        messages.warning(
+            "the traces have different clocks: what one shows the other may be too coarse to see, \
+             and the mix is as coarse as the coarsest",
+        );
+    }
+    Ok(vec![(0..).zip(shares.iter().copied()).collect()])
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A prediction on the terminal.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use anyhow::Result;
+use comfy_table::{CellAlignment, Table, presets};
+use sandbag_scale::predict::{Estimate, Point};
+
+use super::output::Shown;
+use crate::commands::jitter::time;
+
+/// Numbers of ranks for which classes of events are compared, at most.
+const FEW: usize = 5;
+
+/// Some of them: first and last, and between them evenly.
+pub(super) fn some_ranks(all: &[u64]) -> Vec<u64> {
+    let last = all.len().saturating_sub(1);
+    let steps = FEW.min(all.len()).saturating_sub(1).max(1);
+    let mut some: Vec<u64> = (0..=steps)
+        .filter_map(|i| all.get(i * last / steps).copied())
+        .collect();
+    some.dedup();
+    some
+}
+
+/// A slowdown as it is read: three digits that count.
+pub(super) fn pct(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// Writes it to standard output.
+pub(super) fn print(shown: &Shown<'_>) -> Result<()> {
+    match io::stdout().write_all(text(shown).as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn text(shown: &Shown<'_>) -> String {
+    let mut text = format!(
+        "Slowdown in percent, mean of all phases of {}; in brackets the 95 % interval\n\n",
+        time(shown.options.quantum_ns as f64)
+    );
+    text += &match shown.curves {
+        [one] => alone(&one.prediction.points),
+        _ => beside(shown),
+    };
+    text.push('\n');
+    if shown.points().any(|point| point.saturated) {
+        text.push_str(
+            "\n>= at least: so many ranks meet the greatest noise of the trace in nearly every \
+             phase, and it is\ntoo short to say what is rarer. Record for longer, or extrapolate \
+             with --tail.\n",
+        );
+    }
+    if let Some(tail) = shown.curves.iter().find_map(|curve| curve.prediction.tail) {
+        let _ = writeln!(
+            text,
+            "\nTail above {} (shape {:.2}): an extrapolation of the greatest {} % of the noise.",
+            time(tail.above_ns),
+            tail.shape,
+            pct(tail.share * 100.0),
+        );
+    }
+    for classes in shown
+        .classes
+        .iter()
+        .filter(|classes| !classes.costs.is_empty())
+    {
+        let _ = write!(
+            text,
+            "\nPoints saved without a class of events (nothing synchronised): {}\n{}\n",
+            classes.name,
+            costs(shown, &classes.costs)
+        );
+    }
+    text
+}
+
+fn estimate(point: &Point) -> String {
+    let least = if point.saturated { ">= " } else { "" };
+    format!("{least}{}", with_interval(&point.mean))
+}
+
+fn with_interval(estimate: &Estimate) -> String {
+    let mean = pct(estimate.slowdown_pct);
+    match estimate.interval_pct {
+        Some((low, high)) => format!("{mean} ({} to {})", pct(low), pct(high)),
+        None => mean,
+    }
+}
+
+/// One curve, with the distribution over phases.
+fn alone(points: &[Point]) -> String {
+    let barrier = points.iter().any(|point| point.barrier_ns > 0.0);
+    let tails = points.iter().any(|point| point.tail.is_some());
+    let mut header = vec!["ranks", "slowdown %"];
+    header.extend(["50 % of phases", "90 %", "99 %", "99.9 %"]);
+    header.extend(barrier.then_some("barrier"));
+    header.extend(tails.then_some("with a tail %"));
+    let mut table = new_table(header.iter().map(|word| (*word).to_owned()).collect());
+    for point in points {
+        let mut row = vec![point.ranks.to_string(), estimate(point)];
+        row.extend(point.phases_pct.map(pct));
+        row.extend(barrier.then(|| time(point.barrier_ns)));
+        if tails {
+            let tail = point.tail.as_ref();
+            row.push(tail.map_or_else(|| "-".to_owned(), with_interval));
+        }
+        table.add_row(row);
+    }
+    right(table).to_string()
+}
+
+/// Several, one column each.
+fn beside(shown: &Shown<'_>) -> String {
+    let mut header = vec!["ranks".to_owned()];
+    header.extend(shown.curves.iter().map(|curve| curve.name.clone()));
+    let mut table = new_table(header);
+    for (i, ranks) in shown.options.ranks.iter().enumerate() {
+        let mut row = vec![ranks.to_string()];
+        let points = shown.curves.iter().map(|c| &c.prediction.points[i]);
+        row.extend(points.map(estimate));
+        table.add_row(row);
+    }
+    right(table).to_string()
+}
+
+/// The class that costs most at the most ranks first; beside it its rank by
+/// mean noise.
+fn costs(shown: &Shown<'_>, costs: &[sandbag_scale::predict::Cost]) -> String {
+    let mut header = vec!["class".to_owned(), "of the noise %".to_owned()];
+    header.extend(shown.class_ranks.iter().map(|n| format!("{n} ranks")));
+    let mut table = new_table(header);
+    for cost in output_order(costs) {
+        let mut row = vec![cost.class.clone(), pct(cost.noise_pct)];
+        row.extend(cost.saves_points.iter().map(|points| pct(*points)));
+        table.add_row(row);
+    }
+    right(table).to_string()
+}
+
+/// By what they cost at the most ranks.
+pub(super) fn output_order(
+    costs: &[sandbag_scale::predict::Cost],
+) -> Vec<&sandbag_scale::predict::Cost> {
+    let at_most =
+        |cost: &sandbag_scale::predict::Cost| cost.saves_points.last().copied().unwrap_or(0.0);
+    let mut order: Vec<_> = costs.iter().collect();
+    order.sort_by(|a, b| at_most(b).total_cmp(&at_most(a)));
+    order
+}
+
+fn new_table(header: Vec<String>) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(header);
+    table
+}
+
+fn right(mut table: Table) -> Table {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_of_many_ranks() {
+        let all: Vec<u64> = (0..=20).map(|power| 1 << power).collect();
+        assert_eq!(some_ranks(&all), [1, 32, 1024, 32_768, 1_048_576]);
+        assert_eq!(some_ranks(&[16]), [16]);
+        assert_eq!(some_ranks(&[1, 2]), [1, 2]);
+    }
+
+    #[test]
+    fn percent_have_three_digits() {
+        assert_eq!(
+            [0.01234, 1.234, 12.34, 123.4].map(pct),
+            ["0.012", "1.23", "12.3", "123"]
+        );
+    }
+}

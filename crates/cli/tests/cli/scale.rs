@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `scale`: predictions from a small trace, and a short benchmark.
+
+use std::fmt::Write as _;
+
+use predicates::prelude::*;
+use predicates::str::contains;
+
+use crate::dir::Dir;
+
+/// Two CPUs for two seconds: 10 us every millisecond, and 1 ms every 100.
+fn traced() -> Dir {
+    let mut text = "cpu,start_ns,length_ns\n".to_owned();
+    for cpu in 0..2u64 {
+        for i in 0..2000u64 {
+            let length = if i % 100 == 50 { 1_000_000 } else { 10_000 };
+            let _ = writeln!(text, "{cpu},{},{length}", i * 1_010_000 + cpu * 77_000);
+        }
+    }
+    Dir::new().with("a.csv", text)
+}
+
+#[test]
+fn a_trace_is_predicted_from() {
+    let dir = traced();
+    dir.run(&["scale", "predict", "a.csv", "--ranks", "1,1e6"])
+        .success()
+        .stdout(contains("ranks").and(contains("events 1 ms to 10 ms")))
+        .stdout(contains("1000000").and(contains(">= ")));
+    let all = ["scale", "predict", "a.csv", "--ranks", "16,64", "--sync"];
+    let few = ["none,once,phase", "--drift", "5ms", "--phases", "3000"];
+    let all = [&all[..], &few, &["--no-classes", "-o"]].concat();
+    let figures = dir.run(&[&all[..], &["-"]].concat()).success();
+    let figures: serde_json::Value = serde_json::from_slice(&figures.get_output().stdout).unwrap();
+    assert_eq!(figures["curves"].as_array().unwrap().len(), 3);
+    let slow = |curve: usize| {
+        let point = &figures["curves"][curve]["points"][1];
+        point["mean"]["slowdown_pct"].as_f64().unwrap()
+    };
+    assert!(slow(0) > slow(1) && slow(1) > slow(2), "{figures}");
+    dir.run(&[&all[..], &["p.html"]].concat())
+        .success()
+        .stdout(contains("sync once"));
+    let page = dir.read("p.html");
+    assert!(page.contains("Predicted slowdown") && page.contains("sync once"));
+    dir.run(&[&all[..], &["p.csv"]].concat()).success();
+    assert_eq!(dir.read("p.csv").lines().count(), 7);
+    // The same for a seed, whatever the number of threads.
+    for threads in ["1", "3"] {
+        dir.run(&[&all[..], &["q.csv", "--threads", threads]].concat())
+            .success();
+        assert_eq!(dir.read("q.csv"), dir.read("p.csv"));
+    }
+}
+
+#[test]
+fn barriers_groups_and_mixes() {
+    let dir = traced();
+    let with = |more: &[&str]| {
+        dir.run(
+            &[
+                &["scale", "predict", "a.csv", "--ranks", "64", "--no-classes"],
+                more,
+            ]
+            .concat(),
+        )
+    };
+    let cost = "5us,1us,0.5us,0.1ns";
+    with(&["--barrier", "dissemination", "--loggp", cost])
+        .success()
+        .stdout(contains("42.0 us"));
+    with(&["--group", "2"]).success();
+    with(&["a.csv", "--mix", "3:1"]).success();
+    with(&["--tail"]).success();
+    with(&["--barrier", "binomial"])
+        .code(2)
+        .stderr(contains("--loggp"));
+    with(&["--loggp", cost])
+        .code(2)
+        .stderr(contains("--barrier"));
+    with(&["--mix", "3:1"]).code(2).stderr(contains("2 shares"));
+    with(&["a.csv", "--mix", "3:1", "--sync", "phase"])
+        .code(2)
+        .stderr(contains("no position in common"));
+}
+
+#[test]
+fn what_cannot_be_predicted_is_said() {
+    let dir = traced().with(
+        "h.txt",
+        "# RTLA osnoise histogram\n# Time unit is microseconds (us)\n# Duration:   0 00:00:05\n\
+         Index   CPU-000\n0            10\n5             3\nover:         0\ncount:       13\n\
+         min:          0\navg:          1\nmax:          5\n",
+    );
+    let said = |arguments: &[&str], what: &str| {
+        dir.run(&[&["scale", "predict"], arguments].concat())
+            .code(2)
+            .stderr(contains(what));
+    };
+    said(&["a.csv", "--ranks", "0"], "1 to 10^9");
+    said(&["a.csv", "--quantum", "1m"], "long enough for a quantum");
+    said(&["a.csv", "--sync", "once"], "--drift");
+    said(&["a.csv", "--group", "3"], "holds 2");
+    said(&["h.txt"], "not events");
+    said(&["no-such.sbj"], "no-such.sbj");
+    said(&["a.csv", "-o", "x.png"], ".html, .json or .csv");
+    assert_eq!(dir.names(), ["a.csv", "h.txt"]);
+}
+
+#[test]
+fn a_short_benchmark_has_both_references() {
+    let dir = traced();
+    let short = ["scale", "bench", "-d", "400ms", "--rounds", "2"];
+    dir.run(&[&short[..], &["--ranks", "2", "-o", "b.csv.zst"]].concat())
+        .success()
+        .stdout(contains("over the run without").and(contains("over the quantum")));
+    assert!(dir.names().contains(&"b.csv.zst".to_owned()));
+    let jitter = ["--jitter", "a.csv", "--json", "-"];
+    let found = dir.run(&[&short[..], &["--ranks", "2"], &jitter].concat());
+    let found = found.success();
+    let found: serde_json::Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
+    assert!(found["slowdown"]["over_run_pct"].is_f64(), "{found}");
+    assert_eq!(found["per_rank"].as_array().unwrap().len(), 2);
+    // Virtual ranks: each suffers 11 % of its time at least.
+    let many = ["--virtual", "--clock", "cpu", "--ranks", "16"];
+    let many = [&short[..], &many, &jitter].concat();
+    let found = dir.run(&many).success();
+    let found: serde_json::Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
+    let ranks: Vec<u64> = found["slowdowns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["ranks"].as_u64())
+        .collect();
+    assert_eq!(ranks, [1, 2, 4, 8, 16]);
+    assert_eq!(found["predicted"].as_array().unwrap().len(), 5);
+    dir.run(&[
+        "scale", "bench", "-d", "100ms", "--cpus", "0", "--ranks", "2",
+    ])
+    .success()
+    .stdout(contains("OVERSUBSCRIBED"))
+    .stderr(contains("--virtual"));
+    dir.run(&["scale", "bench", "--ranks", "0"]).code(2);
+    dir.run(&["scale", "bench", "--sync", "phase"]).code(2);
+}

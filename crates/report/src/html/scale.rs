@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The page of a prediction: slowdown against ranks, and what classes of events
+//! cost.
+
+use maud::{Markup, html};
+use serde::Serialize;
+
+use super::{CREDIT, data, frame_around, sentence};
+use crate::text::{command_line, visible};
+
+const SCRIPT: &str = include_str!("scale.js");
+
+/// What the page shows.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// What it is about, in a line.
+    pub subject: String,
+    /// How it was predicted, in a few words each.
+    pub how: Vec<String>,
+    /// One line of the chart each.
+    pub curves: Vec<Curve>,
+    /// What classes of events cost, one table for each trace.
+    pub costs: Vec<Costs>,
+    /// What the reader should know.
+    pub warnings: Vec<String>,
+    /// The arguments that made it.
+    pub arguments: Vec<String>,
+    /// Version of the program.
+    pub sandbag: String,
+    /// Of all chance.
+    pub seed: u64,
+}
+
+/// A line of the chart.
+#[derive(Debug, Clone, Serialize)]
+pub struct Curve {
+    /// Trace and synchronisation.
+    pub name: String,
+    /// Ascending.
+    pub points: Vec<Point>,
+}
+
+/// A slowdown.
+#[derive(Debug, Clone, Serialize)]
+pub struct Point {
+    /// Ranks.
+    pub ranks: u64,
+    /// Mean of all phases, percent.
+    pub slowdown_pct: f64,
+    /// 95 % interval.
+    pub interval_pct: Option<(f64, f64)>,
+    /// 99 % of the phases are slowed down by no more, percent.
+    pub p99_pct: f64,
+    /// It is at least this: the trace is too short for more.
+    pub lower_bound: bool,
+    /// With a fitted tail.
+    pub tail_pct: Option<f64>,
+}
+
+/// What classes of events cost.
+#[derive(Debug, Clone)]
+pub struct Costs {
+    /// The trace.
+    pub name: String,
+    /// Numbers of ranks.
+    pub ranks: Vec<u64>,
+    /// Each class: its name, its share of the noise in percent, and the points
+    /// that its removal saves at each number of ranks.
+    pub rows: Vec<(String, f64, Vec<f64>)>,
+}
+
+/// The page.
+#[must_use]
+pub fn render(page: &Page) -> String {
+    let title = format!("sandbag: predicted slowdown, {}", visible(&page.subject));
+    let bounds = points(page).any(|point| point.lower_bound);
+    let intervals = points(page).any(|point| point.interval_pct.is_some());
+    let body = html! {
+        header {
+            p .what { (page.how.iter().map(|word| visible(word)).collect::<Vec<_>>().join(" · ")) }
+            h1 { "Predicted slowdown: " (visible(&page.subject)) }
+        }
+        @if !page.warnings.is_empty() {
+            section .warnings {
+                h2 { @if page.warnings.len() == 1 { "Warning" } @else { "Warnings" } }
+                ul { @for w in &page.warnings { li { (sentence(&visible(w))) } } }
+            }
+        }
+        section {
+            h2 { "Slowdown against ranks" }
+            p .legend {
+                @for (number, curve) in page.curves.iter().enumerate() {
+                    span { i .key style=(key(number)) {} (visible(&curve.name)) }
+                }
+                span .note {
+                    "Mean of all phases, percent of the time without noise."
+                    @if intervals { " Bands: 95 % intervals by block bootstrap." }
+                    @if bounds { " Hollow: at least this, for the trace is too short for so many ranks." }
+                }
+            }
+            figure { div .chart.load data-chart="scale" style="height: 420px" {} }
+            noscript { p { "The chart needs JavaScript; the table is complete without it." } }
+        }
+        section {
+            h2 { "In figures" }
+            @for curve in &page.curves { (table(curve)) }
+        }
+        @for costs in &page.costs { (classes(costs)) }
+        section {
+            h2 { "How to reproduce" }
+            pre { code { "sandbag " (command_line(&page.arguments)) } }
+            p .note { "Seed " (page.seed) "." }
+        }
+        footer { "sandbag " (visible(&page.sandbag)) ". " (CREDIT) }
+    };
+    frame_around(&title, &body, &data::to_json(&page.curves), SCRIPT).into_string()
+}
+
+fn points(page: &Page) -> impl Iterator<Item = &Point> {
+    page.curves.iter().flat_map(|curve| &curve.points)
+}
+
+/// Colours in the order of the script's.
+const COLOURS: [&str; 6] = ["got", "asked", "kept", "missed", "plain", "undecided"];
+
+fn key(number: usize) -> String {
+    let style = if number < COLOURS.len() {
+        "solid"
+    } else {
+        "dashed"
+    };
+    let colour = COLOURS[number % COLOURS.len()];
+    format!("border-top: 3px {style} var(--{colour})")
+}
+
+/// A slowdown as it is read: two digits that count.
+fn pct(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+fn table(curve: &Curve) -> Markup {
+    let tails = curve.points.iter().any(|point| point.tail_pct.is_some());
+    html! {
+        h3 { (visible(&curve.name)) }
+        div .table.long {
+            table {
+                thead { tr {
+                    th { "ranks" } th { "slowdown" small { "%" } }
+                    th { "95 % interval" small { "%" } }
+                    th { "99 % of phases" small { "at most, %" } }
+                    @if tails { th { "with a tail" small { "%" } } }
+                } }
+                tbody {
+                    @for point in &curve.points {
+                        tr {
+                            td { (point.ranks) }
+                            td { @if point.lower_bound { "≥ " } (pct(point.slowdown_pct)) }
+                            td {
+                                @if let Some((low, high)) = point.interval_pct {
+                                    (pct(low)) " to " (pct(high))
+                                } @else { "–" }
+                            }
+                            td { (pct(point.p99_pct)) }
+                            @if tails { td { (point.tail_pct.map_or_else(|| "–".to_owned(), pct)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn classes(costs: &Costs) -> Markup {
+    html! {
+        section {
+            h2 { "What costs most: " (visible(&costs.name)) }
+            p .note {
+                "Points of slowdown that are saved where the events of a class are removed, beside "
+                "the class's share of all noise; nothing synchronised. The sum of all is not that "
+                "of removing all."
+            }
+            div .table {
+                table {
+                    thead { tr {
+                        th .text { "class" } th { "of the noise" small { "%" } }
+                        @for ranks in &costs.ranks { th { (ranks) small { "ranks" } } }
+                    } }
+                    tbody {
+                        @for (name, noise, saves) in &costs.rows {
+                            tr {
+                                td .text { (visible(name)) }
+                                td { (pct(*noise)) }
+                                @for points in saves { td { (pct(*points)) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> Page {
+        let point = |ranks, slowdown_pct| Point {
+            ranks,
+            slowdown_pct,
+            interval_pct: Some((slowdown_pct * 0.9, slowdown_pct * 1.1)),
+            p99_pct: slowdown_pct * 2.0,
+            lower_bound: ranks > 1000,
+            tail_pct: None,
+        };
+        Page {
+            subject: "<node>.sbj".to_owned(),
+            how: vec!["1 ms".to_owned()],
+            curves: vec![Curve {
+                name: "</script>".to_owned(),
+                points: vec![point(1, 0.5), point(4096, 120.0)],
+            }],
+            costs: vec![Costs {
+                name: "node.sbj".to_owned(),
+                ranks: vec![1, 4096],
+                rows: vec![("events < 1 us".to_owned(), 40.0, vec![0.2, 0.1])],
+            }],
+            warnings: vec!["short".to_owned()],
+            arguments: vec!["scale".to_owned(), "predict".to_owned()],
+            sandbag: "0".to_owned(),
+            seed: 7,
+        }
+    }
+
+    #[test]
+    fn figures_stand_in_the_page_without_the_script() {
+        let text = render(&page());
+        for part in [
+            "≥ 120",
+            "0.450 to 0.550",
+            "events &lt; 1 us",
+            "&lt;node&gt;.sbj",
+            "Seed 7",
+        ] {
+            assert!(text.contains(part), "{part}");
+        }
+        // A name cannot end the element of the data.
+        assert!(text.contains("\\u003c/script>"));
+        assert_eq!(text.matches("<script").count(), 3);
+    }
+}

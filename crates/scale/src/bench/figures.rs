@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the figures of a run say. Pure.
+
+use serde::Serialize;
+
+use super::alone::Virtual;
+use super::ranks::{Measured, Segment};
+use crate::predict::Noise;
+use crate::predict::chance::Chance;
+
+/// The slowest rank of each phase, and what its mean is more than that of two
+/// references.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Slowdown {
+    /// Ranks.
+    pub ranks: u32,
+    /// Phases with jitter, and without.
+    pub phases: (u64, u64),
+    /// Mean of the slowest with jitter, ns; `None` if none was injected.
+    pub jitter_ns: Option<f64>,
+    /// Mean of the slowest without, ns.
+    pub quiet_ns: f64,
+    /// Percent more than the same run without injected jitter.
+    pub over_run_pct: Option<f64>,
+    /// Percent more than the calibrated quantum: with jitter, or without if
+    /// none was injected.
+    pub over_quantum_pct: f64,
+}
+
+impl Slowdown {
+    fn new(ranks: u32, calibrated_ns: u64, jitter: &[u64], quiet: &[u64]) -> Option<Self> {
+        let mean = |all: &[u64]| {
+            let sum: u128 = all.iter().map(|ns| u128::from(*ns)).sum();
+            (!all.is_empty()).then(|| sum as f64 / all.len() as f64)
+        };
+        let quiet_ns = mean(quiet)?;
+        let jitter_ns = mean(jitter);
+        let over = |ns: f64, reference: f64| (ns / reference - 1.0) * 100.0;
+        Some(Self {
+            ranks,
+            phases: (jitter.len() as u64, quiet.len() as u64),
+            jitter_ns,
+            quiet_ns,
+            over_run_pct: jitter_ns.map(|ns| over(ns, quiet_ns)),
+            over_quantum_pct: over(jitter_ns.unwrap_or(quiet_ns), calibrated_ns as f64),
+        })
+    }
+}
+
+/// Of ranks that met: the slowest by the whole phase (qbt). `None` if no phase
+/// ended.
+#[must_use]
+pub fn slowdown(measured: &Measured) -> Option<Slowdown> {
+    let ranks = measured.ranks as usize;
+    let slowest = |jitter: bool| -> Vec<u64> {
+        let these = measured.segments.iter().filter(|s| s.jitter == jitter);
+        these.flat_map(|segment| phases(segment, ranks)).collect()
+    };
+    let (jitter, quiet) = (slowest(true), slowest(false));
+    Slowdown::new(measured.ranks, measured.calibrated_ns, &jitter, &quiet)
+}
+
+fn phases(segment: &Segment, ranks: usize) -> impl Iterator<Item = u64> + '_ {
+    let qt = segment.qt_ns.chunks_exact(ranks);
+    qt.zip(segment.bt_ns.chunks_exact(ranks)).map(|(qt, bt)| {
+        let both = qt
+            .iter()
+            .zip(bt)
+            .map(|(qt, bt)| u64::from(*qt) + u64::from(*bt));
+        both.max().unwrap_or(0)
+    })
+}
+
+/// Phases that are drawn.
+const HOST_PHASES: u64 = 1000;
+
+impl Virtual {
+    /// The slowdown of the first so many ranks: those of them that are powers
+    /// of two, and all.
+    #[must_use]
+    pub fn slowdowns(&self) -> Vec<Slowdown> {
+        let phases = self.phases as usize;
+        let mut jitter = vec![0u64; if self.jitter_ns.is_empty() { 0 } else { phases }];
+        let mut quiet = vec![0u64; phases];
+        let mut all = Vec::new();
+        for rank in 0..self.ranks {
+            let at = rank as usize * phases;
+            let raise = |most: &mut [u64], of: &[u32]| {
+                for (most, ns) in most.iter_mut().zip(&of[at..]) {
+                    *most = (*most).max(u64::from(*ns));
+                }
+            };
+            raise(&mut quiet, &self.quiet_ns);
+            if !jitter.is_empty() {
+                raise(&mut jitter, &self.jitter_ns);
+            }
+            let ranks = rank + 1;
+            if ranks.is_power_of_two() || ranks == self.ranks {
+                all.extend(Slowdown::new(ranks, self.calibrated_ns, &jitter, &quiet));
+            }
+        }
+        all
+    }
+}
+
+impl Virtual {
+    /// What would be measured if ranks met `noise` and, beside it, what the host
+    /// has of its own (the phases without jitter, of all ranks): the slowest of
+    /// the first so many, percent more than the calibrated quantum. By drawing
+    /// both, each for itself.
+    #[must_use]
+    pub fn with_host(&self, noise: &Noise, seed: u64) -> Vec<(u32, f64)> {
+        let mut sums = vec![0.0; self.ranks.ilog2() as usize + 2];
+        let mut ranks_of = vec![0; sums.len()];
+        for phase in 0..HOST_PHASES {
+            let mut chance = Chance::new(seed, phase);
+            let (mut most, mut at) = (0.0f64, 0);
+            for rank in 1..=self.ranks {
+                let own = chance.below(self.quiet_ns.len() as u64) as usize;
+                let own = self.quiet_ns.get(own).map_or(0.0, |ns| f64::from(*ns));
+                most = most.max(own + noise.quantile(chance.uniform()));
+                if rank.is_power_of_two() || rank == self.ranks {
+                    sums[at] += most;
+                    ranks_of[at] = rank;
+                    at += 1;
+                }
+            }
+        }
+        let over = |sum: f64| {
+            let mean = sum / HOST_PHASES as f64;
+            (mean / self.calibrated_ns.max(1) as f64 - 1.0) * 100.0
+        };
+        let all = ranks_of.into_iter().zip(sums.into_iter().map(over));
+        all.filter(|(ranks, _)| *ranks > 0).collect()
+    }
+
+    /// How far ranks that begin together are apart at the end, because of what
+    /// they met: from the first to the last, and the standard deviation, ns.
+    #[must_use]
+    pub fn drift_ns(&self) -> (f64, f64) {
+        let all = match self.jitter_ns.is_empty() {
+            true => &self.quiet_ns,
+            false => &self.jitter_ns,
+        };
+        let ends: Vec<f64> = all
+            .chunks_exact(self.phases.max(1) as usize)
+            .map(|rank| rank.iter().map(|ns| f64::from(*ns)).sum())
+            .collect();
+        let first = ends.iter().copied().fold(f64::INFINITY, f64::min);
+        let last = ends.iter().copied().fold(0.0, f64::max);
+        let count = ends.len().max(1) as f64;
+        let mean = ends.iter().sum::<f64>() / count;
+        let square = ends.iter().map(|end| (end - mean).powi(2)).sum::<f64>();
+        ((last - first).max(0.0), (square / count).sqrt())
+    }
+}
+
+/// One rank among others.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PerRank {
+    /// Its number.
+    pub rank: u32,
+    /// Mean of its work, ns.
+    pub qt_ns: f64,
+    /// Mean of its waits, ns.
+    pub bt_ns: f64,
+    /// Its longest work, ns.
+    pub longest_ns: u32,
+    /// Share of the phases in which it was the last, percent.
+    pub last_pct: f64,
+}
+
+/// All ranks, over the segments with jitter, or without.
+#[must_use]
+pub fn per_rank(measured: &Measured, jitter: bool) -> Vec<PerRank> {
+    let ranks = measured.ranks as usize;
+    let these = || measured.segments.iter().filter(move |s| s.jitter == jitter);
+    let phases: usize = these().map(|s| s.qt_ns.len() / ranks).sum();
+    let mut last = vec![0u64; ranks];
+    for phase in these().flat_map(|s| s.qt_ns.chunks_exact(ranks)) {
+        let longest = phase.iter().enumerate().max_by_key(|(_, ns)| **ns);
+        if let Some((rank, _)) = longest {
+            last[rank] += 1;
+        }
+    }
+    let count = phases.max(1) as f64;
+    (0..ranks)
+        .map(|rank| {
+            let of = |all: fn(&Segment) -> &Vec<u32>| {
+                these().flat_map(move |s| all(s).iter().skip(rank).step_by(ranks).copied())
+            };
+            let mean = |all: fn(&Segment) -> &Vec<u32>| of(all).map(f64::from).sum::<f64>() / count;
+            PerRank {
+                rank: rank as u32,
+                qt_ns: mean(|s| &s.qt_ns),
+                bt_ns: mean(|s| &s.bt_ns),
+                longest_ns: of(|s| &s.qt_ns).max().unwrap_or(0),
+                last_pct: last[rank] as f64 / count * 100.0,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_rank_decides() {
+        let segment = |jitter, qt_ns: &[u32], bt_ns: &[u32]| Segment {
+            jitter,
+            qt_ns: qt_ns.to_vec(),
+            bt_ns: bt_ns.to_vec(),
+        };
+        let measured = Measured {
+            ranks: 2,
+            oversubscribed: false,
+            iterations: 1,
+            calibrated_ns: 100,
+            segments: vec![
+                segment(false, &[100, 110, 110, 100], &[15, 5, 5, 15]),
+                segment(true, &[100, 200], &[110, 10]),
+            ],
+        };
+        let found = slowdown(&measured).unwrap();
+        assert_eq!((found.jitter_ns, found.quiet_ns), (Some(210.0), 115.0));
+        assert_eq!(found.phases, (1, 2));
+        assert!((found.over_quantum_pct - 110.0).abs() < 1e-9);
+        assert!((found.over_run_pct.unwrap() - (210.0 / 115.0 - 1.0) * 100.0).abs() < 1e-9);
+        let ranks = per_rank(&measured, false);
+        assert_eq!(
+            (ranks[0].qt_ns, ranks[0].bt_ns, ranks[0].longest_ns),
+            (105.0, 10.0, 110)
+        );
+        assert_eq!((ranks[0].last_pct, ranks[1].last_pct), (50.0, 50.0));
+    }
+
+    #[test]
+    fn virtual_ranks_are_looked_at_in_powers_of_two() {
+        let three = Virtual {
+            ranks: 3,
+            phases: 2,
+            iterations: 1,
+            calibrated_ns: 100,
+            jitter_ns: vec![150, 100, 100, 120, 300, 100],
+            quiet_ns: vec![100; 6],
+        };
+        let all = three.slowdowns();
+        let ranks: Vec<u32> = all.iter().map(|one| one.ranks).collect();
+        assert_eq!(ranks, [1, 2, 3]);
+        let means: Vec<f64> = all.iter().filter_map(|one| one.jitter_ns).collect();
+        assert_eq!(means, [125.0, 135.0, 210.0]);
+        // They end at 250, 220 and 400.
+        assert_eq!(three.drift_ns().0, 180.0);
+        assert!((three.drift_ns().1 - 78.7).abs() < 0.1);
+        // A host that takes nothing, and noise that is always 50 ns.
+        let grid = vec![0.0, 50.0];
+        let noise = Noise::of_above(grid, vec![1.0, 0.0]);
+        let with_host = three.with_host(&noise, 1);
+        assert_eq!(with_host.len(), 3);
+        assert!(with_host.iter().all(|(_, pct)| (pct - 50.0).abs() < 1e-9));
+        let quiet = Virtual {
+            jitter_ns: Vec::new(),
+            ..three
+        };
+        assert_eq!(quiet.slowdowns()[0].over_run_pct, None);
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory that processes share, as words; and the processes.
+
+use std::io;
+use std::sync::atomic::AtomicU32;
+
+use crate::{Error, Result};
+
+/// Anonymous memory that a process shares with those it forks.
+pub(super) struct Shared {
+    first: *const AtomicU32,
+    words: usize,
+}
+
+// SAFETY: it is atomics only, and the mapping lives as long as this.
+unsafe impl Sync for Shared {}
+// SAFETY: as above; nothing in it belongs to a thread.
+unsafe impl Send for Shared {}
+
+fn failed(call: &'static str) -> Error {
+    Error::Call {
+        call,
+        cause: io::Error::last_os_error().to_string(),
+    }
+}
+
+impl Shared {
+    /// All 0, and touched, so that nobody faults while he measures.
+    pub(super) fn new(words: usize) -> Result<Self> {
+        let bytes = words.max(1) * size_of::<AtomicU32>();
+        // SAFETY: a new mapping at a place that the kernel chooses.
+        let first = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+                -1,
+                0,
+            )
+        };
+        if first == libc::MAP_FAILED {
+            return Err(failed("mmap"));
+        }
+        Ok(Self {
+            first: first.cast(),
+            words: words.max(1),
+        })
+    }
+
+    pub(super) fn words(&self) -> &[AtomicU32] {
+        // SAFETY: so many words were mapped, are 0 at first, and are only
+        // reached as atomics.
+        unsafe { std::slice::from_raw_parts(self.first, self.words) }
+    }
+
+    /// Sleeps if the word is this, until it is woken; or a little.
+    pub(super) fn sleep_while(&self, word: usize, value: u32) {
+        let little = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 50_000_000,
+        };
+        // SAFETY: the word and the time live through the call; every error
+        // means that it is to be looked at again.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.words()[word].as_ptr(),
+                libc::FUTEX_WAIT,
+                value,
+                &raw const little,
+            )
+        };
+    }
+
+    /// Wakes who sleeps on the word.
+    pub(super) fn wake_all(&self, word: usize) {
+        // SAFETY: the word lives through the call.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.words()[word].as_ptr(),
+                libc::FUTEX_WAKE,
+                i32::MAX,
+            )
+        };
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and nobody has a reference any more.
+        unsafe {
+            libc::munmap(
+                self.first.cast_mut().cast(),
+                self.words * size_of::<AtomicU32>(),
+            )
+        };
+    }
+}
+
+/// Runs the calling thread on this CPU only; where that is not possible it runs
+/// anywhere.
+pub(super) fn pin(cpu: u32) {
+    // SAFETY: a set of CPUs is plain data; its size goes with it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if (cpu as usize) < libc::CPU_SETSIZE as usize {
+            libc::CPU_SET(cpu as usize, &mut set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+        }
+    }
+}
+
+/// Does `work` of each number in a process of its own, and waits for all. A
+/// process ends with its parent.
+pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
+    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    if threads > 1 {
+        return Err(Error::Call {
+            call: "fork",
+            cause: format!("the process has {threads} threads, and a fork would have one"),
+        });
+    }
+    let mut children = Vec::new();
+    // SAFETY: asks for a number.
+    let parent = unsafe { libc::getpid() };
+    for number in 0..count {
+        // SAFETY: there is one thread, so the child may do all that we may.
+        match unsafe { libc::fork() } {
+            -1 => {
+                let error = failed("fork");
+                end(&children);
+                return Err(error);
+            }
+            0 => {
+                // SAFETY: asks for a signal, and ends this process without the
+                // parent's exit handlers.
+                unsafe {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    // It may have ended before that was asked for.
+                    if libc::getppid() != parent {
+                        libc::_exit(1);
+                    }
+                    let done =
+                        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(number)));
+                    libc::_exit(i32::from(done.is_err()));
+                }
+            }
+            pid => children.push(pid),
+        }
+    }
+    let mut outcome = Ok(());
+    while let Some(pid) = children.pop() {
+        let mut status = 0;
+        // SAFETY: `status` is valid for writing; the child is ours.
+        while unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0
+            && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+        {}
+        if status != 0 && outcome.is_ok() {
+            outcome = Err(Error::Call {
+                call: "a rank",
+                cause: format!("its process ended with status {status:#x}"),
+            });
+            // The others would wait for it for ever.
+            end(&children);
+        }
+    }
+    outcome
+}
+
+fn end(children: &[libc::pid_t]) {
+    for pid in children {
+        // SAFETY: children that were not waited for yet.
+        unsafe { libc::kill(*pid, libc::SIGKILL) };
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The work: a linear congruential generator, which touches no memory and
+//! cannot be foreseen, so that its time is the CPU's alone.
+
+use sandbag_inject::Polled;
+use sandbag_inject::clock::Clock;
+
+use crate::{Error, Result};
+
+/// x = (a x + b) mod p, with the multiplier of Lewis, Goodman and Miller (1969);
+/// the paper names no constants.
+#[derive(Debug, Clone, Copy)]
+pub struct Lcg(u64);
+
+const A: u64 = 16_807;
+const B: u64 = 1;
+const P: u64 = (1 << 31) - 1;
+/// Steps between two questions what time it is.
+const STEPS: u32 = 8;
+
+impl Default for Lcg {
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+impl Lcg {
+    #[inline(always)]
+    fn steps(&mut self) {
+        for _ in 0..STEPS {
+            self.0 = (A * self.0 + B) % P;
+        }
+    }
+
+    /// So many iterations of a few steps each. Between them the clock is asked,
+    /// and what is due is suffered; without jitter the clock is asked as well,
+    /// so that both are the same work.
+    #[inline(never)]
+    pub fn work(&mut self, iterations: u64, clock: &impl Clock, polled: Option<&mut Polled>) {
+        match polled {
+            None => {
+                for _ in 0..iterations {
+                    self.steps();
+                    std::hint::black_box(clock.now_ns());
+                }
+            }
+            Some(polled) => {
+                for _ in 0..iterations {
+                    self.steps();
+                    polled.suffer(clock);
+                }
+            }
+        }
+        std::hint::black_box(self.0);
+    }
+}
+
+/// Trials for each guess of the iterations.
+const TRIALS: usize = 60;
+/// Guesses.
+const GUESSES: usize = 6;
+
+/// Iterations that take a quantum on this CPU while nobody disturbs: the least
+/// of many trials counts. Also how long they took at last, ns.
+///
+/// # Errors
+/// A quantum that is too short to be made of iterations.
+pub fn calibrate(quantum_ns: u64, clock: &impl Clock) -> Result<(u64, u64)> {
+    let mut lcg = Lcg::default();
+    let mut took = |iterations: u64| {
+        let trials = (0..TRIALS).map(|_| {
+            let begin = clock.now_ns();
+            lcg.work(iterations, clock, None);
+            clock.now_ns() - begin
+        });
+        trials.min().unwrap_or(0).max(1)
+    };
+    let mut iterations = 1000;
+    let mut best_ns = took(iterations);
+    for _ in 0..GUESSES {
+        let next = (iterations as f64 * quantum_ns as f64 / best_ns as f64).round();
+        iterations = next.clamp(1.0, 1e12) as u64;
+        best_ns = took(iterations);
+    }
+    match iterations {
+        0..10 => Err(Error::Option {
+            what: "the quantum",
+            found: format!("{quantum_ns} ns"),
+            expected: "at least ten iterations of the work, some hundreds of ns",
+        }),
+        _ => Ok((iterations, best_ns)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn the_quantum_is_met_on_a_clock_that_is_even() {
+        // Each question takes 25 ns of this clock, work itself none.
+        let now = Cell::new(0u64);
+        let clock = || {
+            now.set(now.get() + 25);
+            now.get()
+        };
+        let (iterations, took) = calibrate(100_000, &clock).unwrap();
+        assert!((3_990..=4_000).contains(&iterations), "{iterations}");
+        assert!(took.abs_diff(100_000) <= 50, "{took}");
+        assert!(calibrate(100, &clock).is_err());
+    }
+}

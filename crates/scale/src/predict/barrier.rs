@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Barriers under LogGP (Alexandrov et al., SPAA 1995), without noise in closed
+//! form, and with noise.
+//!
+//! A message costs its sender and its receiver the overhead `o`, travels for
+//! `L`, and its bytes after the first take `G` each; `g` is the least time
+//! between two messages of a rank. So from the begin of the send to the end of
+//! the receipt it is `A = L + 2o + (m-1)G`.
+//!
+//! With noise, what matters begins when the last rank arrives, because all the
+//! others wait already. The news of it spreads as a tree: in each round who has
+//! it sends it on, so after j rounds 2^j ranks have it. Who has it may be
+//! delayed in the overheads of its round; who is told of it may just be inside
+//! an event (which began while it waited: what was over is absorbed) and is
+//! delayed in its overheads, too. With Y the delay of a round and C_j the time
+//! that the last rank below some rank needs beyond the time without noise, from
+//! the moment when that rank has the news until the *work after the barrier*
+//! ends, j rounds to go,
+//!
+//! ```text
+//! C_0     = noise met by the work
+//! C_(j+1) = max(Y(has the news) + C_j - slack, Y(is told) + C_j')
+//! ```
+//!
+//! with all terms independent. A delay near the root delays all ranks below and
+//! adds to what they meet themselves; one at a leaf is that rank's alone. Who
+//! has the news is in its round for as long as a message takes, in which it
+//! waits for `L`; an event that outlasts the wait delays it as well, so the
+//! whole counts. Who is told meets the rest of the event that it is in, and what
+//! comes during one overhead.
+//!
+//! In a dissemination barrier all are equally late. In a tree, who sends goes on
+//! after `o` and not after a whole message, on the way down and up: it has a
+//! slack of twice the difference, which absorbs noise.
+
+use serde::{Deserialize, Serialize};
+
+use super::cells::Grid;
+use super::noise::Noise;
+
+/// How messages cost, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LogGp {
+    /// Latency.
+    pub l_ns: f64,
+    /// Overhead of sender and of receiver.
+    pub o_ns: f64,
+    /// Gap between messages.
+    pub g_ns: f64,
+    /// Gap per byte.
+    pub g_byte_ns: f64,
+    /// Bytes of a message of the barrier.
+    pub bytes: u32,
+}
+
+/// How ranks tell each other that they have arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Barrier {
+    /// All are released the moment the last arrives.
+    Ideal,
+    /// In round k each rank tells the one 2^k further (Hensgen, Finkel and
+    /// Manber 1988).
+    Dissemination(LogGp),
+    /// Up a binomial tree and down again.
+    Binomial(LogGp),
+}
+
+/// Rounds of a barrier of so many ranks: the least with 2^rounds >= ranks.
+#[must_use]
+pub fn rounds(ranks: u64) -> u32 {
+    ranks.max(1).next_power_of_two().trailing_zeros()
+}
+
+impl LogGp {
+    /// A message from the begin of its sending to the end of its receipt, ns.
+    #[must_use]
+    pub fn message_ns(&self) -> f64 {
+        self.l_ns + 2.0 * self.o_ns + self.bytes_ns()
+    }
+
+    fn bytes_ns(&self) -> f64 {
+        f64::from(self.bytes.max(1) - 1) * self.g_byte_ns
+    }
+}
+
+impl Barrier {
+    /// What it takes without noise, ns.
+    #[must_use]
+    pub fn quiet_ns(&self, ranks: u64) -> f64 {
+        let rounds = f64::from(rounds(ranks));
+        match self {
+            _ if rounds == 0.0 => 0.0,
+            Self::Ideal => 0.0,
+            Self::Dissemination(cost) => {
+                let round = (cost.g_ns + cost.bytes_ns()).max(cost.message_ns());
+                (rounds - 1.0) * round + cost.message_ns()
+            }
+            Self::Binomial(cost) => 2.0 * rounds * (cost.l_ns + 2.0 * cost.o_ns),
+        }
+    }
+
+    /// In a round of it, ns: what who has the news does, and who is told;
+    /// `None` if there are no rounds.
+    #[must_use]
+    pub fn slots_ns(&self) -> Option<[u64; 2]> {
+        match self {
+            Self::Ideal => None,
+            Self::Dissemination(cost) => Some([cost.message_ns() as u64, cost.o_ns as u64]),
+            Self::Binomial(cost) => Some([cost.o_ns as u64; 2]),
+        }
+    }
+
+    /// How much sooner, round by round, who has the news is through than who is
+    /// told, ns.
+    #[must_use]
+    pub fn slack_ns(&self) -> f64 {
+        match self {
+            Self::Ideal | Self::Dissemination(_) => 0.0,
+            Self::Binomial(cost) => 2.0 * (cost.message_ns() - cost.o_ns),
+        }
+    }
+}
+
+/// Cells per tenfold noise: each is 1.8 % wide, and between their ends it is
+/// interpolated.
+const COARSE: f64 = 128.0;
+
+/// Sums of two noises on one grid.
+#[derive(Debug)]
+pub struct Tree {
+    grid: Grid,
+    /// The delays of a round that occur, and how likely; beside none.
+    delays: Vec<(f64, [f64; 2])>,
+    /// For each delay and each edge that is not below it, where the rest lies:
+    /// the edge before, and how far it is to the next.
+    rests: Vec<Vec<(u32, f32)>>,
+    /// For each edge, where it lies with the slack added.
+    slack: Option<Vec<(u32, f32)>>,
+}
+
+impl Tree {
+    /// Delays of a rank that has the news, and of one that is told; and how much
+    /// sooner the former is through, ns.
+    #[must_use]
+    pub fn new(has: &Noise, is_told: &Noise, slack_ns: f64) -> Self {
+        let grid = Grid::new(COARSE);
+        let mut likely = vec![[0.0; 2]; grid.cells()];
+        let mut moment = vec![0.0; grid.cells()];
+        for (which, noise) in [has, is_told].into_iter().enumerate() {
+            for (value, mass) in noise.masses().filter(|(_, mass)| *mass > 0.0) {
+                let cell = grid.cell(value);
+                likely[cell][which] += mass;
+                moment[cell] += mass * value;
+            }
+        }
+        let delays: Vec<(f64, [f64; 2])> = likely
+            .iter()
+            .zip(&moment)
+            .skip(1)
+            .filter(|(likely, _)| likely[0] + likely[1] > 0.0)
+            .map(|(likely, moment)| (moment / (likely[0] + likely[1]), *likely))
+            .collect();
+        let edges = grid.edges();
+        let place = |noise: f64| {
+            let cell = grid.cell(noise);
+            let (low, high) = (edges[cell], edges[cell + 1]);
+            let part = ((noise - low) / (high - low)).clamp(0.0, 1.0);
+            (cell as u32, part as f32)
+        };
+        let rest = |delay: f64| {
+            let from = edges.partition_point(|edge| *edge < delay);
+            edges[from..]
+                .iter()
+                .map(|edge| place(edge - delay))
+                .collect()
+        };
+        Self {
+            slack: (slack_ns > 0.0)
+                .then(|| edges.iter().map(|edge| place(edge + slack_ns)).collect()),
+            rests: delays.iter().map(|(delay, _)| rest(*delay)).collect(),
+            delays,
+            grid,
+        }
+    }
+
+    /// The last of so many ranks, from the last arrival to the end of the work
+    /// after the barrier, beyond the time without noise.
+    #[must_use]
+    pub fn last(&self, work: &Noise, ranks: u64) -> Noise {
+        let edges = self.grid.edges();
+        // Probability of more than each edge.
+        let mut above = vec![0.0; edges.len()];
+        let mut cell = 0;
+        let mut last = 1.0;
+        for (edge, above) in edges.iter().zip(&mut above) {
+            while cell < work.values().len() && work.values()[cell] <= *edge {
+                last = work.above()[cell];
+                cell += 1;
+            }
+            *above = last;
+        }
+        let rounds = rounds(ranks);
+        for _ in 0..rounds {
+            above = self.round(&above);
+        }
+        // Of the leaves of the tree only so many are ranks.
+        let part = ranks as f64 / 2f64.powi(rounds as i32);
+        for above in &mut above {
+            *above = -(part * (-*above).ln_1p()).exp_m1();
+        }
+        // A cell's probability at its middle: the mean is the integral.
+        let cells = self.grid.cells();
+        let mut values = vec![0.0];
+        let mut later = vec![above[0]];
+        for cell in 0..cells {
+            values.push((edges[cell] + edges[cell + 1]) / 2.0);
+            later.push(above[cell + 1]);
+        }
+        if let Some(last) = later.last_mut() {
+            *last = 0.0;
+        }
+        Noise::of_above(values, later)
+    }
+
+    fn round(&self, above: &[f64]) -> Vec<f64> {
+        let edges = above.len();
+        let mut after = [vec![0.0; edges], vec![0.0; edges]];
+        let mut without = [1.0, 1.0];
+        for ((_, likely), rests) in self.delays.iter().zip(&self.rests) {
+            let from = edges - rests.len();
+            for which in 0..2 {
+                let mass = likely[which];
+                if mass <= 0.0 {
+                    continue;
+                }
+                without[which] -= mass;
+                for sum in &mut after[which][..from] {
+                    *sum += mass;
+                }
+                for (sum, at) in after[which][from..].iter_mut().zip(rests) {
+                    *sum += mass * between(above, *at);
+                }
+            }
+        }
+        for (after, without) in after.iter_mut().zip(without) {
+            for (after, above) in after.iter_mut().zip(above) {
+                *after = (*after + without.max(0.0) * above).min(1.0);
+            }
+        }
+        let [has, told] = after;
+        let has = match &self.slack {
+            None => has,
+            Some(places) => places.iter().map(|at| between(&has, *at)).collect(),
+        };
+        has.iter()
+            .zip(told)
+            .map(|(has, told)| has + told - has * told)
+            .collect()
+    }
+}
+
+fn between(values: &[f64], (low, part): (u32, f32)) -> f64 {
+    let low = low as usize;
+    let high = values[(low + 1).min(values.len() - 1)];
+    values[low] + f64::from(part) * (high - values[low])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cells::{ANY, Cells, FINE, RUNNING};
+    use super::super::fixture::{by_chance, cpu};
+    use super::super::windows::Windows;
+    use super::*;
+
+    const COST: LogGp = LogGp {
+        l_ns: 5000.0,
+        o_ns: 1500.0,
+        g_ns: 2000.0,
+        g_byte_ns: 2.0,
+        bytes: 1,
+    };
+
+    #[test]
+    fn rounds_double() {
+        let all = [1, 2, 3, 4, 5, 1024, 1025, 1_000_000].map(rounds);
+        assert_eq!(all, [0, 1, 2, 2, 3, 10, 11, 20]);
+    }
+
+    #[test]
+    fn closed_forms() {
+        let a = 8000.0;
+        assert_eq!(Barrier::Dissemination(COST).quiet_ns(1024), 10.0 * a);
+        assert_eq!(Barrier::Binomial(COST).quiet_ns(1000), 20.0 * a);
+        assert_eq!(Barrier::Ideal.quiet_ns(1000), 0.0);
+        assert_eq!(Barrier::Dissemination(COST).quiet_ns(1), 0.0);
+        // The gap counts where it is longer than a message.
+        let slow = LogGp {
+            g_ns: 9000.0,
+            bytes: 101,
+            ..COST
+        };
+        assert_eq!(slow.message_ns(), 8200.0);
+        let expected = 2.0 * 9200.0 + 8200.0;
+        assert_eq!(Barrier::Dissemination(slow).quiet_ns(8), expected);
+    }
+
+    fn noises(cpu: &sandbag_jitter::CpuTrace, work_ns: u64) -> (Noise, Noise) {
+        let cells = Cells::gather(Grid::new(FINE), Windows::new(cpu, work_ns));
+        (cells.noise(&RUNNING), cells.noise(&ANY))
+    }
+
+    #[test]
+    fn without_noise_nobody_is_late() {
+        let quiet = cpu(&[(0, 10_000_000)], &[]);
+        let (has, told) = noises(&quiet, 3000);
+        let (work, _) = noises(&quiet, 1_000_000);
+        let tree = Tree::new(&has, &told, 0.0);
+        assert_eq!(tree.last(&work, 1_000_000).mean(), 0.0);
+    }
+
+    #[test]
+    fn without_delays_it_is_the_greatest_of_all() {
+        let noisy = by_chance(3, 20_000_000_000, 0.6, |chance| {
+            1e5 * chance.uniform().powi(3)
+        });
+        let (work, _) = noises(&noisy, 1_000_000);
+        let (none, _) = noises(&cpu(&[(0, 10_000)], &[]), 1);
+        let tree = Tree::new(&none, &none, 0.0);
+        for ranks in [1u64, 3, 64, 1_000_000] {
+            let (a, b) = (
+                tree.last(&work, ranks).mean(),
+                work.greatest_of(ranks as f64).mean(),
+            );
+            assert!((a / b - 1.0).abs() < 0.01, "{ranks}: {a} {b}");
+        }
+    }
+
+    #[test]
+    fn delays_on_the_way_add() {
+        // A delay of 1000 ns in every round, and no noise in the work.
+        let values = vec![0.0, 1000.0];
+        let always = Noise::of_above(values, vec![1.0, 0.0]);
+        let (work, _) = noises(&cpu(&[(0, 10_000)], &[]), 1);
+        let mean = Tree::new(&always, &always, 0.0).last(&work, 1024).mean();
+        assert!((mean / 10_000.0 - 1.0).abs() < 0.05, "{mean}");
+    }
+}

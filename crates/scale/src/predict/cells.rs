@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The noise of all begins, gathered in memory that does not grow with the
+//! trace.
+//!
+//! Noise is sorted into cells, narrow on a logarithmic scale; each keeps how
+//! many nanoseconds of begins meet it, and their mean noise. So means are exact
+//! and the greatest of many ranks is known to half the width of a cell.
+//!
+//! Begins inside an event are kept apart by how much of the event was over,
+//! because not all of them occur: see [`super::waiting`].
+
+use super::noise::Noise;
+use super::windows::Piece;
+
+/// Cells per tenfold noise: each is 0.45 % wide.
+pub const FINE: f64 = 512.0;
+/// From 1 ns on, in powers of ten; what is longer is in the last cell.
+const DECADES: f64 = 12.0;
+/// Begins outside events, then bands of depth: below 100 ns, then four to a
+/// power of ten.
+pub const BANDS: usize = 34;
+const FIRST_DEPTH_NS: f64 = 100.0;
+const BANDS_PER_DECADE: f64 = 4.0;
+
+/// Where cells begin and end.
+#[derive(Debug, Clone)]
+pub struct Grid {
+    per_decade: f64,
+    /// Begin of each cell; the first is that of no noise.
+    edges: Vec<f64>,
+}
+
+impl Grid {
+    /// So many cells per tenfold noise.
+    #[must_use]
+    pub fn new(per_decade: f64) -> Self {
+        let cells = (per_decade * DECADES) as usize;
+        let edge = |i: usize| 10f64.powf(i as f64 / per_decade);
+        Self {
+            per_decade,
+            edges: std::iter::once(0.0).chain((0..=cells).map(edge)).collect(),
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn cells(&self) -> usize {
+        self.edges.len() - 1
+    }
+
+    /// The cell of a noise.
+    #[must_use]
+    pub fn cell(&self, noise_ns: f64) -> usize {
+        if noise_ns < 1.0 {
+            return 0;
+        }
+        let cell = 1 + (noise_ns.log10() * self.per_decade) as usize;
+        cell.min(self.cells() - 1)
+    }
+
+    /// Begins of the cells, and the end of the last.
+    #[must_use]
+    pub fn edges(&self) -> &[f64] {
+        &self.edges
+    }
+}
+
+/// Depths of a band, ns: from, until.
+#[must_use]
+pub fn band_ns(band: usize) -> (f64, f64) {
+    let edge = |i: usize| FIRST_DEPTH_NS * 10f64.powf(i as f64 / BANDS_PER_DECADE);
+    match band {
+        0 => (0.0, 0.0),
+        1 => (0.0, FIRST_DEPTH_NS),
+        band if band + 1 == BANDS => (edge(band - 2), f64::INFINITY),
+        band => (edge(band - 2), edge(band - 1)),
+    }
+}
+
+fn band_of(depth_ns: f64) -> usize {
+    if depth_ns < FIRST_DEPTH_NS {
+        return 1;
+    }
+    let band = 2 + ((depth_ns / FIRST_DEPTH_NS).log10() * BANDS_PER_DECADE) as usize;
+    band.min(BANDS - 1)
+}
+
+/// Begins of one kind.
+#[derive(Debug, Clone)]
+struct Band {
+    /// Nanoseconds of begins.
+    weight: Vec<f64>,
+    /// Their noise, summed.
+    moment: Vec<f64>,
+    /// Cells that are covered from end to end: nanoseconds of begins per
+    /// nanosecond of noise, each entry what it is more than the one before.
+    cover: Vec<f64>,
+}
+
+/// See the module's text.
+#[derive(Debug, Clone)]
+pub struct Cells {
+    grid: Grid,
+    bands: Vec<Option<Band>>,
+    /// All depths in one band.
+    lumped: bool,
+}
+
+impl Cells {
+    /// Nothing in it.
+    #[must_use]
+    pub fn new(grid: Grid) -> Self {
+        Self {
+            grid,
+            bands: vec![None; BANDS],
+            lumped: false,
+        }
+    }
+
+    /// Nothing in it; begins inside events will not be told apart.
+    #[must_use]
+    pub fn lumped(grid: Grid) -> Self {
+        Self {
+            lumped: true,
+            ..Self::new(grid)
+        }
+    }
+
+    /// All of these pieces.
+    pub fn gather(grid: Grid, pieces: impl Iterator<Item = Piece>) -> Self {
+        let mut cells = Self::new(grid);
+        pieces.for_each(|piece| cells.add(&piece));
+        cells
+    }
+
+    fn band(&mut self, band: usize) -> &mut Band {
+        let cells = self.grid.cells();
+        self.bands[band].get_or_insert_with(|| Band {
+            weight: vec![0.0; cells],
+            moment: vec![0.0; cells],
+            cover: vec![0.0; cells + 1],
+        })
+    }
+
+    /// Takes a piece.
+    pub fn add(&mut self, piece: &Piece) {
+        let width = piece.width_ns() as f64;
+        let noise = piece.noise_ns as f64;
+        let Some(depth) = piece.inside_ns else {
+            let cell = self.grid.cell(noise);
+            let band = self.band(0);
+            band.weight[cell] += width;
+            band.moment[cell] += width * noise;
+            return;
+        };
+        if self.lumped {
+            return self.spread(1, (noise - width).max(0.0), noise);
+        }
+        let (begin, end) = (depth as f64, depth as f64 + width);
+        let mut from = begin;
+        for band in band_of(begin)..BANDS {
+            let until = band_ns(band).1.min(end);
+            if until > from {
+                let (high, low) = (noise - (from - begin), noise - (until - begin));
+                self.spread(band, low.max(0.0), high);
+                from = until;
+            }
+            if from >= end {
+                break;
+            }
+        }
+    }
+
+    /// A nanosecond of begins for each nanosecond of noise between these.
+    fn spread(&mut self, band: usize, low: f64, high: f64) {
+        let (first, last) = (self.grid.cell(low), self.grid.cell(high));
+        let (first_end, last_begin) = (self.grid.edges[first + 1], self.grid.edges[last]);
+        let band = self.band(band);
+        let mut part = |cell: usize, low: f64, high: f64| {
+            let width = (high - low).max(0.0);
+            band.weight[cell] += width;
+            band.moment[cell] += width * (low + high) / 2.0;
+        };
+        if first == last {
+            return part(first, low, high);
+        }
+        part(first, low, first_end);
+        part(last, last_begin, high);
+        band.cover[first + 1] += 1.0;
+        band.cover[last] -= 1.0;
+    }
+
+    /// Nanoseconds of begins in each band; the first is outside events.
+    #[must_use]
+    pub fn band_weights(&self) -> [f64; BANDS] {
+        let sum = |band: &Band| {
+            let mut cover = 0.0;
+            let whole: f64 = (0..self.grid.cells())
+                .map(|cell| {
+                    cover += band.cover[cell];
+                    cover * (self.grid.edges[cell + 1] - self.grid.edges[cell])
+                })
+                .sum();
+            band.weight.iter().sum::<f64>() + whole
+        };
+        let mut all = [0.0; BANDS];
+        for (weight, band) in all.iter_mut().zip(&self.bands) {
+            *weight = band.as_ref().map_or(0.0, sum);
+        }
+        all
+    }
+
+    /// Nanoseconds of begins that are outside events, and inside.
+    #[must_use]
+    pub fn weights(&self) -> (f64, f64) {
+        let bands = self.band_weights();
+        (bands[0], bands[1..].iter().sum())
+    }
+
+    /// Adds another's, each nanosecond as so many.
+    pub fn add_scaled(&mut self, other: &Self, factor: f64) {
+        let edges = self.grid.edges.clone();
+        for (number, theirs) in other.bands.iter().enumerate() {
+            let Some(theirs) = theirs else { continue };
+            let ours = self.band(number);
+            // Covers are whole numbers and end at exactly 0. Scaled they would
+            // not, and the last cells are wide.
+            let mut cover = 0.0;
+            for (cell, edge) in edges.windows(2).enumerate() {
+                cover += theirs.cover[cell];
+                let whole = cover * (edge[1] - edge[0]);
+                let moment = theirs.moment[cell] + whole * (edge[0] + edge[1]) / 2.0;
+                ours.weight[cell] += (theirs.weight[cell] + whole) * factor;
+                ours.moment[cell] += moment * factor;
+            }
+        }
+    }
+
+    /// How the noise is distributed if of the begins in each band this share
+    /// occurs, 0 to 1.
+    #[must_use]
+    pub fn noise(&self, accepted: &[f64; BANDS]) -> Noise {
+        let cells = self.grid.cells();
+        let (mut weight, mut moment) = (vec![0.0; cells], vec![0.0; cells]);
+        for (band, share) in self.bands.iter().zip(accepted) {
+            let Some(band) = band.as_ref().filter(|_| *share > 0.0) else {
+                continue;
+            };
+            let mut cover = 0.0;
+            for cell in 0..cells {
+                cover += band.cover[cell];
+                let (low, high) = (self.grid.edges[cell], self.grid.edges[cell + 1]);
+                let whole = cover * (high - low);
+                weight[cell] += share * (band.weight[cell] + whole);
+                moment[cell] += share * (band.moment[cell] + whole * (low + high) / 2.0);
+            }
+        }
+        Noise::of_cells(&self.grid, &weight, &moment)
+    }
+}
+
+/// Only begins outside events occur.
+pub const RUNNING: [f64; BANDS] = {
+    let mut bands = [0.0; BANDS];
+    bands[0] = 1.0;
+    bands
+};
+
+/// All begins occur, at any time.
+pub const ANY: [f64; BANDS] = [1.0; BANDS];
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::cpu;
+    use super::super::windows::Windows;
+    use super::*;
+
+    #[test]
+    fn bands_follow_each_other() {
+        for band in 1..BANDS - 1 {
+            assert_eq!(band_ns(band).1, band_ns(band + 1).0);
+        }
+        for depth in [0.0, 99.0, 101.0, 5e3, 1e6, 1e12] {
+            let (from, until) = band_ns(band_of(depth));
+            assert!(from <= depth && depth < until, "{depth}");
+        }
+    }
+
+    #[test]
+    fn the_mean_is_that_of_all_begins() {
+        // 100 ns of work in 10 us, an event of 2 us: outside events, 100 begins
+        // meet it; inside, each meets half of it.
+        let cpu = cpu(&[(0, 10_000)], &[(5000, 2000)]);
+        let cells = Cells::gather(Grid::new(FINE), Windows::new(&cpu, 100));
+        assert_eq!(cells.weights().0, 7900.0);
+        assert!((cells.weights().1 - 2000.0).abs() < 1e-6);
+        let running = cells.noise(&RUNNING);
+        assert!((running.mean() - 100.0 * 2000.0 / 7900.0).abs() < 1e-9);
+        let any = cells.noise(&ANY);
+        let expected = (100.0 * 2000.0 + 2000.0 * 1000.0) / 9900.0;
+        assert!((any.mean() - expected).abs() < 1e-6, "{}", any.mean());
+    }
+
+    #[test]
+    fn depths_are_in_their_bands() {
+        let mut cells = Cells::new(Grid::new(FINE));
+        cells.add(&Piece {
+            from_ns: 0,
+            until_ns: 5_000_000,
+            noise_ns: 5_000_000,
+            inside_ns: Some(0),
+        });
+        for (band, weight) in cells.band_weights().iter().enumerate() {
+            let (from, until) = band_ns(band);
+            let expected = until.min(5e6) - from.min(5e6);
+            assert!(
+                (weight - expected).abs() < 1e-3,
+                "{band}: {weight} {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_scaled_twice_is_twice_as_much() {
+        let cpu = cpu(&[(0, 10_000)], &[(5000, 2000), (8000, 3)]);
+        let cells = Cells::gather(Grid::new(FINE), Windows::new(&cpu, 100));
+        let mut twice = Cells::new(Grid::new(FINE));
+        twice.add_scaled(&cells, 0.3);
+        twice.add_scaled(&cells, 1.7);
+        assert!((twice.weights().1 - 2.0 * cells.weights().1).abs() < 1e-6);
+        let (a, b) = (cells.noise(&ANY), twice.noise(&ANY));
+        assert!((a.mean() - b.mean()).abs() < 1e-9);
+        // Nothing is left behind the greatest, where cells are wide.
+        let (a, b) = (a.greatest_of(1e9).mean(), b.greatest_of(1e9).mean());
+        assert!((a / b - 1.0).abs() < 1e-9, "{a} {b}");
+    }
+}

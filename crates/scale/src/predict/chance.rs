@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Random numbers in streams: the same for a seed on every machine, and
+//! whatever the number of threads, for each piece of work has its own stream.
+
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", OOPSLA 2014).
+#[derive(Debug, Clone)]
+pub(crate) struct Chance(u64);
+
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+fn mix(value: u64) -> u64 {
+    let mut z = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+impl Chance {
+    /// The stream of this number.
+    pub(crate) fn new(seed: u64, stream: u64) -> Self {
+        Self(mix(
+            mix(seed.wrapping_add(GOLDEN)) ^ stream.wrapping_mul(GOLDEN)
+        ))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(GOLDEN);
+        mix(self.0)
+    }
+
+    /// Uniform in (0, 1), neither of them.
+    pub(crate) fn uniform(&mut self) -> f64 {
+        ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// Uniform in 0 to `below`, excluded; 0 if that is 0.
+    pub(crate) fn below(&mut self, below: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(below)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_is_the_published_one() {
+        // The first output of SplitMix64 seeded with 0.
+        assert_eq!(Chance(0).next(), 0xE220_A839_7B1D_CDAF);
+    }
+
+    #[test]
+    fn streams_are_spread_and_differ() {
+        let mut chance = Chance::new(1, 2);
+        let mean = (0..10_000).map(|_| chance.uniform()).sum::<f64>() / 1e4;
+        assert!((mean - 0.5).abs() < 0.02, "{mean}");
+        assert!((0..1000).all(|_| chance.below(7) < 7));
+        assert_eq!(chance.below(0), 0);
+        assert_ne!(Chance::new(1, 0).next(), Chance::new(1, 1).next());
+        assert_ne!(Chance::new(1, 0).next(), Chance::new(2, 0).next());
+    }
+}

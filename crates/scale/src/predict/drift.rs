@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ranks that were synchronised and drift apart.
+//!
+//! Synchronised ranks are at the same position of their traces, so all meet an
+//! event in the same phase, and it costs once what it costs. Their clocks are
+//! not the same, though; `d` apart, they meet it within a time of `d`, and phases
+//! in between wait for it again and again. What a phase costs then follows from
+//! the stretch of the trace over which the ranks are spread, so it is found by
+//! going through phases: each begins where the one before ended, its slowest
+//! rank is drawn, and the next is on its way.
+//!
+//! Up to [`FEW`] ranks each have their own place in the spread, and the phase is
+//! replayed. Of more, the slowest is drawn from the pieces of the stretch: of a
+//! piece that holds the part `f` of the spread, the greatest of `n` ranks lies
+//! within its highest `1 - u^(1/n)`, if that is less than `f`. So a phase costs
+//! what the stretch has of pieces, not what there are of ranks.
+
+use sandbag_jitter::Span;
+use serde::{Deserialize, Serialize};
+use statrs::function::erf::erf;
+
+use super::chance::Chance;
+use super::threads::each;
+use super::windows::Piece;
+
+/// Up to so many ranks have their own place.
+pub const FEW: u64 = 64;
+/// Phases in a row; each row begins somewhere else.
+const ROW: u64 = 1024;
+/// Pieces that are looked at, at most, for one number of ranks; fewer phases
+/// are gone through where there would be more.
+const MOST_LOOKS: f64 = 2e8;
+/// Of a normal drift so many deviations to each side: beyond lies less than one
+/// of 10^8 ranks.
+const REACH: f64 = 6.0;
+
+/// How ranks are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spread {
+    /// Alike over the drift.
+    Uniform,
+    /// Normal; the drift is the standard deviation.
+    Normal,
+}
+
+/// How far ranks drift apart; from nothing, in proportion to time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Drift {
+    /// At the end of a run of all phases without synchronisation, ns.
+    pub end_ns: u64,
+    /// How ranks lie within it.
+    pub spread: Spread,
+}
+
+impl Drift {
+    /// From the first rank to the last, where the measure is this, ns.
+    fn reach_ns(&self, measure_ns: f64) -> f64 {
+        match self.spread {
+            Spread::Uniform => measure_ns,
+            Spread::Normal => measure_ns * 2.0 * REACH,
+        }
+    }
+
+    /// The longest stretch over which ranks are spread.
+    #[must_use]
+    pub fn longest_ns(&self) -> u64 {
+        self.reach_ns(self.end_ns as f64) as u64
+    }
+
+    /// Share of the ranks that lie between these, of the whole reach.
+    fn share(&self, from: f64, until: f64) -> f64 {
+        match self.spread {
+            Spread::Uniform => until - from,
+            Spread::Normal => {
+                let below = |at: f64| {
+                    let deviations = (at - 0.5) * 2.0 * REACH;
+                    0.5 * (1.0 + erf(deviations / std::f64::consts::SQRT_2))
+                };
+                below(until) - below(from)
+            }
+        }
+    }
+
+    /// A place in the reach, 0 to 1.
+    fn place(&self, chance: &mut Chance) -> f64 {
+        match self.spread {
+            Spread::Uniform => chance.uniform(),
+            Spread::Normal => {
+                let radius = (-2.0 * chance.uniform().ln()).sqrt();
+                let normal = radius * (std::f64::consts::TAU * chance.uniform()).cos();
+                (0.5 + normal / (2.0 * REACH)).clamp(0.0, 1.0)
+            }
+        }
+    }
+}
+
+/// What is gone through.
+#[derive(Debug, Clone, Copy)]
+pub struct Run {
+    /// Work of a phase and its barrier, ns.
+    pub phase_ns: u64,
+    /// Phases of the run.
+    pub phases: u64,
+    /// So many pass between synchronisations.
+    pub every: u64,
+    /// See there.
+    pub drift: Drift,
+    /// Each synchronisation puts all at a position by chance, which may lie
+    /// inside an event; else each phase begins where the one before ended.
+    pub anywhere: bool,
+    /// Of all chance.
+    pub seed: u64,
+    /// At most so many.
+    pub threads: usize,
+}
+
+/// Units (CPUs, or nodes of several) that are replayed from a common position.
+#[derive(Debug)]
+pub struct Units {
+    pieces: Vec<Vec<Piece>>,
+    /// Positions at which each unit has a piece.
+    valid: Vec<Span>,
+}
+
+/// Rows of phases, each from another position.
+pub type Rows = Vec<Vec<f64>>;
+
+impl Units {
+    /// The pieces of each unit, ascending.
+    #[must_use]
+    pub fn new(pieces: Vec<Vec<Piece>>) -> Self {
+        let valid = pieces.iter().map(|unit| stretches(unit));
+        let valid = valid.reduce(|a, b| common(&a, &b)).unwrap_or_default();
+        Self { pieces, valid }
+    }
+
+    /// The longest stretch in which ranks can be spread.
+    #[must_use]
+    pub fn longest_ns(&self) -> u64 {
+        self.valid.iter().map(Span::length_ns).max().unwrap_or(0)
+    }
+
+    /// The noise of the slowest of `ranks` in each phase, ns.
+    #[must_use]
+    pub fn slowest(&self, ranks: u64, run: &Run) -> Rows {
+        // Who never drifts is as another of the same unit.
+        let ranks = match run.drift.end_ns {
+            0 => ranks.min(self.pieces.len() as u64),
+            _ => ranks,
+        };
+        let rows = run.phases.div_ceil(ROW);
+        let known: u64 = self.valid.iter().map(Span::length_ns).sum();
+        let pieces: usize = self.pieces.iter().map(Vec::len).sum();
+        let span = match ranks <= FEW {
+            true => ranks as f64 * 8.0,
+            false => {
+                let mean_drift = run.drift.longest_ns() as f64 / 2.0;
+                mean_drift * run.every.min(run.phases) as f64 / run.phases as f64 * pieces as f64
+                    / known.max(1) as f64
+                    + self.pieces.len() as f64
+            }
+        };
+        let looks = span * run.phases as f64;
+        let part = (looks / MOST_LOOKS).max(1.0).ceil() as u64;
+        // Rows that are left out are left out evenly, for drift grows.
+        let done: Vec<u64> = (0..rows).filter(|row| row % part == 0).collect();
+        each(run.threads, done.len(), |i| {
+            let row = done[i];
+            let phases = row * ROW..((row + 1) * ROW).min(run.phases);
+            self.row(ranks, run, row, phases)
+        })
+    }
+
+    fn row(&self, ranks: u64, run: &Run, row: u64, phases: std::ops::Range<u64>) -> Vec<f64> {
+        // Ranks of another number have another stream, else their errors would
+        // be the same.
+        let mut chance = Chance::new(run.seed, ranks << 32 | row);
+        let places: Vec<f64> = match ranks <= FEW {
+            true => (0..ranks).map(|_| run.drift.place(&mut chance)).collect(),
+            false => Vec::new(),
+        };
+        let mut cursor = Cursor::new(self);
+        let mut until_ns = 0;
+        let mut t_ns = 0u64;
+        let mut all = Vec::new();
+        for phase in phases {
+            let passed = (phase % run.every) as f64 / run.phases as f64;
+            let reach = run.drift.reach_ns(run.drift.end_ns as f64 * passed);
+            let again = run.anywhere && phase % run.every == 0;
+            if again || t_ns.saturating_add(reach as u64) >= until_ns {
+                let Some((from, until)) = self.anywhere(reach as u64, &mut chance) else {
+                    break;
+                };
+                (t_ns, until_ns) = (from, until);
+                cursor = Cursor::new(self);
+            }
+            cursor.reach(t_ns);
+            let noise = match ranks <= FEW {
+                true => cursor.replayed(t_ns, reach, &places),
+                false => cursor.drawn(t_ns, reach, ranks as f64, &run.drift, &mut chance),
+            };
+            all.push(noise);
+            t_ns = t_ns
+                .saturating_add(run.phase_ns)
+                .saturating_add(noise as u64);
+        }
+        all
+    }
+
+    /// A position from which ranks reach over `reach_ns`, and how far.
+    fn anywhere(&self, reach_ns: u64, chance: &mut Chance) -> Option<(u64, u64)> {
+        let room = |span: &Span| span.length_ns().saturating_sub(reach_ns + 1);
+        let mut at = chance.below(self.valid.iter().map(room).sum());
+        for span in &self.valid {
+            if at < room(span) {
+                return Some((span.from_ns + at, span.until_ns));
+            }
+            at -= room(span);
+        }
+        None
+    }
+}
+
+/// Where each unit's pieces are that a phase needs.
+struct Cursor<'a> {
+    units: &'a Units,
+    /// The first piece that is not over.
+    first: Vec<usize>,
+    fresh: bool,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(units: &'a Units) -> Self {
+        Self {
+            units,
+            first: vec![0; units.pieces.len()],
+            fresh: true,
+        }
+    }
+
+    fn reach(&mut self, t_ns: u64) {
+        for (first, pieces) in self.first.iter_mut().zip(&self.units.pieces) {
+            if self.fresh {
+                *first = pieces.partition_point(|piece| piece.until_ns <= t_ns);
+            }
+            while pieces.get(*first).is_some_and(|p| p.until_ns <= t_ns) {
+                *first += 1;
+            }
+        }
+        self.fresh = false;
+    }
+
+    fn replayed(&self, t_ns: u64, reach: f64, places: &[f64]) -> f64 {
+        let units = self.units.pieces.len();
+        let mut most = 0;
+        for (rank, place) in places.iter().enumerate() {
+            let unit = rank % units;
+            let pieces = &self.units.pieces[unit][self.first[unit]..];
+            let at = t_ns + (place * reach) as u64;
+            let index = first_after(pieces, at);
+            if let Some(piece) = pieces.get(index) {
+                most = most.max(piece.noise_at(at.max(piece.from_ns)));
+            }
+        }
+        most as f64
+    }
+
+    fn drawn(&self, t_ns: u64, reach: f64, ranks: f64, drift: &Drift, chance: &mut Chance) -> f64 {
+        let each_unit = ranks / self.units.pieces.len() as f64;
+        let mut most = 0.0f64;
+        for (pieces, first) in self.units.pieces.iter().zip(&self.first) {
+            for piece in &pieces[*first..] {
+                let from = piece.from_ns.saturating_sub(t_ns) as f64;
+                if from > reach {
+                    break;
+                }
+                let high = piece.noise_at(piece.from_ns.max(t_ns)) as f64;
+                if high <= most {
+                    continue;
+                }
+                if reach < 1.0 {
+                    most = high;
+                    break;
+                }
+                let until = ((piece.until_ns - t_ns) as f64).min(reach);
+                let share = drift.share(from / reach, until / reach);
+                let highest = -(chance.uniform().ln() / each_unit).exp_m1();
+                if highest < share {
+                    let noise = match piece.inside_ns {
+                        None => high,
+                        Some(_) => high - highest / share * (until - from),
+                    };
+                    most = most.max(noise);
+                }
+            }
+        }
+        most
+    }
+}
+
+/// The first piece that is not over at a time. It is near, and there are many:
+/// steps that double until it is passed, then halves.
+fn first_after(pieces: &[Piece], t_ns: u64) -> usize {
+    let mut step = 1;
+    while pieces.get(step).is_some_and(|piece| piece.until_ns <= t_ns) {
+        step *= 2;
+    }
+    let (from, until) = (step / 2, (step + 1).min(pieces.len()));
+    from + pieces[from..until].partition_point(|piece| piece.until_ns <= t_ns)
+}
+
+/// Pieces that touch, as one.
+fn stretches(pieces: &[Piece]) -> Vec<Span> {
+    let mut all: Vec<Span> = Vec::new();
+    for piece in pieces {
+        match all.last_mut() {
+            Some(last) if last.until_ns == piece.from_ns => last.until_ns = piece.until_ns,
+            _ => all.push(Span {
+                from_ns: piece.from_ns,
+                until_ns: piece.until_ns,
+            }),
+        }
+    }
+    all
+}
+
+/// What lies in both.
+fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
+    let (mut i, mut j) = (0, 0);
+    let mut all = Vec::new();
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        let both = Span {
+            from_ns: x.from_ns.max(y.from_ns),
+            until_ns: x.until_ns.min(y.until_ns),
+        };
+        if both.from_ns < both.until_ns {
+            all.push(both);
+        }
+        match x.until_ns <= y.until_ns {
+            true => i += 1,
+            false => j += 1,
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_piece_after_a_time_is_found() {
+        let pieces: Vec<Piece> = (0..100)
+            .map(|i| Piece {
+                from_ns: i * 10,
+                until_ns: i * 10 + 10,
+                noise_ns: 0,
+                inside_ns: None,
+            })
+            .collect();
+        for t_ns in 0..1005 {
+            let expected = pieces.partition_point(|piece| piece.until_ns <= t_ns);
+            assert_eq!(first_after(&pieces, t_ns), expected, "{t_ns}");
+        }
+        assert_eq!(first_after(&[], 5), 0);
+    }
+
+    #[test]
+    fn all_ranks_are_somewhere() {
+        for spread in [Spread::Uniform, Spread::Normal] {
+            let drift = Drift { end_ns: 1, spread };
+            let parts: f64 = (0..10)
+                .map(|i| drift.share(f64::from(i) / 10.0, f64::from(i + 1) / 10.0))
+                .sum();
+            assert!((parts - 1.0).abs() < 1e-6, "{parts}");
+            let mut chance = Chance::new(1, 1);
+            let places: Vec<f64> = (0..2000).map(|_| drift.place(&mut chance)).collect();
+            let mean = places.iter().sum::<f64>() / 2000.0;
+            assert!((mean - 0.5).abs() < 0.03, "{mean}");
+            assert!(places.iter().all(|place| (0.0..=1.0).contains(place)));
+        }
+    }
+
+    #[test]
+    fn positions_are_where_all_are_known() {
+        let piece = |from_ns, until_ns| Piece {
+            from_ns,
+            until_ns,
+            noise_ns: 0,
+            inside_ns: None,
+        };
+        let units = Units::new(vec![
+            vec![piece(0, 50), piece(50, 100), piece(200, 300)],
+            vec![piece(20, 250)],
+        ]);
+        let valid: Vec<(u64, u64)> = units
+            .valid
+            .iter()
+            .map(|s| (s.from_ns, s.until_ns))
+            .collect();
+        assert_eq!(valid, [(20, 100), (200, 250)]);
+        assert_eq!(units.longest_ns(), 80);
+    }
+}

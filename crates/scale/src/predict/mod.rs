@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How much slower jitter makes a bulk-synchronous program on ranks that nobody
+//! has (De, Kothari and Mann 2008, section on prediction).
+//!
+//! ```text
+//! trace --windows--> pieces --cells--> distribution of the noise one rank meets
+//!                       |                 |--waiting--> greatest of n: never synchronised
+//!                       |                 '--barrier--> the same, with messages
+//!                       '--drift--> greatest of n: synchronised once, or every K phases
+//! ```
+//!
+//! [`replay`] does without all of it, rank by rank, and is what tests hold the
+//! rest against.
+
+mod barrier;
+mod bootstrap;
+mod cells;
+pub(crate) mod chance;
+mod classes;
+mod drift;
+#[cfg(test)]
+mod fixture;
+mod noise;
+mod options;
+pub mod replay;
+mod tail;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod waiting;
+mod windows;
+mod working;
+
+pub use barrier::{Barrier, LogGp, rounds};
+pub use classes::{Class, Cost};
+pub use drift::{Drift, Spread};
+pub use noise::Noise;
+pub use options::{MOST_RANKS, Options, Source, Sync};
+pub use tail::Tail;
+pub use waiting::Starts;
+pub use windows::{Piece, Together, Windows};
+
+use serde::Serialize;
+
+use crate::Result;
+use working::Working;
+
+/// A slowdown and how sure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Percent of the time without noise.
+    pub slowdown_pct: f64,
+    /// 95 % interval by the block bootstrap; `None` where the trace is too
+    /// short for one, or nothing is met.
+    pub interval_pct: Option<(f64, f64)>,
+}
+
+/// The prediction for one number of ranks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Point {
+    /// Ranks.
+    pub ranks: u64,
+    /// Mean of all phases.
+    pub mean: Estimate,
+    /// Of the phases 50, 90, 99 and 99.9 % are not slowed down by more,
+    /// percent.
+    pub phases_pct: [f64; PHASES_PCT.len()],
+    /// Noise of the slowest rank, mean, ns.
+    pub noise_ns: f64,
+    /// The barrier without noise, ns.
+    pub barrier_ns: f64,
+    /// The trace is too short for so many ranks: the slowest meets the greatest
+    /// noise that was recorded in nearly every phase. A lower bound.
+    pub saturated: bool,
+    /// With a tail fitted, if that was asked for and one could be.
+    pub tail: Option<Estimate>,
+}
+
+/// Parts of the phases that [`Point::phases_pct`] is about, percent.
+pub const PHASES_PCT: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
+
+/// What is predicted of one or several traces.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Work of a phase, ns.
+    pub quantum_ns: u64,
+    /// In the order of the numbers of ranks.
+    pub points: Vec<Point>,
+    /// The tail that was fitted to what one rank meets.
+    pub tail: Option<Tail>,
+    /// What classes of events cost; in the order in which they were given,
+    /// those without an event left out.
+    pub classes: Vec<Cost>,
+    /// What the user should hear.
+    pub warnings: Vec<String>,
+}
+
+/// Predicts. Nodes of several sources run together, each with its share of the
+/// ranks.
+///
+/// # Errors
+/// An option is out of range, or a source cannot say what is asked.
+pub fn predict(sources: &[Source<'_>], options: &Options) -> Result<Prediction> {
+    options.check(sources)?;
+    Working::new(sources, options)?.prediction()
+}
+
+/// What one rank meets, alone, as a distribution. Without synchronisation, and
+/// the same of all the source's units.
+///
+/// # Errors
+/// As of [`predict`].
+pub fn one_rank(source: Source<'_>, options: &Options) -> Result<Noise> {
+    let options = Options {
+        sync: Sync::None,
+        intervals: false,
+        ..options.clone()
+    };
+    options.check(&[source])?;
+    Ok(Working::new(&[source], &options)?.one_rank())
+}
+
+/// What classes of events cost where nothing is synchronised.
+///
+/// # Errors
+/// As of [`predict`].
+pub fn costs(sources: &[Source<'_>], options: &Options, classes: &[Class]) -> Result<Vec<Cost>> {
+    options.check(sources)?;
+    working::costs(sources, options, classes)
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How much noise work meets, as a distribution, and the greatest of many.
+//!
+//! Of `n` independent ranks with distribution F the slowest has F^n, so its
+//! mean is the integral of 1 - F(x)^n, and its quantiles are those of F at
+//! `p^(1/n)`. All is computed from 1 - F, which is exact where F is so near to 1
+//! that the power needs it.
+
+use super::cells::Grid;
+
+/// See the module's text.
+#[derive(Debug, Clone)]
+pub struct Noise {
+    /// Mean noise of each cell, ns; ascending.
+    values: Vec<f64>,
+    /// Probability that the noise lies in a later cell.
+    above: Vec<f64>,
+}
+
+impl Noise {
+    /// Of nanoseconds of begins in each cell, and their summed noise.
+    pub(super) fn of_cells(grid: &Grid, weight: &[f64], moment: &[f64]) -> Self {
+        let total: f64 = weight.iter().sum();
+        let edges = grid.edges();
+        let values = (0..grid.cells())
+            .map(|cell| match weight[cell] {
+                weight if weight > 0.0 => moment[cell] / weight,
+                _ if cell == 0 => 0.0,
+                _ => (edges[cell] + edges[cell + 1]) / 2.0,
+            })
+            .collect();
+        let mut above = vec![0.0; weight.len()];
+        let mut sum = 0.0;
+        for cell in (0..weight.len()).rev() {
+            // Summed the other way round it may be a little more than all.
+            above[cell] = if total > 0.0 {
+                (sum / total).min(1.0)
+            } else {
+                0.0
+            };
+            sum += weight[cell];
+        }
+        Self { values, above }
+    }
+
+    /// Of the probabilities that it lies in a later cell.
+    pub(crate) fn of_above(values: Vec<f64>, above: Vec<f64>) -> Self {
+        Self { values, above }
+    }
+
+    /// Mean noise of each cell, ns.
+    #[must_use]
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// Probability that it lies in a later cell than each.
+    #[must_use]
+    pub fn above(&self) -> &[f64] {
+        &self.above
+    }
+
+    /// Probability of each cell.
+    pub fn masses(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        let mut before = 1.0;
+        self.values
+            .iter()
+            .zip(&self.above)
+            .map(move |(value, above)| {
+                let mass = before - above;
+                before = *above;
+                (*value, mass)
+            })
+    }
+
+    /// The mean, ns.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.masses().map(|(value, mass)| value * mass).sum()
+    }
+
+    /// The standard deviation, ns.
+    #[must_use]
+    pub fn deviation(&self) -> f64 {
+        let mean = self.mean();
+        let square = self.masses().map(|(v, mass)| (v - mean).powi(2) * mass);
+        square.sum::<f64>().max(0.0).sqrt()
+    }
+
+    /// The least noise that is not exceeded with this probability, ns.
+    #[must_use]
+    pub fn quantile(&self, probability: f64) -> f64 {
+        let beyond = 1.0 - probability;
+        let cell = self.above.partition_point(|above| *above > beyond);
+        self.values[cell.min(self.values.len() - 1)]
+    }
+
+    /// The greatest noise there is, ns, and the probability of its cell.
+    #[must_use]
+    pub fn greatest(&self) -> (f64, f64) {
+        let last = self.above.partition_point(|above| *above > 0.0);
+        let last = last.min(self.values.len() - 1);
+        let before = if last == 0 { 1.0 } else { self.above[last - 1] };
+        (self.values[last], before - self.above[last])
+    }
+
+    /// Probability of more than this.
+    #[must_use]
+    pub fn exceeds(&self, noise_ns: f64) -> f64 {
+        let cell = self.values.partition_point(|value| *value <= noise_ns);
+        match cell.checked_sub(1) {
+            None => 1.0,
+            Some(before) => self.above[before],
+        }
+    }
+
+    /// The greatest of `n` of it; `n` need not be whole.
+    #[must_use]
+    pub fn greatest_of(&self, n: f64) -> Self {
+        Self::greatest_of_all(&[(self, n)])
+    }
+
+    /// The greatest of several each.
+    #[must_use]
+    pub fn greatest_of_all(all: &[(&Self, f64)]) -> Self {
+        let Some((first, _)) = all.first() else {
+            return Self {
+                values: vec![0.0],
+                above: vec![0.0],
+            };
+        };
+        let cells = first.values.len();
+        let log_below = |cell: usize| -> f64 {
+            let logs = all
+                .iter()
+                .filter(|(_, n)| *n > 0.0)
+                .map(|(noise, n)| n * (-noise.above[cell]).ln_1p());
+            logs.sum()
+        };
+        let above: Vec<f64> = (0..cells).map(|cell| -log_below(cell).exp_m1()).collect();
+        let values = match all {
+            [_] => first.values.clone(),
+            _ => (0..cells).map(|cell| mixed_value(all, cell)).collect(),
+        };
+        Self { values, above }
+    }
+}
+
+/// Where several have their own mean of a cell, that of those that make it.
+fn mixed_value(all: &[(&Noise, f64)], cell: usize) -> f64 {
+    let (mut weight, mut moment) = (0.0, 0.0);
+    for (noise, n) in all {
+        let before = cell
+            .checked_sub(1)
+            .map_or(1.0, |before| noise.above[before]);
+        let mass = n * (before - noise.above[cell]);
+        weight += mass;
+        moment += mass * noise.values[cell];
+    }
+    match weight > 0.0 {
+        true => moment / weight,
+        false => all[0].0.values[cell],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn noise(parts: &[(f64, f64)]) -> Noise {
+        let grid = Grid::new(512.0);
+        let (mut weight, mut moment) = (vec![0.0; grid.cells()], vec![0.0; grid.cells()]);
+        for (value, part) in parts {
+            let cell = grid.cell(*value);
+            weight[cell] += part;
+            moment[cell] += part * value;
+        }
+        Noise::of_cells(&grid, &weight, &moment)
+    }
+
+    #[test]
+    fn the_greatest_of_ten_coins() {
+        let coin = noise(&[(0.0, 1.0), (1000.0, 1.0)]);
+        assert!((coin.mean() - 500.0).abs() < 1e-9);
+        let ten = coin.greatest_of(10.0);
+        assert!((ten.mean() - 1000.0 * (1.0 - 0.5f64.powi(10))).abs() < 1e-9);
+        assert_eq!((ten.quantile(0.0005), ten.quantile(0.5)), (0.0, 1000.0));
+        assert_eq!(coin.greatest(), (1000.0, 0.5));
+        assert_eq!((coin.exceeds(0.0), coin.exceeds(1000.0)), (0.5, 0.0));
+    }
+
+    #[test]
+    fn of_a_million_the_rarest_counts() {
+        // A part in a million: no digit of it may be lost.
+        let rare = noise(&[(0.0, 1e9), (1e6, 1e3)]);
+        let expected = 1e6 * -(1e6 * (-1e3f64 / (1e9 + 1e3)).ln_1p()).exp_m1();
+        let mean = rare.greatest_of(1e6).mean();
+        assert!((mean / expected - 1.0).abs() < 1e-9, "{mean} {expected}");
+    }
+
+    #[test]
+    fn of_two_kinds_each_has_its_number() {
+        let (a, b) = (
+            noise(&[(0.0, 3.0), (1000.0, 1.0)]),
+            noise(&[(0.0, 1.0), (5.0, 1.0)]),
+        );
+        let both = Noise::greatest_of_all(&[(&a, 2.0), (&b, 1.0)]);
+        let a_hits = 1.0 - 0.75f64.powi(2);
+        let expected = 1000.0 * a_hits + 5.0 * (1.0 - a_hits) * 0.5;
+        assert!((both.mean() - expected).abs() < 1e-9, "{}", both.mean());
+    }
+
+    proptest! {
+        #[test]
+        fn more_ranks_never_wait_less(
+            parts in prop::collection::vec((0f64..1e9, 0.001f64..1e6), 1..40),
+            n in 1u32..1_000_000,
+        ) {
+            let one = noise(&parts);
+            let total: f64 = parts.iter().map(|part| part.1).sum();
+            let mean = parts.iter().map(|part| part.0 * part.1).sum::<f64>() / total;
+            prop_assert!((one.mean() / mean - 1.0).abs() < 1e-6 || mean < 1e-6);
+            let (few, many) = (one.greatest_of(f64::from(n)), one.greatest_of(f64::from(n) * 1.5));
+            prop_assert!(few.mean() <= many.mean() * (1.0 + 1e-9));
+            prop_assert!(many.mean() <= one.greatest().0 * (1.0 + 1e-9));
+            for p in [0.1, 0.5, 0.99] {
+                prop_assert!(few.quantile(p) <= many.quantile(p));
+            }
+        }
+    }
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The prediction against brute force, and what must hold whatever the trace.
+
+use proptest::prelude::*;
+use sandbag_jitter::{Clock, CpuNotes, CpuTrace, Header, Notes, Trace};
+
+use super::chance::Chance;
+use super::fixture::{by_chance, cpu};
+use super::replay::{Rank, anywhere, run};
+use super::*;
+use crate::Error;
+
+const WORK: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+/// Of brute force: enough for a few percent, and not too many for a test.
+const PHASES: u64 = 20_000;
+
+fn trace(cpus: Vec<CpuTrace>) -> Trace {
+    let cpus: Vec<CpuTrace> = (0..)
+        .zip(cpus)
+        .map(|(n, c)| CpuTrace { cpu: n, ..c })
+        .collect();
+    Trace {
+        header: Header {
+            recorder: "test".to_owned(),
+            host: None,
+            kernel: None,
+            began_s: None,
+            clock: Clock::Imported,
+            cpus: cpus.iter().map(|cpu| cpu.cpu).collect(),
+            real_time: None,
+        },
+        cpus,
+        notes: None,
+        warnings: Vec::new(),
+    }
+}
+
+/// Short events mostly, some long.
+fn noisy(seed: u64, known_ns: u64) -> CpuTrace {
+    by_chance(seed, known_ns, 0.6, |chance| match chance.uniform() < 0.1 {
+        true => 50_000.0 + 400_000.0 * chance.uniform(),
+        false => 5_000.0 + 10_000.0 * chance.uniform(),
+    })
+}
+
+fn options(ranks: &[u64]) -> Options {
+    Options {
+        ranks: ranks.to_vec(),
+        intervals: false,
+        threads: 2,
+        ..Options::default()
+    }
+}
+
+fn one(trace: &Trace, options: &Options) -> Prediction {
+    predict(&[Source { trace, share: 1 }], options).unwrap()
+}
+
+/// Percent more than without noise, by brute force.
+fn brute(ranks: &mut [Rank<'_>], phases: u64, barrier: &Barrier) -> f64 {
+    let quiet = WORK as f64 + barrier.quiet_ns(ranks.len() as u64);
+    (run(ranks, WORK, phases, barrier) as f64 / (phases as f64 * quiet) - 1.0) * 100.0
+}
+
+/// Of the time of a phase to one percent, and of the slowdown to so many: one
+/// run of brute force is itself only so good.
+fn agree(predicted: f64, found: f64, percent_of_slowdown: f64) {
+    let apart = (predicted - found).abs();
+    let phase = 1.0 + found / 100.0;
+    assert!(
+        apart <= phase && apart <= percent_of_slowdown / 100.0 * found,
+        "predicted {predicted}, found {found}"
+    );
+}
+
+#[test]
+fn ranks_that_wait_for_each_other() {
+    let trace = trace(vec![noisy(1, 100 * SECOND)]);
+    for count in [1u64, 2, 8, 32] {
+        let predicted = one(&trace, &options(&[count])).points[0].mean.slowdown_pct;
+        let mut ranks = anywhere(&trace.cpus[0], count as usize, count);
+        agree(predicted, brute(&mut ranks, PHASES, &Barrier::Ideal), 4.0);
+    }
+}
+
+#[test]
+fn ranks_that_only_compute() {
+    let trace = trace(vec![noisy(2, 100 * SECOND)]);
+    let options = Options {
+        starts: Starts::Running,
+        ..options(&[16])
+    };
+    let predicted = one(&trace, &options).points[0].mean.slowdown_pct;
+    let mut ranks = anywhere(&trace.cpus[0], 16, 1);
+    let mut now = [0u64; 16];
+    let phases = PHASES;
+    let mut sum = 0.0;
+    for _ in 0..phases {
+        let took = ranks.iter_mut().zip(&mut now).map(|(rank, now)| {
+            let begin = *now;
+            *now = rank.works(begin, WORK);
+            *now - begin - WORK
+        });
+        sum += took.max().unwrap() as f64;
+    }
+    agree(predicted, sum / (phases * WORK) as f64 * 100.0, 4.0);
+}
+
+#[test]
+fn barriers_of_messages() {
+    let cost = LogGp {
+        l_ns: 5_000.0,
+        o_ns: 2_000.0,
+        g_ns: 0.0,
+        g_byte_ns: 0.0,
+        bytes: 1,
+    };
+    let trace = trace(vec![noisy(3, 100 * SECOND)]);
+    for (barrier, count) in [
+        (Barrier::Dissemination(cost), 16u64),
+        (Barrier::Dissemination(cost), 128),
+        (Barrier::Binomial(cost), 64),
+    ] {
+        let options = Options {
+            barrier,
+            ..options(&[count])
+        };
+        let predicted = one(&trace, &options).points[0].mean.slowdown_pct;
+        let mut ranks = anywhere(&trace.cpus[0], count as usize, 7);
+        let found = brute(&mut ranks, PHASES / 4, &barrier);
+        let apart = (predicted - found).abs() / (100.0 + found) * 100.0;
+        assert!(
+            apart <= 2.0,
+            "{barrier:?} {count}: predicted {predicted}, found {found}"
+        );
+    }
+}
+
+#[test]
+fn ranks_that_drift_apart() {
+    let trace = trace(vec![noisy(4, 100 * SECOND)]);
+    let drift = Drift {
+        end_ns: 4_000_000,
+        spread: Spread::Uniform,
+    };
+    let phases = PHASES;
+    for count in [16u64, 256] {
+        let options = Options {
+            sync: Sync::Once,
+            drift: Some(drift),
+            phases,
+            ..options(&[count])
+        };
+        let predicted = one(&trace, &options).points[0].mean.slowdown_pct;
+        // Brute force: every rank's position moves on by itself.
+        let mut chance = Chance::new(9, 9);
+        let places: Vec<f64> = (0..count).map(|_| chance.uniform()).collect();
+        let mut ranks: Vec<Rank<'_>> = places
+            .iter()
+            .map(|_| Rank::new(&trace.cpus[0], 0))
+            .collect();
+        let (mut now, mut noise) = (chance.below(40 * SECOND), 0);
+        for phase in 0..phases {
+            let reach = drift.end_ns as f64 * phase as f64 / phases as f64;
+            let took = ranks.iter_mut().zip(&places).map(|(rank, place)| {
+                let begin = now + (place * reach) as u64;
+                rank.works(begin, WORK) - begin - WORK
+            });
+            let most = took.max().unwrap();
+            noise += most;
+            now += WORK + most;
+        }
+        let found = noise as f64 / (phases * WORK) as f64 * 100.0;
+        agree(predicted, found, 6.0);
+    }
+}
+
+#[test]
+fn nodes_of_two_keep_what_they_have_in_common() {
+    // The second CPU has the same events a little later.
+    let first = noisy(5, 100 * SECOND);
+    let mut second = first.clone();
+    for event in &mut second.events {
+        event.start_ns += 20_000;
+    }
+    second.events.retain(|event| event.end_ns() < 100 * SECOND);
+    let both = trace(vec![first, second]);
+    let options = Options {
+        group: 2,
+        ..options(&[2, 16])
+    };
+    let predicted = one(&both, &options);
+    let mut chance = Chance::new(3, 3);
+    for (point, count) in predicted.points.iter().zip([2u64, 16]) {
+        let mut ranks: Vec<Rank<'_>> = (0..count / 2)
+            .flat_map(|_| {
+                let offset = chance.below(50 * SECOND);
+                both.cpus.iter().map(move |cpu| Rank::new(cpu, offset))
+            })
+            .collect();
+        agree(
+            point.mean.slowdown_pct,
+            brute(&mut ranks, PHASES, &Barrier::Ideal),
+            5.0,
+        );
+    }
+    // As many ranks that have nothing in common wait longer.
+    let apart = one(&both, &self::options(&[16])).points[0]
+        .mean
+        .slowdown_pct;
+    assert!(apart > predicted.points[1].mean.slowdown_pct * 1.2);
+}
+
+#[test]
+fn who_is_always_synchronised_meets_the_mean() {
+    let trace = trace(vec![noisy(6, 60 * SECOND)]);
+    let with = |sync, starts, ranks: &[u64]| {
+        let options = Options {
+            sync,
+            starts,
+            ..options(ranks)
+        };
+        one(&trace, &options)
+    };
+    let flat = with(Sync::Every(1), Starts::Waiting, &[16, 2048, 1_000_000]);
+    let mean = with(Sync::None, Starts::Running, &[1]).points[0]
+        .mean
+        .slowdown_pct;
+    for point in &flat.points {
+        let found = point.mean.slowdown_pct;
+        assert!((found / mean - 1.0).abs() < 0.05, "{found} {mean}");
+        assert_eq!(found, flat.points[0].mean.slowdown_pct);
+    }
+}
+
+#[test]
+fn mixed_nodes_lie_between_their_kinds() {
+    let quiet = trace(vec![cpu(&[(0, 60 * SECOND)], &[])]);
+    let loud = trace(vec![noisy(7, 60 * SECOND)]);
+    let source = |trace, share| Source { trace, share };
+    let of = |sources: &[Source<'_>]| {
+        predict(sources, &options(&[100])).unwrap().points[0]
+            .mean
+            .slowdown_pct
+    };
+    let mixed = of(&[source(&quiet, 3), source(&loud, 1)]);
+    let quarter = one(&loud, &options(&[25])).points[0].mean.slowdown_pct;
+    assert!(
+        mixed >= quarter * 0.99 && mixed < of(&[source(&loud, 1)]),
+        "{mixed} {quarter}"
+    );
+    // A source with no share of so few ranks does no harm.
+    assert!(predict(&[source(&quiet, 1), source(&loud, 9)], &options(&[1])).is_ok());
+}
+
+#[test]
+fn a_short_trace_says_so() {
+    let trace = trace(vec![noisy(8, SECOND)]);
+    let points = one(&trace, &options(&[16, 100_000])).points;
+    assert_eq!([points[0].saturated, points[1].saturated], [false, true]);
+    let with_tail = Options {
+        tail: true,
+        ..options(&[100_000])
+    };
+    let tail = one(&trace, &with_tail).points[0].tail.unwrap();
+    assert!(tail.slowdown_pct > 0.0 && tail.slowdown_pct.is_finite());
+}
+
+#[test]
+fn classes_are_ranked_otherwise_at_scale() {
+    // Short events take most time, long ones are rare.
+    let trace = trace(vec![by_chance(10, 100 * SECOND, 2.0, |chance| {
+        match chance.uniform() < 0.001 {
+            true => 2_000_000.0,
+            false => 5_000.0,
+        }
+    })]);
+    let source = Source {
+        trace: &trace,
+        share: 1,
+    };
+    let costs = costs(&[source], &options(&[1, 10_000]), &Class::lengths()).unwrap();
+    assert_eq!(costs.len(), 2);
+    let (short, long) = (&costs[0], &costs[1]);
+    assert!(short.noise_pct > long.noise_pct);
+    assert!(short.saves_points[0] > long.saves_points[0]);
+    assert!(short.saves_points[1] < long.saves_points[1]);
+}
+
+#[test]
+fn what_cannot_be_predicted_is_said() {
+    let usual = trace(vec![noisy(11, SECOND)]);
+    let said = |trace: &Trace, change: &dyn Fn(&mut Options)| {
+        let mut options = options(&[16]);
+        change(&mut options);
+        predict(&[Source { trace, share: 1 }], &options).unwrap_err()
+    };
+    assert!(matches!(
+        said(&usual, &|o| o.ranks = vec![0]),
+        Error::Option { .. }
+    ));
+    assert!(matches!(
+        said(&usual, &|o| o.quantum_ns = 0),
+        Error::Option { .. }
+    ));
+    assert!(matches!(
+        said(&usual, &|o| o.phases = 0),
+        Error::Option { .. }
+    ));
+    assert!(matches!(
+        said(&usual, &|o| o.quantum_ns = 2 * SECOND),
+        Error::TooShort { .. }
+    ));
+    assert_eq!(said(&usual, &|o| o.sync = Sync::Once), Error::NoDrift);
+    assert!(matches!(
+        said(&usual, &|o| o.group = 2),
+        Error::Group { held: 1, .. }
+    ));
+    let far = Drift {
+        end_ns: 10 * SECOND,
+        spread: Spread::Uniform,
+    };
+    let drifted = said(&usual, &|o| {
+        o.sync = Sync::Once;
+        o.drift = Some(far);
+    });
+    assert!(matches!(drifted, Error::TooShort { .. }));
+    let blind = Trace {
+        notes: Some(Notes {
+            cpus: vec![CpuNotes {
+                threshold_ns: 1e4,
+                ..CpuNotes::default()
+            }],
+        }),
+        ..usual.clone()
+    };
+    let short = said(&blind, &|o| o.quantum_ns = 1000);
+    assert!(matches!(short, Error::BelowDetectable { .. }));
+    let source = Source {
+        trace: &usual,
+        share: 1,
+    };
+    let synchronised = Options {
+        sync: Sync::Every(1),
+        ..options(&[16])
+    };
+    assert_eq!(
+        predict(&[source, source], &synchronised).unwrap_err(),
+        Error::NothingCommon
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn whatever_the_trace(
+        parts in prop::collection::vec((1u64..5_000_000, 1u64..2_000_000), 1..60),
+        seed in 0u64..1000,
+        once in any::<bool>(),
+    ) {
+        let mut at = 0;
+        let mut events = Vec::new();
+        for (gap, length) in parts {
+            events.push((at + gap, length));
+            at += gap + length;
+        }
+        let all = cpu(&[(0, at + 50_000_000)], &events);
+        let some = cpu(&[(0, at + 50_000_000)], &events[..events.len() / 2]);
+        let trace = trace(vec![all, some]);
+        let with = |starts, threads, ranks: &[u64]| Options {
+            starts,
+            threads,
+            seed,
+            sync: if once { Sync::Once } else { Sync::None },
+            drift: Some(Drift { end_ns: 3_000_000, spread: Spread::Uniform }),
+            phases: 3000,
+            ..options(ranks)
+        };
+        let ranks = [1, 7, 100, 5000, 1_000_000];
+        for starts in [Starts::Running, Starts::Waiting, Starts::Any] {
+            let found = one(&trace, &with(starts, 1, &ranks));
+            prop_assert_eq!(&found, &one(&trace, &with(starts, 3, &ranks)));
+            for point in &found.points {
+                prop_assert!(point.mean.slowdown_pct.is_finite());
+                prop_assert!(point.phases_pct.is_sorted());
+            }
+            if starts != Starts::Waiting && !once {
+                let slow: Vec<f64> = found.points.iter().map(|p| p.mean.slowdown_pct).collect();
+                prop_assert!(slow.windows(2).all(|w| w[0] <= w[1] * (1.0 + 1e-9)), "{slow:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which begins occur, and the greatest noise of all ranks.
+//!
+//! A rank alone begins each piece of work the moment it ended the one before:
+//! never inside an event. A rank that waits for others may be released inside
+//! an event that began while it waited, and meets the rest of it; what was over
+//! by then cost nobody anything. In a stationary run a begin at depth `s` of an
+//! event is as frequent, compared with one outside events, as waits longer than
+//! `s` are likely: the wait is what the slowest of the others met less what the
+//! rank met itself, and what the barrier takes. Its distribution follows from
+//! the noise, and the noise from it; a few rounds of both settle it.
+
+use serde::{Deserialize, Serialize};
+
+use super::cells::{ANY, BANDS, Cells, RUNNING, band_ns};
+use super::noise::Noise;
+
+/// When work may begin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Starts {
+    /// When the last rank is there; who waits may be released inside an event.
+    #[default]
+    Waiting,
+    /// When the rank's own work before it ended: no barrier, as in the
+    /// benchmark's variant that only computes.
+    Running,
+    /// At any time alike, inside events too.
+    Any,
+}
+
+/// Ranks that are alike.
+#[derive(Debug, Clone, Copy)]
+pub struct Kind<'a> {
+    /// Their begins.
+    pub cells: &'a Cells,
+    /// How many there are.
+    pub count: u64,
+}
+
+/// The noise of ranks that wait for each other.
+#[derive(Debug)]
+pub struct Greatest {
+    /// Of one rank of each kind.
+    pub one: Vec<Noise>,
+    /// Shares of the begins in each band that occur, for each kind.
+    pub accepted: Vec<[f64; BANDS]>,
+    /// Of the one that has most.
+    pub all: Noise,
+}
+
+const ROUNDS: usize = 12;
+/// The rounds end when the mean changes by no more than this part.
+const SETTLED: f64 = 1e-6;
+/// Rarer noise of a rank says nothing about its wait.
+const RARE: f64 = 1e-8;
+
+/// The greatest noise of all; `gap_ns` is what passes between the last arrival
+/// and the release.
+#[must_use]
+pub fn greatest(kinds: &[Kind<'_>], gap_ns: f64, starts: Starts) -> Greatest {
+    let first = match starts {
+        Starts::Waiting | Starts::Running => RUNNING,
+        Starts::Any => ANY,
+    };
+    let mut found = with(kinds, vec![first; kinds.len()]);
+    if starts != Starts::Waiting {
+        return found;
+    }
+    for _ in 0..ROUNDS {
+        let before = found.all.mean();
+        let accepted = (0..kinds.len())
+            .map(|kind| waits(kinds, &found.one, kind, gap_ns))
+            .collect();
+        found = with(kinds, accepted);
+        if (found.all.mean() - before).abs() <= before * SETTLED {
+            break;
+        }
+    }
+    found
+}
+
+fn with(kinds: &[Kind<'_>], accepted: Vec<[f64; BANDS]>) -> Greatest {
+    let one: Vec<Noise> = kinds
+        .iter()
+        .zip(&accepted)
+        .map(|(kind, accepted)| kind.cells.noise(accepted))
+        .collect();
+    let counted: Vec<(&Noise, f64)> = one
+        .iter()
+        .zip(kinds)
+        .map(|(noise, kind)| (noise, kind.count as f64))
+        .collect();
+    let all = Noise::greatest_of_all(&counted);
+    Greatest { one, accepted, all }
+}
+
+/// For each band how likely a rank of this kind waits longer than its depth.
+fn waits(kinds: &[Kind<'_>], one: &[Noise], kind: usize, gap_ns: f64) -> [f64; BANDS] {
+    let others: Vec<(&Noise, f64)> = one
+        .iter()
+        .zip(kinds)
+        .enumerate()
+        .map(|(i, (noise, other))| (noise, (other.count - u64::from(i == kind)) as f64))
+        .collect();
+    let others = Noise::greatest_of_all(&others);
+    let own: Vec<(f64, f64)> = one[kind]
+        .masses()
+        .filter(|(_, mass)| *mass > RARE)
+        .collect();
+    let mut accepted = RUNNING;
+    for (band, share) in accepted.iter_mut().enumerate().skip(1) {
+        let (from, until) = band_ns(band);
+        let depth = match until.is_finite() {
+            true => (from + until) / 2.0,
+            false => from,
+        };
+        let beyond = depth - gap_ns;
+        *share = match beyond < 0.0 {
+            true => 1.0,
+            false => own
+                .iter()
+                .map(|(noise, mass)| mass * others.exceeds(noise + beyond))
+                .sum(),
+        };
+    }
+    accepted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cells::{FINE, Grid};
+    use super::super::fixture::by_chance;
+    use super::super::windows::Windows;
+    use super::*;
+
+    #[test]
+    fn who_is_alone_never_begins_inside_an_event() {
+        let cpu = by_chance(1, 1_000_000_000, 1.0, |chance| 50_000.0 * chance.uniform());
+        let cells = Cells::gather(Grid::new(FINE), Windows::new(&cpu, 1_000_000));
+        let mean = |count, starts| {
+            let kind = Kind {
+                cells: &cells,
+                count,
+            };
+            greatest(&[kind], 0.0, starts).all.mean()
+        };
+        assert_eq!(mean(1, Starts::Waiting), mean(1, Starts::Running));
+        // Of many somebody always waits long.
+        let (waiting, any) = (mean(1 << 20, Starts::Waiting), mean(1 << 20, Starts::Any));
+        assert!((waiting / any - 1.0).abs() < 0.01, "{waiting} {any}");
+        // A millisecond of a CPU that loses 2.5 % of each.
+        assert!((mean(1, Starts::Running) / 25_000.0 - 1.0).abs() < 0.05);
+    }
+}

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The noise that a piece of work meets, for every time at which it may begin.
+//!
+//! Work of `w` ns that begins at `t` ends when `w` ns of its window were its
+//! own: each event that it meets extends the window. The noise met, as a
+//! function of `t`, is made of pieces: it stays the same while no border of the
+//! window touches an event, it grows by a whole event where the end of the
+//! window reaches one, and it falls by a nanosecond each nanosecond where `t`
+//! lies inside an event, for what is over cannot be met. So the pieces between
+//! the borders of events say it for all times, exactly, and there are at most
+//! three for each event.
+//!
+//! A window lies in one stretch in which events were looked for, or it does not
+//! count: what is unknown is never quiet.
+
+use sandbag_jitter::{CpuTrace, Event, Span};
+
+/// Times at which work may begin, and the noise it meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// The first of these times, ns.
+    pub from_ns: u64,
+    /// Behind the last, ns.
+    pub until_ns: u64,
+    /// Noise met by work that begins at `from_ns`, ns.
+    pub noise_ns: u64,
+    /// How much of an event was over at `from_ns`, where the piece lies inside
+    /// one; then the noise falls by 1 ns each ns.
+    pub inside_ns: Option<u64>,
+}
+
+impl Piece {
+    /// How many nanoseconds of begins it stands for.
+    #[must_use]
+    pub fn width_ns(&self) -> u64 {
+        self.until_ns - self.from_ns
+    }
+
+    /// Noise met by work that begins at this time of the piece, ns.
+    #[must_use]
+    pub fn noise_at(&self, t_ns: u64) -> u64 {
+        match self.inside_ns {
+            None => self.noise_ns,
+            Some(_) => self.noise_ns - (t_ns - self.from_ns),
+        }
+    }
+
+    /// What is left of it from this time on.
+    fn from(&self, t_ns: u64) -> Self {
+        let t_ns = t_ns.max(self.from_ns);
+        Self {
+            from_ns: t_ns,
+            noise_ns: self.noise_at(t_ns),
+            inside_ns: self.inside_ns.map(|depth| depth + (t_ns - self.from_ns)),
+            ..*self
+        }
+    }
+}
+
+/// The pieces of one CPU, ascending.
+#[derive(Debug, Clone)]
+pub struct Windows<'a> {
+    spans: std::slice::Iter<'a, Span>,
+    events: &'a [Event],
+    work_ns: u64,
+    at: Option<At>,
+}
+
+/// Where the window is.
+#[derive(Debug, Clone)]
+struct At {
+    /// Its begin, never inside an event.
+    t_ns: u64,
+    /// End of the stretch.
+    until_ns: u64,
+    /// The first event that is not over at `t_ns`.
+    first: usize,
+    /// The first event that the window does not meet.
+    next: usize,
+    /// Length of those from `first` to `next`.
+    met_ns: u64,
+}
+
+impl<'a> Windows<'a> {
+    /// Work of `work_ns`, at least 1, on this CPU.
+    #[must_use]
+    pub fn new(cpu: &'a CpuTrace, work_ns: u64) -> Self {
+        Self {
+            spans: cpu.known.iter(),
+            events: &cpu.events,
+            work_ns: work_ns.max(1),
+            at: None,
+        }
+    }
+
+    fn enter(&self, span: &Span) -> At {
+        let first = self.events.partition_point(|e| e.start_ns < span.from_ns);
+        // An event that began before is as good as unknown time.
+        let over = first
+            .checked_sub(1)
+            .map_or(0, |before| self.events[before].end_ns());
+        At {
+            t_ns: span.from_ns.max(over),
+            until_ns: span.until_ns,
+            first,
+            next: first,
+            met_ns: 0,
+        }
+    }
+
+    /// The next piece of a stretch; `None` at its end.
+    fn step(&self, at: &mut At) -> Option<Piece> {
+        loop {
+            let end_ns = at
+                .t_ns
+                .saturating_add(self.work_ns)
+                .saturating_add(at.met_ns);
+            if end_ns > at.until_ns {
+                return None;
+            }
+            let next = self.events.get(at.next);
+            if let Some(event) = next.filter(|event| event.start_ns <= end_ns) {
+                at.met_ns = at.met_ns.saturating_add(event.length_ns);
+                at.next += 1;
+                continue;
+            }
+            let first = self.events.get(at.first);
+            if let Some(event) = first.filter(|event| event.start_ns <= at.t_ns) {
+                let piece = Piece {
+                    from_ns: at.t_ns,
+                    until_ns: event.end_ns().max(at.t_ns),
+                    noise_ns: at.met_ns,
+                    inside_ns: Some(0),
+                };
+                at.met_ns -= event.length_ns;
+                at.first += 1;
+                at.t_ns = piece.until_ns;
+                if piece.width_ns() == 0 {
+                    continue;
+                }
+                return Some(piece);
+            }
+            let to_event = first.map_or(u64::MAX, |event| event.start_ns - at.t_ns);
+            let to_meet = next.map_or(u64::MAX, |event| event.start_ns - end_ns);
+            let step = (at.until_ns - end_ns).min(to_event).min(to_meet);
+            if step == 0 {
+                return None;
+            }
+            let piece = Piece {
+                from_ns: at.t_ns,
+                until_ns: at.t_ns + step,
+                noise_ns: at.met_ns,
+                inside_ns: None,
+            };
+            at.t_ns += step;
+            return Some(piece);
+        }
+    }
+}
+
+impl Iterator for Windows<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        loop {
+            if let Some(mut at) = self.at.take()
+                && let Some(piece) = self.step(&mut at)
+            {
+                self.at = Some(at);
+                return Some(piece);
+            }
+            let span = self.spans.next()?;
+            self.at = Some(self.enter(span));
+        }
+    }
+}
+
+/// The pieces of several CPUs that were recorded together: at each time the
+/// noise of the one that meets most, for the others wait for it.
+#[derive(Debug)]
+pub struct Together<'a> {
+    columns: Vec<Windows<'a>>,
+    /// The piece of each at `t_ns`, or after it.
+    current: Vec<Piece>,
+    t_ns: u64,
+    over: bool,
+}
+
+impl<'a> Together<'a> {
+    /// Work of `work_ns` that begins on all of these at the same time.
+    #[must_use]
+    pub fn new(cpus: &[&'a CpuTrace], work_ns: u64) -> Self {
+        let mut columns: Vec<Windows<'a>> =
+            cpus.iter().map(|cpu| Windows::new(cpu, work_ns)).collect();
+        let current: Vec<Piece> = columns.iter_mut().map_while(Iterator::next).collect();
+        Self {
+            over: current.is_empty() || current.len() < columns.len(),
+            columns,
+            current,
+            t_ns: 0,
+        }
+    }
+
+    /// Moves all to a time at which each has a piece; `None` if there is none.
+    fn meet(&mut self) -> Option<()> {
+        loop {
+            let mut from_ns = self.t_ns;
+            for (piece, column) in self.current.iter_mut().zip(&mut self.columns) {
+                while piece.until_ns <= from_ns {
+                    *piece = column.next()?;
+                }
+                from_ns = from_ns.max(piece.from_ns);
+            }
+            if self.t_ns == from_ns {
+                return Some(());
+            }
+            self.t_ns = from_ns;
+        }
+    }
+}
+
+impl Iterator for Together<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        if self.over {
+            return None;
+        }
+        if self.meet().is_none() {
+            self.over = true;
+            return None;
+        }
+        let t_ns = self.t_ns;
+        let mut until_ns = u64::MAX;
+        let mut level_ns = None;
+        let mut falling: Option<Piece> = None;
+        for piece in &self.current {
+            until_ns = until_ns.min(piece.until_ns);
+            match piece.inside_ns {
+                None => level_ns = level_ns.max(Some(piece.noise_ns)),
+                Some(_) => {
+                    let here = piece.from(t_ns);
+                    if falling.is_none_or(|other| other.noise_ns < here.noise_ns) {
+                        falling = Some(here);
+                    }
+                }
+            }
+        }
+        let mut piece = Piece {
+            from_ns: t_ns,
+            until_ns,
+            noise_ns: level_ns.unwrap_or(0),
+            inside_ns: None,
+        };
+        if let Some(falling) = falling {
+            let above = level_ns.map_or(u64::MAX, |level| falling.noise_ns.saturating_sub(level));
+            if above > 0 {
+                // Until the one that falls is no longer the greatest.
+                piece = Piece {
+                    until_ns: until_ns.min(t_ns.saturating_add(above)),
+                    ..falling
+                };
+            }
+        }
+        self.t_ns = piece.until_ns;
+        Some(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::fixture::{cpu, span};
+    use super::*;
+
+    fn piece(from_ns: u64, until_ns: u64, noise_ns: u64, inside_ns: Option<u64>) -> Piece {
+        Piece {
+            from_ns,
+            until_ns,
+            noise_ns,
+            inside_ns,
+        }
+    }
+
+    #[test]
+    fn an_event_extends_the_window() {
+        let cpu = cpu(&[(0, 1000)], &[(500, 50)]);
+        let all: Vec<Piece> = Windows::new(&cpu, 100).collect();
+        assert_eq!(
+            all,
+            [
+                piece(0, 400, 0, None),
+                piece(400, 500, 50, None),
+                piece(500, 550, 50, Some(0)),
+                piece(550, 900, 0, None),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_met_by_the_extension_extends_again() {
+        // 100 ns of work from 0: 10 ns short of the end the first event, and in
+        // what it adds the second.
+        let cpu = cpu(&[(0, 1000)], &[(90, 50), (145, 30)]);
+        let first = Windows::new(&cpu, 100).next().unwrap();
+        assert_eq!(first, piece(0, 90, 80, None));
+    }
+
+    #[test]
+    fn no_window_reaches_over_unknown_time() {
+        let cpu = cpu(&[(0, 150), (1000, 1120), (2000, 2050)], &[(2010, 5)]);
+        let all: Vec<Piece> = Windows::new(&cpu, 100).collect();
+        assert_eq!(all, [piece(0, 50, 0, None), piece(1000, 1020, 0, None)]);
+    }
+
+    #[test]
+    fn of_several_the_one_counts_that_meets_most() {
+        let a = cpu(&[(0, 1000)], &[(500, 50)]);
+        let b = cpu(&[(0, 1000)], &[(520, 20)]);
+        let all: Vec<Piece> = Together::new(&[&a, &b], 100).collect();
+        assert_eq!(
+            all,
+            [
+                piece(0, 400, 0, None),
+                piece(400, 420, 50, None),
+                piece(420, 500, 50, None),
+                piece(500, 520, 50, Some(0)),
+                piece(520, 540, 30, Some(20)),
+                piece(540, 550, 10, Some(40)),
+                piece(550, 900, 0, None),
+            ]
+        );
+    }
+
+    /// The noise met by work from `t`, nanosecond by nanosecond.
+    fn brute(cpu: &CpuTrace, t: u64, work: u64) -> Option<u64> {
+        let span = cpu
+            .known
+            .iter()
+            .find(|s| s.from_ns <= t && t < s.until_ns)?;
+        let mut done = 0;
+        let mut now = t;
+        while done < work {
+            if now >= span.until_ns {
+                return None;
+            }
+            let taken = cpu
+                .events
+                .iter()
+                .any(|e| e.start_ns <= now && now < e.end_ns());
+            done += u64::from(!taken);
+            now += 1;
+        }
+        Some(now - t - work)
+    }
+
+    fn ascending(parts: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let mut at = 0;
+        let mut all = Vec::new();
+        for (gap, length) in parts {
+            all.push((at + gap, *length));
+            at += gap + length;
+        }
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn every_begin_meets_what_brute_force_meets(
+            a in prop::collection::vec((1u64..40, 1u64..30), 0..12),
+            b in prop::collection::vec((1u64..40, 1u64..30), 0..12),
+            work in 1u64..60,
+        ) {
+            let columns = [ascending(&a), ascending(&b)].map(|events| {
+                let end = events.last().map_or(0, |(start, length)| start + length);
+                cpu(&[(0, end + 100)], &events)
+            });
+            for cpu in &columns {
+                for piece in Windows::new(cpu, work) {
+                    for t in piece.from_ns..piece.until_ns {
+                        // At the very begin of an event some are met that brute
+                        // force, ending before them, does not meet.
+                        if let Some(noise) = brute(cpu, t, work) {
+                            let next = cpu.events.iter().any(|e| e.start_ns == t + work + noise);
+                            prop_assert!(next || noise == piece.noise_at(t), "{t} {piece:?}");
+                        }
+                    }
+                }
+            }
+            let pair: Vec<&CpuTrace> = columns.iter().collect();
+            let single: Vec<Vec<Piece>> = pair.iter().map(|c| Windows::new(c, work).collect()).collect();
+            let at = |pieces: &[Piece], t: u64| {
+                let piece = pieces.iter().find(|p| p.from_ns <= t && t < p.until_ns);
+                piece.map(|p| p.noise_at(t))
+            };
+            let both: Vec<Piece> = Together::new(&pair, work).collect();
+            prop_assert!(both.windows(2).all(|w| w[0].until_ns <= w[1].from_ns));
+            for t in 0..1000 {
+                let expected = at(&single[0], t).zip(at(&single[1], t)).map(|(a, b)| a.max(b));
+                prop_assert_eq!(at(&both, t), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn spans_that_are_hostile_end() {
+        let mut cpu = cpu(&[(0, 10)], &[]);
+        cpu.known.push(span(u64::MAX - 10, u64::MAX));
+        assert_eq!(Windows::new(&cpu, u64::MAX).count(), 0);
+        assert!(Windows::new(&cpu, 5).count() <= 2);
+    }
+}
