@@ -809,13 +809,24 @@ static int wanted(const struct plan_header *head)
     return 1;
 }
 
+/* sandbag itself on its way to CMD, where it was built to be linked dynamically. */
+static int is_sandbag(void)
+{
+    const char *self = getenv("SANDBAG_JITTER_SELF");
+    char path[4096];
+    long length = sbj_real_syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path,
+                                   sizeof path - 1);
+    path[length > 0 ? length : 0] = 0;
+    return self != NULL && *self != 0 && strcmp(path, self) == 0;
+}
+
 int sbj_load(void)
 {
     if (plan.loaded)
         return plan.loaded > 0;
     plan.loaded = -1;
     const char *path = getenv("SANDBAG_JITTER_PLAN");
-    if (path == NULL || *path != '/' || getauxval(AT_SECURE))
+    if (path == NULL || *path != '/' || getauxval(AT_SECURE) || is_sandbag())
         return 0;
     long file = sbj_real_syscall(SYS_openat, AT_FDCWD, path,
                                  O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW, 0);

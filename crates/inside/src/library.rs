@@ -24,6 +24,9 @@ pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libsandbag_
 pub const LIBRARY_NAME: &str = "libsandbag_jitter.so";
 /// Where the library looks for the plan.
 pub const PLAN_VARIABLE: &str = "SANDBAG_JITTER_PLAN";
+/// The program that never suffers: sandbag, which becomes CMD by exec and may
+/// have been linked dynamically.
+const SELF_VARIABLE: &str = "SANDBAG_JITTER_SELF";
 /// Where the linker looks for libraries to load first.
 pub const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
@@ -123,9 +126,11 @@ impl Place {
             preload.push(":");
         }
         preload.push(self.dir.join(LIBRARY_NAME));
+        let own_path = fs::read_link("/proc/self/exe").unwrap_or_default();
         vec![
             (PRELOAD_VARIABLE, preload),
             (PLAN_VARIABLE, self.plan().into_os_string()),
+            (SELF_VARIABLE, own_path.into_os_string()),
         ]
     }
 

@@ -238,6 +238,7 @@ mod tests {
             },
             cpus: vec![cpu(&[(0, 11_000_000_000)], &events)],
             notes: None,
+            attribution: None,
             warnings: Vec::new(),
         };
         let ticks = Class::ticks(&trace);

@@ -32,6 +32,7 @@ fn trace(cpus: Vec<CpuTrace>) -> Trace {
         },
         cpus,
         notes: None,
+        attribution: None,
         warnings: Vec::new(),
     }
 }
