@@ -6,7 +6,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use sandbag_profile::NewFile;
 
 use crate::exit::BadInput;
 
@@ -14,10 +15,27 @@ use crate::exit::BadInput;
 /// seen enough: that is no failure.
 pub(crate) fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
+    unless_closed(out.write_all(text.as_ref()).and_then(|()| out.flush()))
+}
+
+/// What became of writing to standard output, where a closed pipe is no
+/// failure.
+pub(crate) fn unless_closed(written: io::Result<()>) -> io::Result<()> {
+    match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
+}
+
+/// Writes a file, whole or not at all; standard output for `-`.
+pub(crate) fn put(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
+    if path.as_os_str() == "-" {
+        return Ok(print(text)?);
+    }
+    let name = || path.display().to_string();
+    let mut file = NewFile::create(path).with_context(name)?;
+    let written = file.write_all(text.as_ref());
+    written.and_then(|()| file.finish()).with_context(name)
 }
 
 /// The input is read while the output is written.

@@ -22,18 +22,17 @@
 
 use serde::Serialize;
 
-use super::density::{Grid, bandwidth, fine_histogram, spread};
+use super::blocks::{
+    Block, Cut, GRID, LEAST_BLOCK_NS, MOST_BLOCKS, Qs, Sample, blocks, sample, whole,
+};
+use super::density::bandwidth;
 use super::distance::divergences;
 use super::summary::QUANTILES_PCT;
-use crate::{Chance, Span, Trace};
+use crate::{Chance, Trace};
 
 /// Samples that are drawn for each purpose.
 pub const SAMPLES: usize = 400;
-/// Blocks of a trace at most...
-const MOST_BLOCKS: usize = 50;
-/// ...each at least so long...
-const LEAST_BLOCK_NS: u64 = 100_000_000;
-/// ...and fewer than these do not tell how a trace varies.
+/// Fewer blocks than these do not tell how a trace varies.
 pub const LEAST_BLOCKS: usize = 10;
 /// Fewer events have no distribution that could be compared.
 pub const LEAST_EVENTS: usize = 100;
@@ -122,76 +121,6 @@ pub struct Likeness {
     pub reason: String,
 }
 
-/// A stretch of time on all CPUs.
-struct Block {
-    known_ns: f64,
-    noise_ns: f64,
-    events: f64,
-    histogram: Vec<u64>,
-    spread: Vec<f64>,
-}
-
-/// The part of a grid outside of which no block has anything: first value and
-/// end.
-type Part = (usize, usize);
-
-/// The parts of both grids that are added up; most of them is empty.
-#[derive(Debug, Clone, Copy)]
-struct Cut {
-    spread: Part,
-    histogram: Part,
-}
-
-impl Cut {
-    fn of<'a>(blocks: impl Iterator<Item = &'a Block>) -> Self {
-        let mut cut = Self {
-            spread: (usize::MAX, 0),
-            histogram: (usize::MAX, 0),
-        };
-        let widen = |part: &mut Part, first: Option<usize>, last: Option<usize>| {
-            part.0 = part.0.min(first.unwrap_or(usize::MAX));
-            part.1 = part.1.max(last.map_or(0, |last| last + 1));
-        };
-        for block in blocks {
-            let (all, counts) = (&block.spread, &block.histogram);
-            let is = |value: &f64| *value > 0.0;
-            widen(
-                &mut cut.spread,
-                all.iter().position(is),
-                all.iter().rposition(is),
-            );
-            let is = |count: &u64| *count > 0;
-            let ends = (counts.iter().position(is), counts.iter().rposition(is));
-            widen(&mut cut.histogram, ends.0, ends.1);
-        }
-        // Of blocks without events.
-        let whole = |part: Part| if part.0 < part.1 { part } else { (0, 1) };
-        Self {
-            spread: whole(cut.spread),
-            histogram: whole(cut.histogram),
-        }
-    }
-
-    fn cut(&self, block: &mut Block) {
-        block.spread = block.spread[self.spread.0..self.spread.1].to_vec();
-        block.histogram = block.histogram[self.histogram.0..self.histogram.1].to_vec();
-    }
-}
-
-/// Sums over blocks.
-#[derive(Clone)]
-struct Sample {
-    cut: Cut,
-    known_ns: f64,
-    noise_ns: f64,
-    events: f64,
-    spread: Vec<f64>,
-    /// Only where it is asked for.
-    histogram: Vec<u64>,
-}
-
-const GRID: fn() -> Grid = Grid::standard;
-
 /// Holds `b` against the reference `a`; `None` if one of them has no events.
 #[must_use]
 pub fn likeness(a: &Trace, b: &Trace) -> Option<Likeness> {
@@ -279,9 +208,6 @@ pub fn likeness(a: &Trace, b: &Trace) -> Option<Likeness> {
         reason,
     })
 }
-
-/// Quantiles, ns, as of [`QUANTILES_PCT`].
-type Qs = [f64; QUANTILES_PCT.len()];
 
 /// Why nothing can be said, if there is too little.
 fn few(sides: &[(&Vec<Block>, &Vec<u64>); 2]) -> Option<String> {
@@ -420,133 +346,6 @@ impl Figures {
             ln_noise: ln_ratio(a.noise_ns, b.noise_ns),
         })
     }
-}
-
-impl Sample {
-    fn density(&self) -> Vec<f64> {
-        let grid = GRID();
-        let sum: f64 = self.spread.iter().sum::<f64>() * grid.step();
-        let mut density = vec![0.0; grid.points];
-        let inside = &mut density[self.cut.spread.0..self.cut.spread.1];
-        for (density, value) in inside.iter_mut().zip(&self.spread) {
-            *density = value / sum;
-        }
-        density
-    }
-
-    fn quantiles_ns(&self) -> Qs {
-        let grid = GRID();
-        let fine = grid.step() / super::density::FINE as f64;
-        QUANTILES_PCT.map(|part| {
-            let rank = (self.events * part / 100.0).ceil().max(1.0);
-            let mut passed = 0.0;
-            let bin = self.histogram.iter().position(|count| {
-                passed += *count as f64;
-                passed >= rank
-            });
-            let bin = self.cut.histogram.0 + bin.unwrap_or(0);
-            10f64.powf(grid.from + bin as f64 * fine)
-        })
-    }
-}
-
-/// Blocks in time in which something is known, and how long they are, s.
-fn blocks(trace: &Trace, bandwidth: f64) -> (Vec<Block>, f64) {
-    let spans = || trace.cpus.iter().flat_map(|cpu| &cpu.known);
-    let begin = spans().map(|span| span.from_ns).min().unwrap_or(0);
-    let end = spans().map(|span| span.until_ns).max().unwrap_or(0);
-    let count = ((end - begin) / LEAST_BLOCK_NS).clamp(1, MOST_BLOCKS as u64);
-    let length = ((end - begin) / count).max(1);
-    let block_of = |at: u64| ((at - begin) / length).min(count - 1) as usize;
-    let mut known_ns = vec![0.0; count as usize];
-    for span in spans().filter(|span| span.length_ns() > 0) {
-        let (first, last) = (block_of(span.from_ns), block_of(span.until_ns - 1));
-        for (i, known) in known_ns.iter_mut().enumerate().take(last + 1).skip(first) {
-            let from_ns = begin + i as u64 * length;
-            let until_ns = if i as u64 + 1 == count {
-                end
-            } else {
-                from_ns + length
-            };
-            let inside = Span {
-                from_ns: span.from_ns.max(from_ns),
-                until_ns: span.until_ns.min(until_ns),
-            };
-            *known += inside.length_ns() as f64;
-        }
-    }
-    let mut lengths = vec![Vec::new(); count as usize];
-    for event in trace.cpus.iter().flat_map(|cpu| &cpu.events) {
-        lengths[block_of(event.start_ns.clamp(begin, end))].push(event.length_ns);
-    }
-    let block = |(known_ns, lengths): (f64, Vec<u64>)| {
-        let histogram = fine_histogram(&lengths, GRID());
-        Block {
-            known_ns,
-            noise_ns: lengths.iter().map(|ns| *ns as f64).sum(),
-            events: lengths.len() as f64,
-            spread: spread(&histogram, GRID(), bandwidth),
-            histogram,
-        }
-    };
-    let all = known_ns.into_iter().zip(lengths);
-    let blocks = all.filter(|(known, _)| *known > 0.0).map(block).collect();
-    (blocks, length as f64 / 1e9)
-}
-
-fn nothing(cut: Cut) -> Sample {
-    Sample {
-        cut,
-        known_ns: 0.0,
-        noise_ns: 0.0,
-        events: 0.0,
-        spread: vec![0.0; cut.spread.1 - cut.spread.0],
-        histogram: Vec::new(),
-    }
-}
-
-/// Adds a block so many times.
-fn add(sum: &mut Sample, block: &Block, times: u32, histogram: bool) {
-    let weight = f64::from(times);
-    sum.known_ns += block.known_ns * weight;
-    sum.noise_ns += block.noise_ns * weight;
-    sum.events += block.events * weight;
-    for (sum, value) in sum.spread.iter_mut().zip(&block.spread) {
-        *sum += value * weight;
-    }
-    if histogram {
-        sum.histogram.resize(block.histogram.len(), 0);
-        for (sum, value) in sum.histogram.iter_mut().zip(&block.histogram) {
-            *sum += value * u64::from(times);
-        }
-    }
-}
-
-fn whole(blocks: &[Block], cut: Cut) -> Sample {
-    let mut sum = nothing(cut);
-    blocks
-        .iter()
-        .for_each(|block| add(&mut sum, block, 1, true));
-    sum
-}
-
-/// So many blocks, drawn with replacement.
-fn sample(
-    blocks: &[Block],
-    count: usize,
-    histogram: bool,
-    cut: Cut,
-    chance: &mut Chance,
-) -> Sample {
-    let mut times = vec![0u32; blocks.len()];
-    for _ in 0..count {
-        times[chance.below(blocks.len() as u64) as usize] += 1;
-    }
-    let mut sum = nothing(cut);
-    for (block, times) in blocks.iter().zip(times).filter(|(_, times)| *times > 0) {
-        add(&mut sum, block, times, histogram);
-    }
-    sum
 }
 
 /// More blocks than this stand for a trace that is so much longer.

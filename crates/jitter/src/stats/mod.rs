@@ -5,6 +5,7 @@
 //! they reach over five orders of magnitude. Stretches of time in which nobody
 //! looked count for nothing.
 
+mod blocks;
 mod correlation;
 mod counted;
 mod density;

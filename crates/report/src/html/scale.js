@@ -4,9 +4,6 @@
   "use strict";
   const curves = JSON.parse(document.getElementById("data").textContent);
   const COLOURS = ["got", "asked", "kept", "missed", "plain", "undecided"];
-  const colour = (name) =>
-    getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
-  const text = () => ({ color: colour("soft"), fontSize: 11 });
   const rule = () => ({ lineStyle: { color: colour("rule") } });
   const pct = (v) => (v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v >= 1 ? v.toFixed(2) : v.toFixed(3)) + " %";
   const count = (n) => n.toLocaleString("en").replace(/,/g, "\u202f");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter compare`.
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -20,6 +19,7 @@ use super::show::{new_table, quantile_name, right, words};
 use super::{ImportArgs, counted, page, time};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
+use crate::output;
 
 /// Compare the lengths of events of two traces, or what other tools recorded
 ///
@@ -83,10 +83,7 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
             verdict: Verdict::Undecided,
         },
     };
-    match io::stdout().write_all(compared.text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
-        _ => {}
-    }
+    output::print(&compared.text)?;
     Ok(match compared.verdict {
         Verdict::Differs if args.strict => exit::MISSED,
         Verdict::Undecided if args.strict => exit::UNDECIDED,

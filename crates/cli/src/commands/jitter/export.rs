@@ -15,7 +15,7 @@ use super::select::SelectArgs;
 use super::{ImportArgs, causes};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
-use crate::output::refuse_same_file;
+use crate::output::{refuse_same_file, unless_closed};
 
 /// Write a trace, or what another tool recorded, as a trace, CSV or JSON
 ///
@@ -92,10 +92,7 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
 pub(super) fn put(trace: &Trace, to: To, output: &Path) -> Result<()> {
     if output.as_os_str() == "-" {
         let written = write(trace, to, &mut BufWriter::new(io::stdout().lock()));
-        return match written {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-            _ => Ok(()),
-        };
+        return Ok(unless_closed(written)?);
     }
     let name = output.display().to_string();
     let mut file = NewFile::create(output).with_context(|| name.clone())?;

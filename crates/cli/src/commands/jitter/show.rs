@@ -2,7 +2,6 @@
 //! `sandbag jitter show`.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -18,6 +17,7 @@ use super::select::SelectArgs;
 use super::{ImportArgs, causes, distribution, page, time};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
+use crate::output;
 
 /// Of the longest events, listed unless another number is asked for.
 const WORST: usize = 5;
@@ -92,10 +92,8 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
         (Recording::Trace(trace), false) => text(trace, &name, args.worst, found.as_ref()),
         (Recording::Distribution(all), false) => distribution::text(all, &name),
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(exit::KEPT),
-    }
+    output::print(text)?;
+    Ok(exit::KEPT)
 }
 
 /// Of each CPU, with who took how much where that is known.

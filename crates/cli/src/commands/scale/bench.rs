@@ -25,6 +25,7 @@ use super::values;
 use crate::commands::jitter::{self, time};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
+use crate::output;
 use crate::units::{self, Cpus};
 
 /// Measure what jitter does to ranks that compute and wait for each other
@@ -340,20 +341,15 @@ fn predicted(
 
 fn told(args: &BenchArgs, text: &str, figures: &serde_json::Value) -> Result<u8> {
     let json = serde_json::to_string_pretty(figures)? + "\n";
-    let to_stdout = |text: &str| match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
-        _ => Ok(()),
-    };
-    match &args.json {
-        Some(path) if path.as_os_str() == "-" => to_stdout(&json)?,
-        Some(path) => {
-            let name = || path.display().to_string();
-            let mut file = NewFile::create(path).with_context(name)?;
-            let written = file.write_all(json.as_bytes());
-            written.and_then(|()| file.finish()).with_context(name)?;
-            to_stdout(text)?;
-        }
-        None => to_stdout(text)?,
+    if let Some(path) = &args.json {
+        output::put(path, &json)?;
+    }
+    if args
+        .json
+        .as_ref()
+        .is_none_or(|path| path.as_os_str() != "-")
+    {
+        output::print(text)?;
     }
     Ok(exit::KEPT)
 }

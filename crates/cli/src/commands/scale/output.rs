@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A prediction as a file.
 
-use std::io::{self, Write as _};
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::ValueEnum;
-use sandbag_profile::NewFile;
 use sandbag_report::html::scale as page;
 use sandbag_scale::predict::{Barrier, Options, Point, Spread};
 use serde_json::json;
@@ -16,6 +14,7 @@ use super::table::output_order;
 use super::values::sync_name;
 use crate::commands::jitter::time;
 use crate::exit::BadInput;
+use crate::output;
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -80,16 +79,7 @@ pub(super) fn write(shown: &Shown<'_>, to: To, path: &Path) -> Result<()> {
         To::Json => json(shown)?,
         To::Csv => csv(shown),
     };
-    if path.as_os_str() == "-" {
-        return match io::stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-            _ => Ok(()),
-        };
-    }
-    let name = || path.display().to_string();
-    let mut file = NewFile::create(path).with_context(name)?;
-    let written = file.write_all(text.as_bytes());
-    written.and_then(|()| file.finish()).with_context(name)
+    output::put(path, text)
 }
 
 fn json(shown: &Shown<'_>) -> Result<String> {

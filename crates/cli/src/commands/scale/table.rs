@@ -2,7 +2,6 @@
 //! A prediction on the terminal.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
@@ -10,6 +9,7 @@ use sandbag_scale::predict::{Estimate, Point};
 
 use super::output::Shown;
 use crate::commands::jitter::time;
+use crate::output;
 
 /// Numbers of ranks for which classes of events are compared, at most.
 const FEW: usize = 5;
@@ -37,10 +37,7 @@ pub(super) fn pct(value: f64) -> String {
 
 /// Writes it to standard output.
 pub(super) fn print(shown: &Shown<'_>) -> Result<()> {
-    match io::stdout().write_all(text(shown).as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
+    Ok(output::print(text(shown))?)
 }
 
 fn text(shown: &Shown<'_>) -> String {

@@ -30,6 +30,7 @@ use super::plan_args::{More, PlanArgs, factor};
 use super::time;
 use crate::exit;
 use crate::messages::Messages;
+use crate::output;
 use crate::program;
 use crate::run::directory::{self, RunDir};
 use crate::run::{leave_reason, machine};
@@ -336,10 +337,7 @@ fn write_json(record: &serde_json::Value, path: &Path) -> std::io::Result<()> {
     let mut text = serde_json::to_vec_pretty(record)?;
     text.push(b'\n');
     match path == Path::new("-") {
-        true => match std::io::stdout().write_all(&text) {
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            written => written,
-        },
+        true => output::print(&text),
         false => fs::write(path, text),
     }
 }

@@ -3,7 +3,6 @@
 
 mod table;
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +24,7 @@ use serde::Serialize;
 use super::plan_args::{MethodArg, More, PlanArgs, factor};
 use crate::exit;
 use crate::messages::Messages;
+use crate::output;
 use crate::units::{self, nanos};
 
 /// Say how well a trace is reproduced here: replay it and record again
@@ -175,10 +175,8 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         true => serde_json::to_string_pretty(&rows)? + "\n",
         false => table::text(&rows, tolerance, [&before, &after]),
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(exit::KEPT),
-    }
+    output::print(text)?;
+    Ok(exit::KEPT)
 }
 
 struct Asked<'a> {
