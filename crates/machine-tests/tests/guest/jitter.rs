@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Causes of jitter on a kernel of Debian's, which has tracefs and osnoise.
+//! Causes of jitter on a kernel of Debian's, which has tracefs.
 
 use anyhow::{Context as _, ensure};
 use sandbag_machine_tests::case;
@@ -18,10 +18,6 @@ pub const CASES: &[(&str, Look)] = &[
             }
             Ok(())
         }),
-    ),
-    (
-        "jitter_is_blamed_by_osnoise_likewise",
-        Facts(|outcome| blamed(outcome, "osnoise")),
     ),
     ("jitter_of_a_user_has_counts", Facts(counted)),
     ("jitter_leaves_no_instance", Facts(nothing_left)),
