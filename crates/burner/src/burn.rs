@@ -27,6 +27,7 @@ use sandbag_kernel::{CpuList, Error};
 use serde::{Deserialize, Serialize};
 
 use crate::board::Board;
+use crate::child;
 use crate::node_group::NodeGroup;
 use crate::throttle::{self, Throttling};
 use worker::Worker;
@@ -96,17 +97,13 @@ impl Setup {
     /// As command-line arguments.
     #[must_use]
     pub fn to_args(&self) -> Vec<String> {
-        // Plain data: it cannot fail.
-        vec![serde_json::to_string(self).unwrap_or_default()]
+        child::to_args(self)
     }
 
     /// From the arguments of [`Setup::to_args`].
     #[must_use]
     pub fn from_args(args: &[String]) -> Option<Self> {
-        let [text] = args else {
-            return None;
-        };
-        serde_json::from_str(text).ok()
+        child::from_args(args)
     }
 }
 

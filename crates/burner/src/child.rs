@@ -7,12 +7,30 @@ use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 /// First argument of a burner process.
 pub const BURNER_VERB: &str = "__burner";
 /// First argument of a guardian process.
 pub const GUARDIAN_VERB: &str = "__guardian";
 /// First argument of the process that becomes the wrapped command.
 pub const EXEC_VERB: &str = "__exec";
+
+/// The arguments of such a process: plain data.
+pub fn to_args(setup: &impl Serialize) -> Vec<String> {
+    // Plain data: it cannot fail.
+    vec![serde_json::to_string(setup).unwrap_or_default()]
+}
+
+/// From the arguments of [`to_args`].
+#[must_use]
+pub fn from_args<T: DeserializeOwned>(args: &[String]) -> Option<T> {
+    let [text] = args else {
+        return None;
+    };
+    serde_json::from_str(text).ok()
+}
 
 /// This program under a hidden verb, with `inherit` and nothing else left open
 /// across the exec: whoever waits for the end of a pipe that he shared with

@@ -3,7 +3,10 @@
 //! instead of interrupting.
 
 use std::io;
+use std::os::fd::AsFd as _;
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpgid, getpgrp};
@@ -135,6 +138,24 @@ impl Signals {
     #[must_use]
     pub fn fd(&self) -> &SignalFd {
         &self.fd
+    }
+
+    /// Sleeps until a signal waits, or so long; a bound that is not given is
+    /// none.
+    ///
+    /// # Errors
+    /// poll(2) fails.
+    pub fn wait(&self, most_ns: Option<u64>) -> io::Result<()> {
+        let timeout = match most_ns {
+            None => PollTimeout::NONE,
+            // Rounded up: not to be woken just before.
+            Some(ns) => PollTimeout::try_from(ns / 1_000_000 + 1).unwrap_or(PollTimeout::MAX),
+        };
+        let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The next signal, if one waits.

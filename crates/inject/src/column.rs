@@ -5,7 +5,7 @@
 //! cut out: a position on the axis is always one at which somebody looked, and
 //! none of them is ever taken for quiet.
 
-use sandbag_jitter::{CpuTrace, Event, Span};
+use sandbag_jitter::{CpuTrace, Event, Span, common};
 
 /// An event that is to be suffered.
 #[repr(C)]
@@ -89,26 +89,6 @@ pub(crate) fn known_together(cpus: &[&CpuTrace]) -> Vec<Span> {
     others
         .iter()
         .fold(first.known.clone(), |both, cpu| common(&both, &cpu.known))
-}
-
-/// What lies in both; each is ascending and without overlap.
-fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
-    let (mut i, mut j) = (0, 0);
-    let mut all = Vec::new();
-    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
-        let span = Span {
-            from_ns: x.from_ns.max(y.from_ns),
-            until_ns: x.until_ns.min(y.until_ns),
-        };
-        if span.from_ns < span.until_ns {
-            all.push(span);
-        }
-        match x.until_ns <= y.until_ns {
-            true => i += 1,
-            false => j += 1,
-        }
-    }
-    all
 }
 
 #[cfg(test)]

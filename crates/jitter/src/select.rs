@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A part of a trace: a stretch of time, some CPUs, long events only.
 
+use crate::spans::common;
 use crate::{CpuTrace, Event, Fault, Result, Span, Trace};
 
 /// What is to be left; by default everything.
@@ -61,7 +62,7 @@ impl Selection {
                 // These are of the recording as a whole.
                 all.about.counters.clear();
                 for cpu in &mut all.cpus {
-                    cpu.known = within(&cpu.known, from_ns, until_ns);
+                    cpu.known = common(&cpu.known, &[Span { from_ns, until_ns }]);
                     cpu.causes
                         .retain(|cause| cause.start_ns >= from_ns && cause.end_ns() <= until_ns);
                 }
@@ -125,19 +126,7 @@ fn cut(cpu: &mut CpuTrace, mut from_ns: u64, mut until_ns: u64) {
     }
     cpu.events
         .retain(|event| event.start_ns >= from_ns && event.end_ns() <= until_ns);
-    cpu.known = within(&cpu.known, from_ns, until_ns);
-}
-
-/// What lies in a stretch.
-fn within(spans: &[Span], from_ns: u64, until_ns: u64) -> Vec<Span> {
-    let inside = |span: &Span| {
-        let span = Span {
-            from_ns: span.from_ns.max(from_ns),
-            until_ns: span.until_ns.min(until_ns),
-        };
-        (span.until_ns > span.from_ns).then_some(span)
-    };
-    spans.iter().filter_map(inside).collect()
+    cpu.known = common(&cpu.known, &[Span { from_ns, until_ns }]);
 }
 
 #[cfg(test)]

@@ -6,10 +6,6 @@
 //! puts off what is to come, the run ends with the command. There
 //! is no group, no journal and no guardian: nothing on the machine is changed.
 
-use std::os::fd::AsFd as _;
-
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_burner::command::{Ended, Waiting, reap};
@@ -132,10 +128,11 @@ fn hold_on(team: &mut Team, hold: Hold, signals: &Signals) -> std::result::Resul
             ended_ns = Some(now_ns);
             deadline = None;
         }
-        wait(
-            signals,
-            deadline.map(|at| put_off(at).saturating_sub(now_ns)),
-        )?;
+        let left = deadline.map(|at| put_off(at).saturating_sub(now_ns));
+        signals.wait(left).map_err(|cause| Error::Call {
+            call: "poll",
+            cause,
+        })?;
     };
     let now_ns = clock::monotonic();
     Ok(Held {
@@ -144,23 +141,6 @@ fn hold_on(team: &mut Team, hold: Hold, signals: &Signals) -> std::result::Resul
         without_ns: ended_ns.map_or(0, |at| now_ns - at),
         paused_ns: loop_.paused_ns,
     })
-}
-
-/// Sleeps until a signal waits, or so long.
-fn wait(signals: &Signals, most_ns: Option<u64>) -> Result<()> {
-    let timeout = match most_ns {
-        None => PollTimeout::NONE,
-        // Rounded up: not to be woken just before.
-        Some(ns) => PollTimeout::try_from(ns / 1_000_000 + 1).unwrap_or(PollTimeout::MAX),
-    };
-    let mut fds = [PollFd::new(signals.fd().as_fd(), PollFlags::POLLIN)];
-    match poll(&mut fds, timeout) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(error) => Err(Error::Call {
-            call: "poll",
-            cause: error.into(),
-        }),
-    }
 }
 
 struct Loop {

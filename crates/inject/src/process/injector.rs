@@ -4,6 +4,7 @@
 use std::io::{self, Read as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
+use sandbag_burner::child;
 use sandbag_kernel::clock::{monotonic, sleep_until, thread_cpu};
 use sandbag_kernel::sched::{self, Attributes};
 use sandbag_kernel::{CpuList, Error};
@@ -29,17 +30,13 @@ impl Setup {
     /// As command-line arguments.
     #[must_use]
     pub fn to_args(&self) -> Vec<String> {
-        // Plain data: it cannot fail.
-        vec![serde_json::to_string(self).unwrap_or_default()]
+        child::to_args(self)
     }
 
     /// From the arguments of [`Setup::to_args`].
     #[must_use]
     pub fn from_args(args: &[String]) -> Option<Self> {
-        let [text] = args else {
-            return None;
-        };
-        serde_json::from_str(text).ok()
+        child::from_args(args)
     }
 }
 

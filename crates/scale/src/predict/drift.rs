@@ -15,7 +15,7 @@
 //! within its highest `1 - u^(1/n)`, if that is less than `f`. So a phase costs
 //! what the stretch has of pieces, not what there are of ranks.
 
-use sandbag_jitter::Span;
+use sandbag_jitter::{Span, common};
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::erf;
 
@@ -320,26 +320,6 @@ fn stretches(pieces: &[Piece]) -> Vec<Span> {
                 from_ns: piece.from_ns,
                 until_ns: piece.until_ns,
             }),
-        }
-    }
-    all
-}
-
-/// What lies in both.
-fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
-    let (mut i, mut j) = (0, 0);
-    let mut all = Vec::new();
-    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
-        let both = Span {
-            from_ns: x.from_ns.max(y.from_ns),
-            until_ns: x.until_ns.min(y.until_ns),
-        };
-        if both.from_ns < both.until_ns {
-            all.push(both);
-        }
-        match x.until_ns <= y.until_ns {
-            true => i += 1,
-            false => j += 1,
         }
     }
     all
