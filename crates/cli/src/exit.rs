@@ -52,6 +52,13 @@ pub fn of_verdict(verdict: Verdict) -> u8 {
     }
 }
 
+/// That of a command: its own, or 128 and its signal.
+#[must_use]
+pub fn of_command(code: Option<i32>, signal: Option<i32>) -> u8 {
+    let code = code.unwrap_or_else(|| 128 + signal.unwrap_or(0));
+    u8::try_from(code).unwrap_or(OUR_FAILURE)
+}
+
 /// Commands that may wrap another.
 const WRAPPING: [&str; 4] = ["load", "replay", "record", "slow"];
 

@@ -8,6 +8,8 @@ use sandbag_burner::supervisor::StartOn;
 use sandbag_kernel::CpuList;
 use sandbag_kernel::topology::Topology;
 
+use crate::exit::BadInput;
+
 /// How long another sandbag process is waited for.
 pub const ASK_LIMIT: Duration = Duration::from_secs(5);
 
@@ -119,6 +121,21 @@ impl Cpus {
             Self::Odd => online().filter(|cpu| cpu % 2 == 1).collect(),
             Self::Core => topology.one_per_core(),
         }
+    }
+
+    /// The same, all of which must be online.
+    ///
+    /// # Errors
+    /// One is not.
+    pub fn online(&self, topology: &Topology) -> Result<CpuList, BadInput> {
+        let cpus = self.on(topology);
+        if let Some(cpu) = cpus.iter().find(|cpu| !topology.online.contains(*cpu)) {
+            return Err(BadInput(format!(
+                "CPU {cpu} is not online; online are {}",
+                topology.online
+            )));
+        }
+        Ok(cpus)
     }
 }
 

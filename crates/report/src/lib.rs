@@ -14,6 +14,7 @@ mod fixture;
 pub mod html;
 pub mod nodes;
 pub mod plot;
+pub mod quantity;
 pub mod run;
 mod series;
 pub mod terminal;

@@ -203,10 +203,7 @@ fn beside(
     }
     Ok(match over? {
         Over::Interrupted => 130,
-        Over::Ended(how) => match (how.exit_code, how.signal) {
-            (Some(code), _) => u8::try_from(code).unwrap_or(exit::OUR_FAILURE),
-            (None, signal) => u8::try_from(128 + signal.unwrap_or(0)).unwrap_or(exit::OUR_FAILURE),
-        },
+        Over::Ended(how) => exit::of_command(how.exit_code, how.signal),
     })
 }
 

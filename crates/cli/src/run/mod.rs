@@ -309,14 +309,14 @@ fn code(run: &Run, end: End, strict: bool) -> u8 {
         None => verdict,
         Some(command) => match (command.exit_code, command.signal) {
             (Some(0), _) if strict => verdict,
-            (Some(code), _) => u8::try_from(code).unwrap_or(exit::OUR_FAILURE),
-            (None, Some(signal)) => u8::try_from(128 + signal).unwrap_or(exit::OUR_FAILURE),
             (None, None) => exit::INTERRUPTED,
+            (code, signal) => exit::of_command(code, signal),
         },
     }
 }
 
-fn words(command: &[OsString]) -> Vec<String> {
+/// A command line, for people.
+pub fn words(command: &[OsString]) -> Vec<String> {
     command
         .iter()
         .map(|word| word.to_string_lossy().into_owned())

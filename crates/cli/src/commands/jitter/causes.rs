@@ -10,10 +10,10 @@ use sandbag_jitter::attribution::{
     explain, table,
 };
 use sandbag_jitter::{CpuTrace, Trace};
+use sandbag_report::quantity::time;
 use serde_json::{Value, json};
 
 use super::show::{new_table, right, words};
-use super::time;
 
 /// Rows of the table; the others are summed.
 const ROWS: usize = 20;

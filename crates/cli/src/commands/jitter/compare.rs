@@ -13,10 +13,11 @@ use sandbag_jitter::stats::{
 };
 use sandbag_jitter::{CpuTrace, Trace};
 use sandbag_report::html::jitter::{self as html, ComparisonPage};
+use sandbag_report::quantity::time;
 
 use super::select::SelectArgs;
 use super::show::{new_table, quantile_name, right, words};
-use super::{ImportArgs, counted, page, time};
+use super::{ImportArgs, counted, page};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::output;

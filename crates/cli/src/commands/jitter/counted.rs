@@ -8,10 +8,10 @@ use comfy_table::Table;
 use sandbag_jitter::import::Recording;
 use sandbag_jitter::stats::{Bound, Counted, QUANTILES_PCT, binned_distances};
 use sandbag_jitter::{CpuTrace, Error, Fault, Quantity, Series};
+use sandbag_report::quantity::time;
 
 use super::distribution::{quantities, share};
 use super::show::{new_table, quantile_name, right, words};
-use super::time;
 
 /// What is counted in both, quantity after quantity; the share of noise, where
 /// both have one, in any case.

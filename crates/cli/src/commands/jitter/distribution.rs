@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use comfy_table::Table;
 use sandbag_jitter::stats::QUANTILES_PCT;
 use sandbag_jitter::{Distribution, Quantile, Quantity, Series};
+use sandbag_report::quantity::time;
 
 use super::show::{decades, new_table, quantile_name, right, words};
-use super::time;
 
 /// The whole text.
 pub(super) fn text(all: &Distribution, name: &str) -> String {

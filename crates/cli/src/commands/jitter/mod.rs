@@ -156,37 +156,3 @@ fn warn(recording: &Recording, name: &str, messages: &Messages) {
         messages.warning(&format!("{name}: {warning}"));
     }
 }
-
-/// Nanoseconds as people read them: three digits and a unit.
-pub(super) fn time(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 1e3 => (ns, "ns"),
-        ns if ns < 1e6 => (ns / 1e3, "us"),
-        ns if ns < 1e9 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    let decimals = match value {
-        value if value < 10.0 => 2,
-        value if value < 100.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_three_digits_and_a_unit() {
-        for (ns, text) in [
-            (12.3, "12.3 ns"),
-            (1_234.0, "1.23 us"),
-            (123_456.0, "123 us"),
-            (4e6, "4.00 ms"),
-            (2.5e9, "2.50 s"),
-        ] {
-            assert_eq!(time(ns), text);
-        }
-    }
-}

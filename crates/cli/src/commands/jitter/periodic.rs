@@ -8,10 +8,10 @@ use sandbag_jitter::stats::{
     summarise,
 };
 use sandbag_jitter::{CpuTrace, Trace};
+use sandbag_report::quantity::{period, time};
 use serde::Serialize;
 
 use super::show::{new_table, right, words};
-use super::time;
 
 /// Pairs of CPUs that are listed; those furthest beyond chance.
 const MOST_PAIRS: usize = 10;
@@ -61,16 +61,6 @@ impl Found {
         }
         text
     }
-}
-
-/// A period with more digits than other times have, for it is known better.
-fn period(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 1e6 => (ns / 1e3, "us"),
-        ns if ns < 1e9 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    format!("{value:.4} {unit}")
 }
 
 fn components(spectra: &[Option<Spectrum>]) -> String {

@@ -19,10 +19,10 @@ use sandbag_jitter::{Fault, Header};
 use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{CpuList, Root};
 use sandbag_record::StopSignals;
+use sandbag_report::quantity::time;
 
 use super::attribute::{self, How, Memory};
-use super::time;
-use crate::exit::{self, BadInput};
+use crate::exit;
 use crate::messages::Messages;
 use crate::units::{self, Cpus};
 
@@ -89,14 +89,7 @@ pub struct RecordArgs {
 pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     let root = Root::default();
     let topology = Topology::read(&root)?;
-    let cpus = args.cpus.on(&topology);
-    if let Some(cpu) = cpus.iter().find(|cpu| !topology.online.contains(*cpu)) {
-        return Err(BadInput(format!(
-            "CPU {cpu} is not online; online are {}",
-            topology.online
-        ))
-        .into());
-    }
+    let cpus = args.cpus.online(&topology)?;
     let to_stdout = args.output.as_os_str() == "-";
     let name = match to_stdout {
         true => "standard output".to_owned(),

@@ -11,10 +11,11 @@ use sandbag_jitter::import::Recording;
 use sandbag_jitter::stats::{QUANTILES_PCT, summarise};
 use sandbag_jitter::{Event, Notes, Trace};
 use sandbag_report::html::jitter::{self as html, TracePage};
+use sandbag_report::quantity::time;
 
 use super::periodic::{self, Found};
 use super::select::SelectArgs;
-use super::{ImportArgs, causes, distribution, page, time};
+use super::{ImportArgs, causes, distribution, page};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::output;

@@ -10,10 +10,11 @@ use sandbag_jitter::stats::summarise;
 use sandbag_jitter::synth::{Arrivals, Component, LIKE, Lengths, Like, Model, fit, synthesise};
 use sandbag_jitter::{GENERATOR, Trace};
 use sandbag_kernel::CpuList;
+use sandbag_report::quantity::time;
 
+use super::ImportArgs;
 use super::export::{To, put};
 use super::parts::{LengthsArg, Parts};
-use super::{ImportArgs, time};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::units;

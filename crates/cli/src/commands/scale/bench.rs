@@ -14,6 +14,7 @@ use sandbag_jitter::Trace;
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use sandbag_profile::NewFile;
+use sandbag_report::quantity::time;
 use sandbag_scale::bench::{
     Measured, Settings, Slowdown, Virtual, measure, per_rank, slowdown, virtual_ranks,
 };
@@ -22,8 +23,8 @@ use serde_json::json;
 
 use super::table::pct;
 use super::values;
-use crate::commands::jitter::{self, time};
-use crate::exit::{self, BadInput};
+use crate::commands::jitter;
+use crate::exit;
 use crate::messages::Messages;
 use crate::output;
 use crate::units::{self, Cpus};
@@ -107,14 +108,7 @@ enum ClockArg {
 /// Runs the command.
 pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
     let topology = Topology::read(&Root::default())?;
-    let cpus = args.cpus.on(&topology);
-    if let Some(cpu) = cpus.iter().find(|cpu| !topology.online.contains(*cpu)) {
-        return Err(BadInput(format!(
-            "CPU {cpu} is not online; online are {}",
-            topology.online
-        ))
-        .into());
-    }
+    let cpus = args.cpus.online(&topology)?;
     let cpus: Vec<u32> = cpus.iter().collect();
     let trace = args
         .jitter

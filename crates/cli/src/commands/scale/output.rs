@@ -6,13 +6,13 @@ use std::path::Path;
 use anyhow::Result;
 use clap::ValueEnum;
 use sandbag_report::html::scale as page;
+use sandbag_report::quantity::time;
 use sandbag_scale::predict::{Barrier, Options, Point, Spread};
 use serde_json::json;
 
 use super::predict::{Classes, Curve};
 use super::table::output_order;
 use super::values::sync_name;
-use crate::commands::jitter::time;
 use crate::exit::BadInput;
 use crate::output;
 

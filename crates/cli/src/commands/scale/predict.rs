@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use sandbag_jitter::Trace;
+use sandbag_report::quantity::time;
 use sandbag_scale::predict::{
     Barrier, Class, Cost, Drift, LogGp, Options, Prediction, Source, Spread, Starts, Sync, costs,
     predict,
@@ -231,7 +232,7 @@ fn event_classes(args: &PredictArgs, sources: &[Source<'_>], messages: &Messages
     };
     all.extend(Class::ticks(source.trace));
     for period in &args.period {
-        let shown = jitter::time(period.as_nanos() as f64);
+        let shown = time(period.as_nanos() as f64);
         let name = format!("every {shown}");
         match Class::period(&name, source.trace, units::nanos(*period)) {
             Some(class) => all.push(class),

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
+use sandbag_report::quantity::time;
 use sandbag_scale::predict::{Estimate, Point};
 
 use super::output::Shown;
-use crate::commands::jitter::time;
 use crate::output;
 
 /// Numbers of ranks for which classes of events are compared, at most.

@@ -16,6 +16,7 @@ use sandbag_jitter::stats::{
 use sandbag_jitter::{Span, Trace};
 
 use super::{CREDIT, frame_around, sentence};
+use crate::quantity::time;
 use crate::text::{clock, visible};
 use data::{ComparedCharts, TraceCharts};
 
@@ -160,8 +161,8 @@ fn headline(page: &TracePage<'_>) -> Markup {
             dl .figures {
                 (figure("noise", format!("{:.4} %", part(noise_ns, known_ns) * 100.0)))
                 (figure("events per s and CPU", format!("{:.1}", part(events as f64 * 1e9, known_ns))))
-                (figure("mean length", tables::time(part(noise_ns, events as f64))))
-                (figure("longest", longest.map_or_else(tables::none, |ns| tables::time(ns as f64))))
+                (figure("mean length", time(part(noise_ns, events as f64))))
+                (figure("longest", longest.map_or_else(tables::none, |ns| time(ns as f64))))
                 (figure("looked for", clock(known_ns / 1e9 / cpus.len().max(1) as f64)))
             }
             @if !page.trace.warnings.is_empty() {
@@ -210,7 +211,7 @@ fn periodic(page: &TracePage<'_>, colours: bool) -> Markup {
             p .note {
                 "Power relative to as many events at random times; events that have no period at all would "
                 "show a peak on a CPU with a probability of " (FALSE_ALARM) ". Looked for: periods from "
-                (tables::time(some.shortest_ns)) " to " (tables::time(some.longest_ns)) "."
+                (time(some.shortest_ns)) " to " (time(some.longest_ns)) "."
             }
         }
     }
@@ -290,8 +291,8 @@ pub fn render_comparison(page: &ComparisonPage<'_>) -> String {
             (tables::judged(found))
             p .note {
                 "Limit: what 99 in 100 pairs of parts of the same trace do not exceed (block bootstrap; "
-                (found.blocks[0]) " blocks of " (tables::time(found.block_s[0] * 1e9)) " of A, "
-                (found.blocks[1]) " of " (tables::time(found.block_s[1] * 1e9)) " of B). A figure differs if "
+                (found.blocks[0]) " blocks of " (time(found.block_s[0] * 1e9)) " of A, "
+                (found.blocks[1]) " of " (time(found.block_s[1] * 1e9)) " of B). A figure differs if "
                 "its whole interval of 95 % is beyond the limit; it is the same if it is within, and the limit "
                 "is below the resolution."
             }

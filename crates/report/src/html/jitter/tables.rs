@@ -8,6 +8,7 @@ use sandbag_jitter::stats::{
 use sandbag_jitter::{CpuTrace, Event, Trace};
 
 use super::ComparisonPage;
+use crate::quantity::{period, time};
 
 /// Tables with more lines scroll.
 const LONG: usize = 16;
@@ -17,32 +18,6 @@ const MOST_PAIRS: usize = 40;
 /// What is not there.
 pub(super) fn none() -> String {
     "\u{2013}".to_owned()
-}
-
-/// Nanoseconds as people read them: three digits and a unit.
-pub(super) fn time(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
-        size if size < 1e3 => (ns, "ns"),
-        size if size < 1e6 => (ns / 1e3, "us"),
-        size if size < 1e9 => (ns / 1e6, "ms"),
-        _ => (ns / 1e9, "s"),
-    };
-    let decimals = match value.abs() {
-        value if value < 10.0 => 2,
-        value if value < 100.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
-}
-
-/// A period: with more digits, for it is known better.
-fn period(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 1e6 => (ns / 1e3, "us"),
-        ns if ns < 1e9 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    format!("{value:.4} {unit}")
 }
 
 fn table(rows: usize, head: &Markup, body: &Markup) -> Markup {

@@ -6,13 +6,10 @@ mod record;
 mod table;
 
 use std::io::Write as _;
-use std::os::fd::AsFd as _;
 use std::os::unix::fs::fchown;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use sandbag_burner::command::{CommandSpec, Ended, User, Waiting, reap};
 use sandbag_burner::signals::{self, ENDING, Repeats, Signals};
@@ -26,15 +23,15 @@ use sandbag_inside::preloadable;
 use sandbag_jitter::Trace;
 use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{Root, clock};
+use sandbag_report::quantity::time;
 
 use super::super::plan_args::{MethodArg, More};
-use super::super::time;
 use super::{ReplayArgs, Safeguard};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::program;
 use crate::run::directory::{self, RunDir};
-use crate::run::machine;
+use crate::run::{machine, words};
 use crate::units::nanos;
 
 /// Jitter within the program.
@@ -207,12 +204,7 @@ fn dry_run(args: &ReplayArgs, columns: &[Column], portions: &[Portion]) -> Resul
             time(portion.offset_ns as f64),
         )?;
     }
-    let words: Vec<_> = args
-        .command
-        .iter()
-        .map(|word| word.to_string_lossy())
-        .collect();
-    writeln!(out, "and so on, inside: {}", words.join(" "))?;
+    writeln!(out, "and so on, inside: {}", words(&args.command).join(" "))?;
     Ok(exit::KEPT)
 }
 
@@ -444,7 +436,8 @@ fn hold(
             stopped_ns = Some(now_ns);
             over_ns = None;
         }
-        wait(signals, over_ns.map(|at| at.saturating_sub(now_ns)))?;
+        let left = over_ns.map(|at| at.saturating_sub(now_ns));
+        signals.wait(left).context("wait for signals")?;
     };
     // Those that it left behind suffer no more.
     let _ = file.stop();
@@ -456,26 +449,11 @@ fn hold(
     })
 }
 
-/// Sleeps until a signal waits, or so long.
-fn wait(signals: &Signals, most_ns: Option<u64>) -> Result<()> {
-    let timeout = match most_ns {
-        None => PollTimeout::NONE,
-        // Rounded up: not to be woken just before.
-        Some(ns) => PollTimeout::try_from(ns / 1_000_000 + 1).unwrap_or(PollTimeout::MAX),
-    };
-    let mut fds = [PollFd::new(signals.fd().as_fd(), PollFlags::POLLIN)];
-    match poll(&mut fds, timeout) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(error) => Err(error).context("poll"),
-    }
-}
-
 fn code(end: End, whole: bool) -> u8 {
     match end {
         End::Command(how) => match (how.exit_code, how.signal) {
             (Some(0), _) if !whole => exit::OUR_FAILURE,
-            (Some(code), _) => u8::try_from(code).unwrap_or(exit::OUR_FAILURE),
-            (None, signal) => u8::try_from(128 + signal.unwrap_or(0)).unwrap_or(exit::OUR_FAILURE),
+            (code, signal) => exit::of_command(code, signal),
         },
         End::Interrupted => exit::INTERRUPTED,
     }

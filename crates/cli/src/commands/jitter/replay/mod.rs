@@ -25,15 +25,15 @@ use sandbag_inject::{Plan, Planned};
 use sandbag_jitter::Trace;
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
+use sandbag_report::quantity::time;
 
 use super::plan_args::{More, PlanArgs, factor};
-use super::time;
 use crate::exit;
 use crate::messages::Messages;
 use crate::output;
 use crate::program;
 use crate::run::directory::{self, RunDir};
-use crate::run::{leave_reason, machine};
+use crate::run::{leave_reason, machine, words};
 use crate::units::{self, nanos};
 
 /// Replay the jitter of a trace on CPUs, beside a program or alone
@@ -348,8 +348,7 @@ fn code(end: End, outcome: &[CpuOutcome], whole: bool) -> u8 {
     match end {
         End::Command(how) => match (how.exit_code, how.signal) {
             (Some(0), _) if !whole => exit::OUR_FAILURE,
-            (Some(code), _) => u8::try_from(code).unwrap_or(exit::OUR_FAILURE),
-            (None, signal) => u8::try_from(128 + signal.unwrap_or(0)).unwrap_or(exit::OUR_FAILURE),
+            (code, signal) => exit::of_command(code, signal),
         },
         End::Interrupted => exit::INTERRUPTED,
         _ if !whole => exit::FAILED,
@@ -399,12 +398,7 @@ fn dry_run(args: &ReplayArgs, trace: &Trace, plan: &Plan, asks: &[Ask]) -> Resul
         options.seed, options.group, options.sync, args.plan.method
     )?;
     if args.has_command() {
-        let words: Vec<_> = args
-            .command
-            .iter()
-            .map(|word| word.to_string_lossy())
-            .collect();
-        writeln!(out, "beside: {}", words.join(" "))?;
+        writeln!(out, "beside: {}", words(&args.command).join(" "))?;
     }
     Ok(exit::KEPT)
 }

@@ -5,10 +5,10 @@ use comfy_table::Table;
 use sandbag_inject::outcome::{Counts, Quantiles};
 use sandbag_inject::process::Measured;
 use sandbag_inject::process::team::CpuOutcome;
+use sandbag_report::quantity::time;
 use serde::Deserialize;
 
 use super::super::show::{new_table, right, words};
-use super::super::time;
 
 /// What injecting costs on a CPU, one line.
 pub fn measured(measured: Measured) -> String {

@@ -7,10 +7,10 @@ use sandbag_inject::outcome::Quantiles;
 use sandbag_inject::process::verify::Host;
 use sandbag_inject::reproduced::Tolerance;
 use sandbag_jitter::stats::QUANTILES_PCT;
+use sandbag_report::quantity::time;
 
 use super::super::replay::{measured, shown};
 use super::super::show::{new_table, quantile_name, right, words};
-use super::super::time;
 use super::{EXACT_NS, Row};
 
 pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2]) -> String {

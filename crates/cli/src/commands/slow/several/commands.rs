@@ -127,10 +127,7 @@ fn reaped(mut one: Running) -> (Running, Option<ExitStatus>) {
 }
 
 fn end(one: Running, status: ExitStatus) -> Ended {
-    let code = match (status.code(), status.signal()) {
-        (Some(code), _) => u8::try_from(code).unwrap_or(exit::OUR_FAILURE),
-        (None, signal) => u8::try_from(128 + signal.unwrap_or(0)).unwrap_or(exit::OUR_FAILURE),
-    };
+    let code = exit::of_command(status.code(), status.signal());
     Ended {
         node: one.node,
         words: one.words,

@@ -3,9 +3,9 @@
 
 use comfy_table::Table;
 use sandbag_inside::outcome::{Outcome, Slot, Suffered};
+use sandbag_report::quantity::time;
 
 use super::super::super::show::{new_table, right, words};
-use super::super::super::time;
 
 /// Processes and threads beyond this many share a row.
 const ROWS: usize = 16;
