@@ -39,8 +39,8 @@ fn the_lab_shows_what_ep_perceives() -> anyhow::Result<()> {
         // Proportional is 2. One pair of runs, each of which others may slow;
         // where the two CPUs are threads of one core, which a virtual machine
         // is not told, a program runs faster beside a burner than beside
-        // itself (1.47 and 1.49 were seen).
-        figure!((1.5..3.5).contains(&slowdown), "slowdown {slowdown}");
+        // itself: 1.46 to 1.49 on three machines, each time again.
+        figure!((1.25..3.5).contains(&slowdown), "slowdown {slowdown}");
     }
     for file in [
         "precision/index.html",
