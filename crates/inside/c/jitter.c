@@ -226,10 +226,13 @@ static int stopped(uint64_t now)
     return sbj_real_syscall(SYS_kill, plan.supervisor, 0) == -1 && errno == ESRCH;
 }
 
-static void spin(uint64_t until, uint64_t *now)
+/* Whether it was to its end: nobody is held by who is gone. */
+static int spin(uint64_t until, uint64_t *now)
 {
-    while (*now < until && !plan.shared->stop)
+    int whole = 1;
+    while (*now < until && (whole = !stopped(*now)))
         *now = sbj_now();
+    return whole;
 }
 
 struct timer_value {
@@ -311,15 +314,22 @@ static void serve(struct sbj_state *state, uint64_t entered, uint64_t overhead, 
         int set = more && state->due_ns > until + gap;
         if (set)
             await(state, state->due_ns);
-        spin(until, &now);
+        int whole = spin(until, &now);
         state->last_ns = now;
         state->last_due_ns = due;
         book(state, late, asked, now - begin + cost);
         first = 0;
+        if (!whole) {
+            sbj_retire(ENDED_STOPPED);
+            return;
+        }
         if (set)
             return;
     }
-    await(state, 0);
+    if (more)
+        sbj_retire(ENDED_STOPPED);
+    else
+        sbj_end(state, ENDED_EXHAUSTED);
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context)
@@ -523,6 +533,9 @@ static int make_timer(struct sbj_state *state)
 /* Begins with the calling thread. 0: it does not, and the state can be released. */
 int sbj_begin(struct sbj_state *state, int initial)
 {
+    /* The program may forbid calls between the making of a thread and this. */
+    if (plan.retired)
+        return 0;
     struct plan_slot *slot = claim();
     if (slot == NULL)
         return 0;
@@ -560,6 +573,13 @@ int sbj_begin(struct sbj_state *state, int initial)
     slot->base_ns = state->base_ns;
     sbj_mine = state;
     state->active = 1;
+    /* Who retires all may not have seen this one. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (plan.retired) {
+        state->active = 0;
+        state->slot->ended = ENDED_STOPPED;
+        return 1;
+    }
     if (!over && fetch(state, &length))
         due = state->due_ns;
     await(state, due);

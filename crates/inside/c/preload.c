@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -46,6 +47,10 @@ extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), voi
 extern int pthread_atfork(void (*)(void), void (*)(void), void (*)(void)) __attribute__((weak));
 extern int pthread_key_create(pthread_key_t *, void (*)(void *)) __attribute__((weak));
 extern int pthread_setspecific(pthread_key_t, const void *) __attribute__((weak));
+
+/* Declared only where _FORTIFY_SOURCE is. */
+int __poll_chk(struct pollfd *, nfds_t, int, size_t);
+int __ppoll_chk(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t);
 
 /* The one that would have been called without us. Asked for by the constructor,
    for dlsym(3) is nothing for signal handlers. */
@@ -78,6 +83,8 @@ NEXT(nanosleep)
 NEXT(clock_nanosleep)
 NEXT(poll)
 NEXT(ppoll)
+NEXT(__poll_chk)
+NEXT(__ppoll_chk)
 NEXT(select)
 NEXT(pselect)
 NEXT(epoll_wait)
@@ -121,12 +128,23 @@ __attribute__((used)) static void *syscall_follows(void)
     return (void *)next_syscall();
 }
 
-__attribute__((used)) static void filter_begins(void)
+static void filter_begins(void)
 {
     int saved = errno;
     if (sbj_own_process())
         sbj_retire(ENDED_SECCOMP);
     errno = saved;
+}
+
+/* Programs also ask by these calls what there is; a filter that is NULL is
+   such a question. */
+__attribute__((used)) static void seccomp_asked(long number, unsigned long operation,
+                                                unsigned long flags, const void *filter)
+{
+    (void)number, (void)flags;
+    if (operation == SECCOMP_SET_MODE_STRICT
+        || (operation == SECCOMP_SET_MODE_FILTER && filter != NULL))
+        filter_begins();
 }
 
 #if defined(__x86_64__)
@@ -154,7 +172,7 @@ __asm__(
     "    subq $8, %rsp\n    .cfi_adjust_cfa_offset 8\n"
     "    cmpq $317, %rdi\n"
     "    jne 2f\n"
-    "    call filter_begins\n"
+    "    call seccomp_asked\n"
     "2:  call syscall_follows\n"
     "    addq $8, %rsp\n    .cfi_adjust_cfa_offset -8\n"
     "    popq %r9\n    .cfi_adjust_cfa_offset -8\n"
@@ -197,7 +215,8 @@ FRONT int prctl(int option, ...)
     unsigned long a = va_arg(more, unsigned long), b = va_arg(more, unsigned long);
     unsigned long c = va_arg(more, unsigned long), d = va_arg(more, unsigned long);
     va_end(more);
-    if (option == PR_SET_SECCOMP)
+    if (option == PR_SET_SECCOMP
+        && (a == SECCOMP_MODE_STRICT || (a == SECCOMP_MODE_FILTER && b != 0)))
         filter_begins();
     MISSING(next_prctl(), -1)
     return next_prctl()(option, a, b, c, d);
@@ -552,6 +571,25 @@ FRONT int poll(struct pollfd *files, nfds_t n, int ms)
     return result;
 }
 
+/* What `poll` is in programs that are built with _FORTIFY_SOURCE, where the size
+   of the array is known: the C library's own ends them if it is too small. */
+FRONT int __poll_chk(struct pollfd *files, nfds_t n, int ms, size_t size)
+{
+    if (size / sizeof *files >= n)
+        return poll(files, n, ms);
+    MISSING(next___poll_chk(), -1)
+    return next___poll_chk()(files, n, ms, size);
+}
+
+FRONT int __ppoll_chk(struct pollfd *files, nfds_t n, const struct timespec *time,
+                      const sigset_t *mask, size_t size)
+{
+    if (size / sizeof *files >= n)
+        return ppoll(files, n, time, mask);
+    MISSING(next___ppoll_chk(), -1)
+    return next___ppoll_chk()(files, n, time, mask, size);
+}
+
 FRONT int ppoll(struct pollfd *files, nfds_t n, const struct timespec *time, const sigset_t *mask)
 {
     int result;
@@ -573,8 +611,21 @@ FRONT int select(int n, fd_set *in, fd_set *out, fd_set *odd, struct timeval *ti
 {
     int result;
     MISSING(next_select(), -1)
-    /* The kernel leaves in `time` what is left, and the sets as they were. */
-    WAIT(result, next_select()(n, in, out, odd, time));
+    if (sbj_mine == NULL || time == NULL) {
+        WAIT(result, next_select()(n, in, out, odd, time));
+        return result;
+    }
+    /* The kernel leaves in `time` what is left, but not every C library hands
+       it on; the sets stay as they were. */
+    struct timespec whole = {time->tv_sec, time->tv_usec * 1000};
+    uint64_t end = deadline(&whole);
+    struct wait wait = wait_begins();
+    while (result = next_select()(n, in, out, odd, time),
+           wait_again(&wait, result == -1 && errno == EINTR)) {
+        struct timespec left = left_until(end);
+        time->tv_sec = left.tv_sec;
+        time->tv_usec = left.tv_nsec / 1000;
+    }
     return result;
 }
 
@@ -710,6 +761,7 @@ __attribute__((constructor)) static void begin(void)
     next_pthread_create(), next_sigaction(), next_sigprocmask(), next_pthread_sigmask();
     next_sigwait(), next_sigwaitinfo(), next_sigtimedwait(), next_signalfd();
     next_nanosleep(), next_clock_nanosleep(), next_poll(), next_ppoll();
+    next___poll_chk(), next___ppoll_chk();
     next_select(), next_pselect(), next_epoll_wait(), next_epoll_pwait();
     next_pause(), next_sigsuspend(), next_semop(), next_msgrcv(), next_msgsnd();
     next_prctl(), next_syscall();

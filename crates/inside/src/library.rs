@@ -249,7 +249,7 @@ mod tests {
         assert!(has(b"sandbag_jitter_poll\0") && has(b"libdl.so.2\0"));
         assert!(!has(b"libc.so.6"));
         // A version would have its name among the strings.
-        assert!(!has(b"GLIBC_2.3"), "built against a version");
+        assert!(!has(b"GLIBC_"), "built against a version");
     }
 
     #[test]

@@ -237,8 +237,14 @@ impl PlanFile {
 
 /// What came of a plan that somebody left; `None` if it is none.
 pub(crate) fn read_outcome(path: &Path) -> Option<Outcome> {
-    let file = File::open(path).ok()?;
-    let length = file.metadata().ok()?.len();
+    // Whoever may write to the directory may have put anything there.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
+        .open(path)
+        .ok()?;
+    let meta = file.metadata().ok()?;
+    let length = meta.is_file().then_some(meta.len())?;
     let most = (SHARED + SLOTS as usize * SLOT) as u64;
     let mut field = [0; 8];
     file.read_exact_at(&mut field, std::mem::offset_of!(Header, shared_at) as u64)
