@@ -167,6 +167,10 @@ pub fn record_with<W: Write>(
     drop(send);
     let mut team = Team { workers, answers };
     team.await_all(|_| true)?;
+    if stop.load(Ordering::Relaxed) {
+        // Before anything is recorded: nobody's file is touched.
+        return Err(Fault::NothingKnown.into());
+    }
     let mut writer = Writer::new(open()?, header)?;
     let threads: Vec<u32> = team.workers.iter().map(|worker| worker.thread_id).collect();
     let reading = || Reading::now(&Root::default(), &threads);

@@ -10,6 +10,7 @@
 
 use serde::Serialize;
 
+use crate::spans::common;
 use crate::{Chance, CpuTrace, Span};
 
 /// Of more CPUs pairs are not looked at.
@@ -161,24 +162,6 @@ fn of(a: &CpuTrace, b: &CpuTrace, most: usize) -> Option<Correlation> {
             .filter_map(|bin_ns| noise(a, b, &common, *bin_ns, most, &mut chance))
             .collect(),
     })
-}
-
-/// Where both are known.
-fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
-    let (mut i, mut j) = (0, 0);
-    let mut common = Vec::new();
-    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
-        let from_ns = x.from_ns.max(y.from_ns);
-        let until_ns = x.until_ns.min(y.until_ns);
-        if from_ns < until_ns {
-            common.push(Span { from_ns, until_ns });
-        }
-        match x.until_ns <= y.until_ns {
-            true => i += 1,
-            false => j += 1,
-        }
-    }
-    common
 }
 
 /// Starts of events, as time of these stretches that has passed.

@@ -101,9 +101,10 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
         let file: Box<dyn Write> = match to_stdout {
             true => Box::new(io::stdout()),
             false => {
-                let file = File::create(&args.output).map_err(Fault::Io)?;
-                made.set(true);
-                Box::new(file)
+                let new = File::create_new(&args.output);
+                made.set(new.is_ok());
+                let file = new.or_else(|_| File::create(&args.output));
+                Box::new(file.map_err(Fault::Io)?)
             }
         };
         Ok(BufWriter::new(file))
