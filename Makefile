@@ -4,6 +4,9 @@
 
 TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+# What is linked with the MPI library of the machine (MPICC says with which).
+MPI_DIR := $(TARGET_DIR)/mpi
+MPI_FLAGS := --release --locked --manifest-path mpi/Cargo.toml --target-dir $(MPI_DIR)
 RELEASE := $(TARGET_DIR)/$(TARGET)/release
 SANDBAG := $(RELEASE)/sandbag
 # One static binary. Naming the target keeps the flag away from build scripts.
@@ -14,10 +17,10 @@ DESTDIR ?=
 
 # The tests measure the machine that they share.
 .NOTPARALLEL:
-.PHONY: build run test unit machine guest bench nodes lab lint install man clean help
+.PHONY: build run test unit mpi mpi-test machine guest bench nodes lab lint install man clean help
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
 build: ## Build the static binary
 	cargo build $(CARGO_FLAGS) -p sandbag
@@ -35,7 +38,7 @@ run: build ## Replay a real recorded load beside a busy program (root, 30 s)
 	    $$(test "$$(nproc)" -ge 2 && echo --cpus 0,1 || echo --map mean) \
 	    --out sandbag-run-example -- examples/busy.sh 30
 
-test: setup unit machine guest ## All tests; as root also the machine and guest tests
+test: setup unit mpi-test machine guest ## All tests; as root also the machine and guest tests
 	@echo "all test programs passed"
 
 .PHONY: setup
@@ -53,6 +56,19 @@ unit: ## Tests that need no privilege
 	    cargo test $(CARGO_FLAGS) -p sandbag-kernel --lib -- --ignored a_session; fi
 	if [ -n "$$SANDBAG_SAMPLES" ]; then \
 	    cargo test $(CARGO_FLAGS) -p sandbag-profile --test 'samples*' -- --ignored; fi
+
+mpi: ## sandbag-mpi, the benchmark of `scale bench` over MPI, beside sandbag (needs an MPI library)
+	RUSTFLAGS= cargo build $(MPI_FLAGS)
+	mkdir -p $(RELEASE)
+	cp $(MPI_DIR)/release/sandbag-mpi $(RELEASE)/
+	@echo "$(RELEASE)/sandbag-mpi"
+
+mpi-test: build ## Its tests, with 2 and 4 ranks
+	@if command -v mpicc >/dev/null && command -v mpirun >/dev/null && ls /usr/lib/llvm-*/lib/libclang*.so* >/dev/null 2>&1; then \
+	    RUSTFLAGS= SANDBAG_BIN=$(SANDBAG) cargo test $(MPI_FLAGS); \
+	else \
+	    echo "skipped 1: sandbag-mpi (no MPI library or no libclang here: apt-get install libopenmpi-dev openmpi-bin libclang-dev)"; \
+	fi
 
 machine: build ## Tests on this machine's own cgroup tree (root)
 	cargo build $(CARGO_FLAGS) -p sandbag-bench

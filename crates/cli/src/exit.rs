@@ -93,6 +93,9 @@ fn alone(error: &anyhow::Error) -> u8 {
     if error.downcast_ref::<BadInput>().is_some() {
         return USAGE;
     }
+    if error.downcast_ref::<NotPossible>().is_some() {
+        return NOT_POSSIBLE;
+    }
     if let Some(fault) = error.downcast_ref::<sandbag_profile::Error>() {
         return match is_no_room(&fault.fault) {
             true => FAILED,
@@ -183,6 +186,18 @@ impl std::fmt::Display for BadInput {
 }
 
 impl std::error::Error for BadInput {}
+
+/// Something that this machine has not: says what, and what could be done instead.
+#[derive(Debug)]
+pub struct NotPossible(pub String);
+
+impl std::fmt::Display for NotPossible {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotPossible {}
 
 #[cfg(test)]
 mod tests {

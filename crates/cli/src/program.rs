@@ -63,7 +63,11 @@ pub fn check_in(command: &[OsString], dir: &Path, path: Option<OsString>) -> any
     Err(Error::Command { program, cause }).context(advice)
 }
 
-fn find(program: &OsStr, path: &OsStr) -> io::Result<PathBuf> {
+/// Where a program is that is named like this.
+///
+/// # Errors
+/// Nowhere on the path, or it cannot be executed.
+pub fn find(program: &OsStr, path: &OsStr) -> io::Result<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return executable(Path::new(program)).map(|()| program.into());
     }

@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use sandbag_burner::supervisor::StartOn;
 use sandbag_kernel::CpuList;
 use sandbag_kernel::topology::Topology;
+pub use sandbag_report::quantity::{duration, nanos, positive_duration};
 
 use crate::exit::BadInput;
 
@@ -29,15 +30,6 @@ pub fn load(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A duration: `500ms`, `10s`, `1m`, `2h`, `1h 30m`; a bare number is seconds.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    if let Ok(seconds) = text.trim().parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).map_err(|_| "not a duration".to_owned());
-    }
-    humantime::parse_duration(text.trim())
-        .map_err(|_| "expected a duration such as 500ms, 10s, 1m or 2h".to_owned())
-}
-
 /// The length of a step: a profile of an hour in steps of a nanosecond would be
 /// made for days.
 pub fn step(text: &str) -> Result<Duration, String> {
@@ -45,20 +37,6 @@ pub fn step(text: &str) -> Result<Duration, String> {
         time if time < Duration::from_millis(1) => Err("must be 1ms or longer".to_owned()),
         time => Ok(time),
     }
-}
-
-/// A duration that is not zero.
-pub fn positive_duration(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
-        Duration::ZERO => Err("must be longer than 0".to_owned()),
-        other => Ok(other),
-    }
-}
-
-/// A duration as nanoseconds.
-#[must_use]
-pub fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// `3`, a descriptor of CMD; `USR1`, `SIGUSR2`.

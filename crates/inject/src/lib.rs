@@ -55,11 +55,13 @@ pub mod process;
 mod random;
 pub mod reproduced;
 pub mod safeguard;
+mod sync;
 
 pub use column::{Column, Planned};
 pub use error::{Error, Result};
 pub use outcome::Outcome;
-pub use plan::{Options, Plan, Sync};
+pub use plan::{Options, Plan};
 pub use polled::Polled;
 pub use portion::{Events, Portion};
 pub use safeguard::Safeguards;
+pub use sync::Sync;

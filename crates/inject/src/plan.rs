@@ -15,19 +15,7 @@ use crate::column::{Column, known_together};
 use crate::error::{Error, Result};
 use crate::portion::Portion;
 use crate::random;
-
-/// When ranks are at the same position of their traces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Sync {
-    /// Never: each group at a random position of its own.
-    #[default]
-    None,
-    /// All begin at the same.
-    Once,
-    /// All are set to a common random one at every so many phases, the first
-    /// included; 1: at each.
-    Phases(u32),
-}
+use crate::sync::Sync;
 
 /// How a trace is replayed.
 #[derive(Debug, Clone, PartialEq)]

@@ -13,8 +13,8 @@
 use crate::clock::Clock;
 use crate::column::Planned;
 use crate::outcome::{Cause, Injected, Outcome};
-use crate::plan::Sync;
 use crate::portion::{Events, Portion};
+use crate::sync::Sync;
 
 /// A program that did not ask for longer than this was away: its own step was
 /// that long, or the host had the CPU. Ours is a few tens of nanoseconds.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::column::{Column, Planned};
 use crate::outcome::Outcome;
-use crate::plan::Sync;
 use crate::polled::Polled;
 use crate::random;
+use crate::sync::Sync;
 
 /// A stretch of a column from a position on, around its end; how it is
 /// stretched; and what becomes of it at a phase. Cheap to copy: ranks share

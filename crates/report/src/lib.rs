@@ -17,6 +17,7 @@ pub mod plot;
 pub mod quantity;
 pub mod run;
 mod series;
+pub mod table;
 pub mod terminal;
 mod text;
 mod together;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Short times, as people read them, on pages and terminals.
+//! Times, as people read them on pages and terminals, and as they write them.
+
+use std::time::Duration;
 
 /// Nanoseconds with three digits and a unit.
 #[must_use]
@@ -18,6 +20,17 @@ pub fn time(ns: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
+/// A slowdown or a share as it is read: three digits that count.
+#[must_use]
+pub fn percent(value: f64) -> String {
+    match value.abs() {
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
 /// A period, ns: with more digits, for it is known better.
 #[must_use]
 pub fn period(ns: f64) -> String {
@@ -27,6 +40,35 @@ pub fn period(ns: f64) -> String {
         ns => (ns / 1e9, "s"),
     };
     format!("{value:.4} {unit}")
+}
+
+/// A duration: `500ms`, `10s`, `1m`, `2h`, `1h 30m`; a bare number is seconds.
+///
+/// # Errors
+/// It is none.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.trim().parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).map_err(|_| "not a duration".to_owned());
+    }
+    humantime::parse_duration(text.trim())
+        .map_err(|_| "expected a duration such as 500ms, 10s, 1m or 2h".to_owned())
+}
+
+/// A duration that is not zero.
+///
+/// # Errors
+/// It is, or is none.
+pub fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("must be longer than 0".to_owned()),
+        other => Ok(other),
+    }
+}
+
+/// A duration as nanoseconds.
+#[must_use]
+pub fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -51,5 +93,22 @@ mod tests {
     fn periods_have_more_digits() {
         assert_eq!(period(4e6), "4.0000 ms");
         assert_eq!(period(12_345.0), "12.3450 us");
+    }
+
+    #[test]
+    fn percent_have_three_digits() {
+        assert_eq!(
+            [0.01234, 1.234, 12.34, 123.4].map(percent),
+            ["0.012", "1.23", "12.3", "123"]
+        );
+    }
+
+    #[test]
+    fn durations_are_written_with_a_unit_or_in_seconds() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("2.5"), Ok(Duration::from_millis(2500)));
+        assert!(duration("10 parsecs").is_err() && duration("-1").is_err());
+        assert!(positive_duration("0s").is_err());
     }
 }

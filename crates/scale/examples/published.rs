@@ -136,7 +136,7 @@ fn main() -> Result<(), sandbag_scale::Error> {
         };
         show("none", &usual, of.measured_pct[0])?;
         let phase = Options {
-            sync: Sync::Every(1),
+            sync: Sync::Phases(1),
             ..usual.clone()
         };
         show("phase", &phase, of.measured_pct[2])?;
@@ -193,7 +193,7 @@ fn speed() -> Result<(), sandbag_scale::Error> {
         (
             "phase",
             Options {
-                sync: Sync::Every(1),
+                sync: Sync::Phases(1),
                 ..usual.clone()
             },
         ),

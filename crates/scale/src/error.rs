@@ -61,8 +61,8 @@ pub enum Error {
     NothingCommon,
     /// How far ranks drift apart is not known.
     #[error(
-        "how far ranks that were synchronised drift apart has to be said (--drift): `scale bench` \
-         measures it"
+        "how far ranks that were synchronised drift apart has to be said (--drift): `scale bench \
+         --virtual` prints how far their noise takes them"
     )]
     NoDrift,
     /// The system did not do what was asked.

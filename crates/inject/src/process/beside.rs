@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Holds the injectors beside a command, or alone, until one of them is over.
+//! Holds an injection beside a command, or alone, until one of them is over.
 //!
 //! The rules are those of a load's supervisor: signals are passed on to the
-//! command, a second one ends us at once, Ctrl-Z stops injectors and command and
+//! command, a second one ends us at once, Ctrl-Z stops injection and command and
 //! puts off what is to come, the run ends with the command. There
 //! is no group, no journal and no guardian: nothing on the machine is changed.
 
@@ -14,6 +14,61 @@ use sandbag_kernel::{Root, clock};
 
 use super::team::Team;
 use crate::error::{Error, Result};
+
+/// What is held: something that injects until it is ended.
+pub trait Injection {
+    /// Why it cannot.
+    type Error: std::error::Error + 'static;
+
+    /// Begins; when, on CLOCK_MONOTONIC, ns. That may be a little later.
+    ///
+    /// # Errors
+    /// It cannot.
+    fn begin(&mut self) -> std::result::Result<u64, Self::Error>;
+
+    /// When all is injected, unless it is put off, ns; `None`: it does not know.
+    fn used_up_ns(&self) -> Option<u64>;
+
+    /// Stands still.
+    fn pause(&mut self);
+
+    /// Goes on after so long, ns.
+    fn go_on(&mut self, after_ns: u64);
+
+    /// A child of ours that is not the command ended.
+    fn ended(&mut self, pid: u32, how: &str);
+
+    /// Ends. Once more does nothing.
+    fn end(&mut self);
+}
+
+impl Injection for Team {
+    type Error = Error;
+
+    fn begin(&mut self) -> Result<u64> {
+        self.go()
+    }
+
+    fn used_up_ns(&self) -> Option<u64> {
+        Self::used_up_ns(self)
+    }
+
+    fn pause(&mut self) {
+        Self::pause(self);
+    }
+
+    fn go_on(&mut self, after_ns: u64) {
+        Self::go_on(self, after_ns);
+    }
+
+    fn ended(&mut self, pid: u32, how: &str) {
+        Self::ended(self, pid, how);
+    }
+
+    fn end(&mut self) {
+        Self::end(self);
+    }
+}
 
 /// Why it is over.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,37 +120,48 @@ pub fn take_signals() -> Result<Signals> {
     })
 }
 
-/// Lets the injectors go and waits until it is over. They are ended then, but
-/// not asked.
+/// Lets the injection go and waits until it is over. It is ended then, but not
+/// asked.
 ///
 /// # Errors
 /// [`sandbag_burner::Error::Command`] as [`Failed::Command`] if the command
-/// cannot be executed; an injector is gone.
-pub fn hold(team: &mut Team, hold: Hold, signals: &Signals) -> std::result::Result<Held, Failed> {
-    let outcome = hold_on(team, hold, signals);
-    team.end();
+/// cannot be executed; the injection cannot begin.
+pub fn hold<I: Injection>(
+    injection: &mut I,
+    hold: Hold,
+    signals: &Signals,
+) -> std::result::Result<Held, Failed<I::Error>> {
+    let outcome = hold_on(injection, hold, signals);
+    injection.end();
     outcome
 }
 
 /// What ends it before it began.
 #[derive(Debug, thiserror::Error)]
-pub enum Failed {
-    /// Of the injectors.
+pub enum Failed<E: std::error::Error + 'static> {
+    /// Of the injection.
     #[error(transparent)]
-    Inject(#[from] Error),
+    Inject(E),
     /// Of the command.
     #[error(transparent)]
     Command(sandbag_burner::Error),
+    /// Signals cannot be waited for.
+    #[error("poll: {0}")]
+    Wait(std::io::Error),
 }
 
-fn hold_on(team: &mut Team, hold: Hold, signals: &Signals) -> std::result::Result<Held, Failed> {
-    let begin_ns = team.go()?;
+fn hold_on<I: Injection>(
+    injection: &mut I,
+    hold: Hold,
+    signals: &Signals,
+) -> std::result::Result<Held, Failed<I::Error>> {
+    let begin_ns = injection.begin().map_err(Failed::Inject)?;
     let pid = hold.command.as_ref().map(Waiting::pid);
     clock::sleep_until(begin_ns);
     if let Some(command) = hold.command {
         command.go().map_err(Failed::Command)?;
     }
-    let used_up_ns = team.used_up_ns();
+    let used_up_ns = injection.used_up_ns();
     let over_ns = hold.duration_ns.map(|ns| begin_ns.saturating_add(ns));
     let mut deadline = match (used_up_ns, over_ns) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -110,7 +176,7 @@ fn hold_on(team: &mut Team, hold: Hold, signals: &Signals) -> std::result::Resul
     };
     let mut ended_ns = None;
     let end = loop {
-        if let Some(end) = loop_.answer(team, signals) {
+        if let Some(end) = loop_.answer(injection, signals) {
             break end;
         }
         let now_ns = clock::monotonic();
@@ -124,15 +190,12 @@ fn hold_on(team: &mut Team, hold: Hold, signals: &Signals) -> std::result::Resul
                 break end;
             }
             // The command goes on without.
-            team.end();
+            injection.end();
             ended_ns = Some(now_ns);
             deadline = None;
         }
         let left = deadline.map(|at| put_off(at).saturating_sub(now_ns));
-        signals.wait(left).map_err(|cause| Error::Call {
-            call: "poll",
-            cause,
-        })?;
+        signals.wait(left).map_err(Failed::Wait)?;
     };
     let now_ns = clock::monotonic();
     Ok(Held {
@@ -154,9 +217,9 @@ struct Loop {
 impl Loop {
     /// Ctrl-Z: all stand still until we are continued. The terminal's key
     /// reaches the command by itself.
-    fn stand_still(&mut self, team: &mut Team, tell_command: bool) {
+    fn stand_still(&mut self, injection: &mut impl Injection, tell_command: bool) {
         let from_ns = clock::monotonic();
-        team.pause();
+        injection.pause();
         let command = self.pid.filter(|_| tell_command);
         let signal = |pid: u32, signal| {
             // Whoever is gone needs no signal.
@@ -169,22 +232,22 @@ impl Loop {
         signal(std::process::id(), Signal::SIGSTOP);
         let stood_ns = clock::monotonic() - from_ns;
         self.paused_ns += stood_ns;
-        team.go_on(stood_ns);
+        injection.go_on(stood_ns);
         if let Some(pid) = command {
             signal(pid, Signal::SIGCONT);
         }
     }
 
     /// Answers what arrived, without waiting.
-    fn answer(&mut self, team: &mut Team, signals: &Signals) -> Option<End> {
+    fn answer(&mut self, injection: &mut impl Injection, signals: &Signals) -> Option<End> {
         let mut over = None;
         while let Some(arrived) = signals.next() {
             if arrived.signal == Signal::SIGCHLD {
-                over = self.reap_all(team).or(over);
+                over = self.reap_all(injection).or(over);
                 continue;
             }
             if arrived.signal == Signal::SIGTSTP {
-                self.stand_still(team, !arrived.by_kernel);
+                self.stand_still(injection, !arrived.by_kernel);
                 continue;
             }
             let ends = ENDING.contains(&arrived.signal);
@@ -210,7 +273,7 @@ impl Loop {
         over
     }
 
-    fn reap_all(&self, team: &mut Team) -> Option<End> {
+    fn reap_all(&self, injection: &mut impl Injection) -> Option<End> {
         let mut over = None;
         while let Some((pid, ended)) = reap() {
             if Some(pid) == self.pid {
@@ -221,7 +284,7 @@ impl Loop {
                 (Some(signal), _) => format!("signal {signal}"),
                 (_, code) => format!("exit code {}", code.unwrap_or(0)),
             };
-            team.ended(pid, &how);
+            injection.ended(pid, &how);
         }
         over
     }

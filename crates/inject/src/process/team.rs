@@ -263,12 +263,13 @@ impl Team {
         if self.end_ns.is_none() {
             self.end_ns = Some(clock::monotonic());
         }
-        for seat in &mut self.seats {
+        // Those that are gone were reaped, and their numbers may be others' now.
+        for seat in self.seats.iter_mut().filter(|seat| !seat.gone) {
             let _ = seat.child.kill();
         }
-        for seat in &mut self.seats {
-            // Somebody else may have reaped it.
+        for seat in self.seats.iter_mut().filter(|seat| !seat.gone) {
             let _ = seat.child.wait();
+            seat.gone = true;
         }
     }
 

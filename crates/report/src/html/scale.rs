@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::{CREDIT, data, frame_around, sentence};
+use crate::quantity::percent;
 use crate::text::{command_line, visible};
 
 const SCRIPT: &str = include_str!("scale.js");
@@ -133,16 +134,6 @@ fn key(number: usize) -> String {
     format!("border-top: 3px {style} var(--{colour})")
 }
 
-/// A slowdown as it is read: two digits that count.
-fn pct(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        v if v >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
-}
-
 fn table(curve: &Curve) -> Markup {
     let tails = curve.points.iter().any(|point| point.tail_pct.is_some());
     html! {
@@ -159,14 +150,14 @@ fn table(curve: &Curve) -> Markup {
                     @for point in &curve.points {
                         tr {
                             td { (point.ranks) }
-                            td { @if point.lower_bound { "≥ " } (pct(point.slowdown_pct)) }
+                            td { @if point.lower_bound { "≥ " } (percent(point.slowdown_pct)) }
                             td {
                                 @if let Some((low, high)) = point.interval_pct {
-                                    (pct(low)) " to " (pct(high))
+                                    (percent(low)) " to " (percent(high))
                                 } @else { "–" }
                             }
-                            td { (pct(point.p99_pct)) }
-                            @if tails { td { (point.tail_pct.map_or_else(|| "–".to_owned(), pct)) } }
+                            td { (percent(point.p99_pct)) }
+                            @if tails { td { (point.tail_pct.map_or_else(|| "–".to_owned(), percent)) } }
                         }
                     }
                 }
@@ -194,8 +185,8 @@ fn classes(costs: &Costs) -> Markup {
                         @for (name, noise, saves) in &costs.rows {
                             tr {
                                 td .text { (visible(name)) }
-                                td { (pct(*noise)) }
-                                @for points in saves { td { (pct(*points)) } }
+                                td { (percent(*noise)) }
+                                @for points in saves { td { (percent(*points)) } }
                             }
                         }
                     }

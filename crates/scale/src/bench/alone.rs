@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use sandbag_inject::clock::Clock as _;
 
-use super::Settings;
-use super::ranks::{AnyClock, calibrated};
+use super::clock::AnyClock;
+use super::ranks::calibrated;
 use super::shared::{Shared, fork_each, pin};
 use super::work::Lcg;
-use crate::{Error, Result};
+use super::{Settings, too_many};
+use crate::Result;
 
 /// What virtual ranks measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,31 +41,14 @@ const MOST_WORDS: u64 = 1 << 28;
 /// # Errors
 /// As of [`super::measure`].
 pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
-    let wrong = |what, found: String, expected| {
-        Err(Error::Option {
-            what,
-            found,
-            expected,
-        })
-    };
-    if settings.ranks == 0 || settings.cpus.is_empty() {
-        return wrong(
-            "the number of ranks",
-            settings.ranks.to_string(),
-            "1 or more",
-        );
-    }
+    settings.check()?;
     let workers = (settings.cpus.len() as u64).min(u64::from(settings.ranks));
     let kinds = 1 + u64::from(settings.plan.is_some());
     let all = settings.duration.as_nanos() as u64 / settings.quantum_ns.max(1) * workers;
     let phases = (all / (u64::from(settings.ranks) * kinds)).max(FEWEST);
     let words = kinds * phases * u64::from(settings.ranks);
     if words > MOST_WORDS {
-        return wrong(
-            "the number of phases",
-            phases.to_string(),
-            "fewer: a shorter run",
-        );
+        return Err(too_many(phases));
     }
     let shared = Shared::new(words as usize)?;
     let clock = match settings.cpu_clock {

@@ -13,9 +13,13 @@ pub trait Barrier {
     /// How many there are.
     fn size(&self) -> u32;
 
-    /// Waits until all are here, and gives what the first rank said. `idle` is
+    /// Waits until all are here; what the first rank says is for all. `idle` is
     /// called while it waits, as often as the way of waiting allows.
-    fn wait(&mut self, says: u32, idle: &mut dyn FnMut()) -> u32;
+    fn wait(&mut self, says: u32, idle: &mut dyn FnMut());
+
+    /// What the first rank said when all were here last. To be asked once after
+    /// each wait, by all: it may be a message.
+    fn said(&mut self) -> u32;
 }
 
 /// A barrier of processes that share memory: the last to arrive begins the next
@@ -58,12 +62,11 @@ impl Barrier for Together<'_> {
         self.size
     }
 
-    fn wait(&mut self, says: u32, idle: &mut dyn FnMut()) -> u32 {
+    fn wait(&mut self, says: u32, idle: &mut dyn FnMut()) {
         let words = self.shared.words();
-        let said = &words[SAID[(self.passed % 2) as usize]];
         self.passed = self.passed.wrapping_add(1);
         if self.rank == 0 {
-            said.store(says, Relaxed);
+            words[SAID[(self.passed % 2) as usize]].store(says, Relaxed);
         }
         let generation = words[GENERATION].load(Acquire);
         if words[ARRIVED].fetch_add(1, AcqRel) + 1 == self.size {
@@ -81,7 +84,10 @@ impl Barrier for Together<'_> {
                 }
             }
         }
-        said.load(Relaxed)
+    }
+
+    fn said(&mut self) -> u32 {
+        self.shared.words()[SAID[(self.passed % 2) as usize]].load(Relaxed)
     }
 }
 
@@ -101,8 +107,8 @@ mod tests {
                         let count = &shared.words()[WORDS];
                         for phase in 0..200u32 {
                             count.fetch_add(1, AcqRel);
-                            let said = barrier.wait(phase * 7, &mut || std::thread::yield_now());
-                            assert_eq!(said, phase * 7);
+                            barrier.wait(phase * 7, &mut || std::thread::yield_now());
+                            assert_eq!(barrier.said(), phase * 7);
                             assert!(count.load(Acquire) >= (phase + 1) * 4);
                             barrier.wait(0, &mut || std::thread::yield_now());
                         }

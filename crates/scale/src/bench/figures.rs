@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::alone::Virtual;
-use super::ranks::{Measured, Segment};
+use super::measured::{Measured, Segment};
 use crate::predict::Noise;
 use crate::predict::chance::Chance;
 

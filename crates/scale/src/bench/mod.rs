@@ -6,28 +6,36 @@
 //! rank then waited (bt); their sum (qbt) of the slowest rank is the phase's
 //! time. The slowdown is the mean of that with jitter over the mean without.
 //!
-//! Two ways: ranks that are processes and meet at a [`Barrier`] in shared memory
-//! ([`ranks`]), and *virtual* ranks ([`alone`]), which only compute, one after
-//! another on the CPUs there are, each with its own portion of the trace; the
-//! slowest of a phase is looked for afterwards. So thousands of ranks need no
-//! machine, only time.
+//! Two ways: ranks that meet at a [`Barrier`], processes with shared memory here
+//! ([`ranks`]) or whatever else has one ([`Rank`]), and *virtual* ranks
+//! ([`alone`]), which only compute, one after another on the CPUs there are, each
+//! with its own portion of the trace; the slowest of a phase is looked for
+//! afterwards. So thousands of ranks need no machine, only time.
 
 mod alone;
 mod barrier;
+mod clock;
 mod figures;
+mod measured;
+mod rank;
 mod ranks;
 mod shared;
 mod work;
 
 pub use alone::{Virtual, virtual_ranks};
 pub use barrier::Barrier;
+pub use clock::AnyClock;
 pub use figures::{PerRank, Slowdown, per_rank, slowdown};
-pub use ranks::{Measured, Segment, measure};
+pub use measured::{Measured, Segment};
+pub use rank::{Length, Phase, Rank};
+pub use ranks::measure;
 pub use work::{Lcg, calibrate};
 
 use std::time::Duration;
 
 use sandbag_inject::Plan;
+
+use crate::{Error, Result};
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -48,4 +56,49 @@ pub struct Settings {
     pub cpu_clock: bool,
     /// What they suffer; `None`: only what the machine has of its own.
     pub plan: Option<Plan>,
+}
+
+impl Settings {
+    /// # Errors
+    /// No rank, or no CPU.
+    fn check(&self) -> Result<()> {
+        if self.ranks == 0 || self.cpus.is_empty() {
+            return Err(Error::Option {
+                what: "the number of ranks",
+                found: self.ranks.to_string(),
+                expected: "1 or more",
+            });
+        }
+        Ok(())
+    }
+
+    /// Which segments have jitter, in turn.
+    #[must_use]
+    pub fn segments(&self) -> Vec<bool> {
+        let kinds: &[bool] = match self.plan {
+            Some(_) => &[false, true],
+            None => &[false],
+        };
+        kinds.repeat(self.rounds.max(1) as usize)
+    }
+
+    /// How long each of them is.
+    #[must_use]
+    pub fn length(&self) -> Length {
+        let each_ms = self.duration.as_millis() as u64 / self.segments().len() as u64;
+        let ms = u32::try_from(each_ms.max(1)).unwrap_or(u32::MAX);
+        let phases = u64::from(ms) * 1_000_000 / self.quantum_ns.max(1) + 2;
+        Length {
+            ms,
+            phases: usize::try_from(phases).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+fn too_many(phases: u64) -> Error {
+    Error::Option {
+        what: "the number of phases",
+        found: phases.to_string(),
+        expected: "fewer: a shorter run, or a longer quantum",
+    }
 }

@@ -151,12 +151,18 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
         }
     }
     let mut outcome = Ok(());
-    while let Some(pid) = children.pop() {
+    while !children.is_empty() {
         let mut status = 0;
-        // SAFETY: `status` is valid for writing; the child is ours.
-        while unsafe { libc::waitpid(pid, &raw mut status, 0) } < 0
-            && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-        {}
+        // SAFETY: `status` is valid for writing. There is one thread, so all
+        // children that end meanwhile are ours.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, 0) };
+        if pid < 0 {
+            match io::Error::last_os_error().kind() {
+                io::ErrorKind::Interrupted => continue,
+                _ => return Err(failed("waitpid")),
+            }
+        }
+        children.retain(|child| *child != pid);
         if status != 0 && outcome.is_ok() {
             outcome = Err(Error::Call {
                 call: "a rank",

@@ -55,8 +55,12 @@ impl Lcg {
     }
 }
 
-/// Trials for each guess of the iterations.
-const TRIALS: usize = 60;
+/// Trials for each guess of the iterations; fewer if a quantum is long.
+const TRIALS: u64 = 60;
+/// The fewest.
+const FEWEST: u64 = 3;
+/// What all trials of a guess are to take, about, ns.
+const TRIALS_NS: u64 = 100_000_000;
 /// Guesses.
 const GUESSES: usize = 6;
 
@@ -68,7 +72,8 @@ const GUESSES: usize = 6;
 pub fn calibrate(quantum_ns: u64, clock: &impl Clock) -> Result<(u64, u64)> {
     let mut lcg = Lcg::default();
     let mut took = |iterations: u64| {
-        let trials = (0..TRIALS).map(|_| {
+        let count = (TRIALS_NS / quantum_ns.max(1)).clamp(FEWEST, TRIALS);
+        let trials = (0..count).map(|_| {
             let begin = clock.now_ns();
             lcg.work(iterations, clock, None);
             clock.now_ns() - begin
@@ -83,12 +88,16 @@ pub fn calibrate(quantum_ns: u64, clock: &impl Clock) -> Result<(u64, u64)> {
         best_ns = took(iterations);
     }
     match iterations {
-        0..10 => Err(Error::Option {
-            what: "the quantum",
-            found: format!("{quantum_ns} ns"),
-            expected: "at least ten iterations of the work, some hundreds of ns",
-        }),
+        0..10 => Err(too_short(quantum_ns)),
         _ => Ok((iterations, best_ns)),
+    }
+}
+
+pub(super) fn too_short(quantum_ns: u64) -> Error {
+    Error::Option {
+        what: "the quantum",
+        found: format!("{quantum_ns} ns"),
+        expected: "at least ten iterations of the work, some hundreds of ns",
     }
 }
 

@@ -1,25 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is asked.
 
+use sandbag_inject::Sync;
 use sandbag_jitter::{Span, Trace};
-use serde::{Deserialize, Serialize};
 
 use super::barrier::Barrier;
 use super::drift::Drift;
 use super::waiting::Starts;
 use crate::{Error, Result};
 
-/// When ranks are at the same position of their traces.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sync {
-    /// Never: each node at a position of its own.
-    #[default]
-    None,
-    /// At the begin; then they drift apart.
-    Once,
-    /// At every so many phases; 1: at each, so that nobody drifts.
-    Every(u64),
+/// A number of phases: `100000`, `1e5`.
+///
+/// # Errors
+/// It is none, or nobody has so many.
+pub fn phases(text: &str) -> std::result::Result<u64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if (1.0..=MOST_PHASES as f64).contains(&value) => Ok(value as u64),
+        _ => Err("expected 1 to 1e8 phases".to_owned()),
+    }
 }
 
 /// A trace, and its share of the nodes.
@@ -108,7 +106,7 @@ impl Options {
         if !(1..=MOST_PHASES).contains(&self.phases) {
             return wrong("the number of phases", self.phases.to_string(), "1 to 10^8");
         }
-        if self.sync == Sync::Every(0) {
+        if self.sync == Sync::Phases(0) {
             return wrong("--sync every", "0".to_owned(), "1 phase or more");
         }
         if let Barrier::Dissemination(cost) | Barrier::Binomial(cost) = self.barrier {
@@ -123,7 +121,7 @@ impl Options {
         if sources.len() > 1 && self.sync != Sync::None {
             return Err(Error::NothingCommon);
         }
-        let drifts = !matches!(self.sync, Sync::None | Sync::Every(1));
+        let drifts = !matches!(self.sync, Sync::None | Sync::Phases(1));
         if drifts && self.drift.is_none() {
             return Err(Error::NoDrift);
         }

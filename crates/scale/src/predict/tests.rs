@@ -224,7 +224,7 @@ fn who_is_always_synchronised_meets_the_mean() {
         };
         one(&trace, &options)
     };
-    let flat = with(Sync::Every(1), Starts::Waiting, &[16, 2048, 1_000_000]);
+    let flat = with(Sync::Phases(1), Starts::Waiting, &[16, 2048, 1_000_000]);
     let mean = with(Sync::None, Starts::Running, &[1]).points[0]
         .mean
         .slowdown_pct;
@@ -343,7 +343,7 @@ fn what_cannot_be_predicted_is_said() {
         share: 1,
     };
     let synchronised = Options {
-        sync: Sync::Every(1),
+        sync: Sync::Phases(1),
         ..options(&[16])
     };
     assert_eq!(

@@ -3,13 +3,14 @@
 
 use sandbag_jitter::{CpuTrace, Trace};
 
+use super::Sync;
 use super::barrier::{Barrier, Tree};
 use super::bootstrap::{Blocks, Draws, Figure, Ratio, interval, of_rows};
 use super::cells::{ANY, BANDS, Cells, FINE, Grid, RUNNING};
 use super::classes::{Class, Cost};
 use super::drift::{Drift, Run, Spread, Units};
 use super::noise::Noise;
-use super::options::{Options, Source, Sync};
+use super::options::{Options, Source};
 use super::tail::{SHARE, Tail};
 use super::threads::each;
 use super::waiting::{Greatest, Kind, Starts, greatest};
@@ -347,8 +348,8 @@ impl<'a> Working<'a> {
             spread: Spread::Uniform,
         };
         let (every, drift) = match options.sync {
-            Sync::Every(1) => (1, none),
-            Sync::Every(every) => (every, options.drift.unwrap_or(none)),
+            Sync::Phases(1) => (1, none),
+            Sync::Phases(every) => (u64::from(every), options.drift.unwrap_or(none)),
             Sync::Once | Sync::None => (options.phases, options.drift.unwrap_or(none)),
         };
         let run = Run {
@@ -412,7 +413,7 @@ fn positions(trace: &Trace, options: &Options) -> Result<Units> {
     });
     let units = Units::new(pieces);
     let drift = match options.sync {
-        Sync::Every(1) | Sync::None => None,
+        Sync::Phases(1) | Sync::None => None,
         _ => options.drift,
     };
     let needed_ns = drift

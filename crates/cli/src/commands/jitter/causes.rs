@@ -11,9 +11,8 @@ use sandbag_jitter::attribution::{
 };
 use sandbag_jitter::{CpuTrace, Trace};
 use sandbag_report::quantity::time;
+use sandbag_report::table::{plain, right};
 use serde_json::{Value, json};
-
-use super::show::{new_table, right, words};
 
 /// Rows of the table; the others are summed.
 const ROWS: usize = 20;
@@ -57,9 +56,9 @@ fn remarks(all: &Attribution) -> String {
 }
 
 fn who(rows: &[Row]) -> Table {
-    let mut table = new_table(words(&[
+    let mut table = plain([
         "cause", "kind", "events", "times", "gross", "net", "noise %", "longest",
-    ]));
+    ]);
     let mut line = |cause: &str, kind: &str, row: &Row| {
         table.add_row([
             cause.to_owned(),
@@ -144,7 +143,7 @@ fn counters(all: &Attribution) -> String {
              tracefs is needed",
         );
     }
-    let mut table = new_table(words(&[
+    let mut table = plain([
         "CPU",
         "interrupts",
         "soft interrupts",
@@ -153,7 +152,7 @@ fn counters(all: &Attribution) -> String {
         "irq",
         "softirq",
         "steal",
-    ]));
+    ]);
     for one in &all.about.counters {
         let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         table.add_row([
@@ -212,12 +211,7 @@ pub(super) fn longest(trace: &Trace, all: &Attribution, count: usize) -> Table {
         }
     }
     keep_longest(&mut found, count);
-    let mut table = right(new_table(words(&[
-        "CPU",
-        "at",
-        "length",
-        "net of each cause",
-    ])));
+    let mut table = right(plain(["CPU", "at", "length", "net of each cause"]));
     if let Some(column) = table.column_mut(3) {
         column.set_cell_alignment(CellAlignment::Left);
     }

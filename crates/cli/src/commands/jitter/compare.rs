@@ -14,9 +14,10 @@ use sandbag_jitter::stats::{
 use sandbag_jitter::{CpuTrace, Trace};
 use sandbag_report::html::jitter::{self as html, ComparisonPage};
 use sandbag_report::quantity::time;
+use sandbag_report::table::{plain, right};
 
 use super::select::SelectArgs;
-use super::show::{new_table, quantile_name, right, words};
+use super::show::quantile_name;
 use super::{ImportArgs, counted, page};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
@@ -161,14 +162,7 @@ fn word(verdict: Verdict) -> &'static str {
 
 /// The verdict, and what it rests on.
 fn judged(found: &Likeness) -> String {
-    let mut table = new_table(words(&[
-        "",
-        "B against A",
-        "95 %",
-        "limit",
-        "resolution",
-        "",
-    ]));
+    let mut table = plain(["", "B against A", "95 %", "limit", "resolution", ""]);
     let mut row = |name: &str, one: &Measure, shown: fn(f64) -> String| {
         let of = one.difference;
         table.add_row([

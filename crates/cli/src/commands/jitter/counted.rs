@@ -9,9 +9,10 @@ use sandbag_jitter::import::Recording;
 use sandbag_jitter::stats::{Bound, Counted, QUANTILES_PCT, binned_distances};
 use sandbag_jitter::{CpuTrace, Error, Fault, Quantity, Series};
 use sandbag_report::quantity::time;
+use sandbag_report::table::{plain, right};
 
 use super::distribution::{quantities, share};
-use super::show::{new_table, quantile_name, right, words};
+use super::show::quantile_name;
 
 /// What is counted in both, quantity after quantity; the share of noise, where
 /// both have one, in any case.
@@ -117,7 +118,7 @@ fn noise_pct(recording: &Recording) -> Option<(f64, f64)> {
 }
 
 fn figures(a: &Counted, b: &Counted) -> Table {
-    let mut table = new_table(words(&["", "A", "B"]));
+    let mut table = plain(["", "A", "B"]);
     table.add_row([
         "count".to_owned(),
         a.count().to_string(),

@@ -7,8 +7,9 @@ use comfy_table::Table;
 use sandbag_jitter::stats::QUANTILES_PCT;
 use sandbag_jitter::{Distribution, Quantile, Quantity, Series};
 use sandbag_report::quantity::time;
+use sandbag_report::table::{plain, right};
 
-use super::show::{decades, new_table, quantile_name, right, words};
+use super::show::{decades, quantile_name};
 
 /// The whole text.
 pub(super) fn text(all: &Distribution, name: &str) -> String {
@@ -74,7 +75,9 @@ pub(super) fn share(bounds: Option<(f64, f64)>) -> String {
 }
 
 fn table(series: &[Series]) -> Table {
-    let mut header = words(&["CPU", "of", "known", "count", "noise %"]);
+    let mut header = ["CPU", "of", "known", "count", "noise %"]
+        .map(str::to_owned)
+        .to_vec();
     let quantiles = || QUANTILES_PCT.iter().filter(|part| **part < 100.0);
     header.extend(quantiles().map(|part| quantile_name(*part)));
     header.push("longest".to_owned());
@@ -88,7 +91,7 @@ fn table(series: &[Series]) -> Table {
         header.push("longest event".to_owned());
     }
     let shown = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), |ns| time(ns as f64));
-    let mut table = new_table(header);
+    let mut table = plain(header);
     for one in series {
         // Totals alone count nothing that could be shown.
         let counted = !one.bins.is_empty() || one.beyond.is_some();
@@ -154,9 +157,7 @@ fn resolution(series: &[Series]) -> String {
 }
 
 fn causes(series: &[Series]) -> Option<Table> {
-    let mut table = new_table(words(&[
-        "CPU", "hardware", "NMI", "IRQ", "softirq", "thread",
-    ]));
+    let mut table = plain(["CPU", "hardware", "NMI", "IRQ", "softirq", "thread"]);
     let mut any = false;
     for one in series {
         if let Some(causes) = one.causes {

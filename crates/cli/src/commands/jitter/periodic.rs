@@ -9,9 +9,8 @@ use sandbag_jitter::stats::{
 };
 use sandbag_jitter::{CpuTrace, Trace};
 use sandbag_report::quantity::{period, time};
+use sandbag_report::table::{plain, right};
 use serde::Serialize;
-
-use super::show::{new_table, right, words};
 
 /// Pairs of CPUs that are listed; those furthest beyond chance.
 const MOST_PAIRS: usize = 10;
@@ -64,7 +63,7 @@ impl Found {
 }
 
 fn components(spectra: &[Option<Spectrum>]) -> String {
-    let mut table = new_table(words(&[
+    let mut table = plain([
         "CPU",
         "period",
         "jitter of phase",
@@ -75,7 +74,7 @@ fn components(spectra: &[Option<Spectrum>]) -> String {
         "power",
         "keeps phase",
         "found in",
-    ]));
+    ]);
     let mut none = true;
     for found in spectra.iter().flatten() {
         for one in &found.components {
@@ -105,7 +104,7 @@ fn components(spectra: &[Option<Spectrum>]) -> String {
 }
 
 fn pairs(all: &[Correlation]) -> String {
-    let mut table = new_table(words(&[
+    let mut table = plain([
         "CPUs",
         "together %",
         "by chance %",
@@ -115,7 +114,7 @@ fn pairs(all: &[Correlation]) -> String {
         "correlation",
         "by chance",
         "",
-    ]));
+    ]);
     let beyond = |one: &Correlation| {
         let chance = &one.chance_pct;
         (one.together_pct - chance.mean).abs() / (chance.most - chance.least).max(1e-9)

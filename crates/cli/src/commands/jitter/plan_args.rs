@@ -42,7 +42,7 @@ pub struct PlanArgs {
     /// When CPUs are at the same position of the trace: none (each group at
     /// its own), once (all begin at the same), phase or every:K (for programs
     /// that say when a phase begins)
-    #[arg(long, value_name = "HOW", default_value = "none", value_parser = sync)]
+    #[arg(long, value_name = "HOW", default_value = "none")]
     pub sync: Sync,
 
     /// CPUs that replay together what was recorded together, at the same
@@ -91,23 +91,6 @@ fn part(text: &str) -> Result<f64, String> {
     match value > 0.0 && value <= 1.0 {
         true => Ok(value),
         false => Err("must be above 0, and not more than the whole trace (1)".to_owned()),
-    }
-}
-
-/// `none`, `once`, `phase`, `every:K`.
-fn sync(text: &str) -> Result<Sync, String> {
-    let bad = || "expected none, once, phase or every:K".to_owned();
-    match text {
-        "none" => Ok(Sync::None),
-        "once" => Ok(Sync::Once),
-        "phase" => Ok(Sync::Phases(1)),
-        _ => {
-            let number = text.strip_prefix("every:").ok_or_else(bad)?;
-            match number.parse() {
-                Ok(0) | Err(_) => Err(bad()),
-                Ok(every) => Ok(Sync::Phases(every)),
-            }
-        }
     }
 }
 
@@ -270,15 +253,6 @@ mod tests {
         assert_eq!(part("1"), Ok(1.0));
         for text in ["0", "1.5", "4/3", "x", "1/0", "-1%", ""] {
             assert!(part(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn kinds_of_synchronisation() {
-        assert_eq!(sync("phase"), Ok(Sync::Phases(1)));
-        assert_eq!(sync("every:20"), Ok(Sync::Phases(20)));
-        for text in ["every:0", "every:", "twice", ""] {
-            assert!(sync(text).unwrap_err().contains("every:K"), "{text}");
         }
     }
 

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 use sandbag_jitter::import::Recording;
 use sandbag_jitter::stats::{QUANTILES_PCT, summarise};
 use sandbag_jitter::{Event, Notes, Trace};
 use sandbag_report::html::jitter::{self as html, TracePage};
 use sandbag_report::quantity::time;
+use sandbag_report::table::{plain, right};
 
 use super::periodic::{self, Found};
 use super::select::SelectArgs;
@@ -151,24 +152,6 @@ fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> Strin
     text
 }
 
-pub(super) fn new_table(header: Vec<String>) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table.set_header(header);
-    table
-}
-
-pub(super) fn right(mut table: Table) -> Table {
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
-pub(super) fn words(all: &[&str]) -> Vec<String> {
-    all.iter().map(|word| (*word).to_owned()).collect()
-}
-
 /// What a quantile is called.
 pub(super) fn quantile_name(part_pct: f64) -> String {
     match part_pct {
@@ -178,9 +161,11 @@ pub(super) fn quantile_name(part_pct: f64) -> String {
 }
 
 fn table(trace: &Trace) -> Table {
-    let mut header = words(&["CPU", "known", "events", "per s", "noise %"]);
+    let mut header = ["CPU", "known", "events", "per s", "noise %"]
+        .map(str::to_owned)
+        .to_vec();
     header.extend(QUANTILES_PCT.map(quantile_name));
-    let mut table = new_table(header);
+    let mut table = plain(header);
     for cpu in &trace.cpus {
         let s = summarise(cpu);
         let mut row = vec![
@@ -200,7 +185,7 @@ fn table(trace: &Trace) -> Table {
 }
 
 fn how(notes: &Notes) -> Table {
-    let mut table = new_table(words(&[
+    let mut table = plain([
         "CPU",
         "detectable above",
         "least difference",
@@ -210,7 +195,7 @@ fn how(notes: &Notes) -> Table {
         "drift ppm",
         "dropped",
         "page faults",
-    ]));
+    ]);
     for cpu in &notes.cpus {
         table.add_row([
             cpu.cpu.to_string(),
@@ -279,7 +264,7 @@ fn longest(trace: &Trace, count: usize) -> Table {
         .flat_map(|cpu| cpu.events.iter().map(|event| (cpu.cpu, *event)))
         .collect();
     all.sort_unstable_by_key(|(_, event)| std::cmp::Reverse(event.length_ns));
-    let mut table = new_table(words(&["CPU", "at", "length"]));
+    let mut table = plain(["CPU", "at", "length"]);
     for (cpu, event) in all.iter().take(count) {
         table.add_row([
             cpu.to_string(),

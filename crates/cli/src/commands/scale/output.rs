@@ -12,7 +12,6 @@ use serde_json::json;
 
 use super::predict::{Classes, Curve};
 use super::table::output_order;
-use super::values::sync_name;
 use crate::exit::BadInput;
 use crate::output;
 
@@ -90,7 +89,7 @@ fn json(shown: &Shown<'_>) -> Result<String> {
         .map(|curve| {
             json!({
                 "traces": curve.traces,
-                "sync": sync_name(curve.sync),
+                "sync": curve.sync.to_string(),
                 "points": curve.prediction.points,
                 "tail": curve.prediction.tail,
                 "warnings": curve.prediction.warnings,
@@ -134,7 +133,7 @@ fn csv(shown: &Shown<'_>) -> String {
             let phases = point.phases_pct.map(|v| v.to_string()).join(",");
             let row = [
                 format!("\"{name}\""),
-                sync_name(curve.sync),
+                curve.sync.to_string(),
                 point.ranks.to_string(),
                 point.mean.slowdown_pct.to_string(),
                 field(interval.map(|i| i.0)),

@@ -44,7 +44,12 @@ pub struct PredictArgs {
 
     /// Which ranks meet the same at the same time: none, once (at the begin,
     /// then they drift apart), phase (at each), every:K (phases); may be several
-    #[arg(long, value_name = "SYNC", default_value = "none", value_delimiter = ',', value_parser = values::sync)]
+    #[arg(
+        long,
+        value_name = "SYNC",
+        default_value = "none",
+        value_delimiter = ','
+    )]
     sync: Vec<Sync>,
 
     /// How far ranks that were synchronised once are apart at the end: from the
@@ -53,7 +58,7 @@ pub struct PredictArgs {
     drift: Option<(u64, Spread)>,
 
     /// Phases of a run
-    #[arg(long, value_name = "N", default_value = "1e5", value_parser = values::phases)]
+    #[arg(long, value_name = "N", default_value = "1e5", value_parser = sandbag_scale::predict::phases)]
     phases: u64,
 
     /// How ranks wait for each other
@@ -182,7 +187,7 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
             for warning in &prediction.warnings {
                 messages.warning(&format!("{name}: {warning}"));
             }
-            let sync_name = values::sync_name(*sync);
+            let sync_name = sync.to_string();
             curves.push(Curve {
                 name: match groups.len() {
                     1 => format!("sync {sync_name}"),

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use comfy_table::{CellAlignment, Table, presets};
-use sandbag_report::quantity::time;
+use sandbag_report::quantity::{percent, time};
+use sandbag_report::table::{named, plain};
 use sandbag_scale::predict::{Estimate, Point};
 
 use super::output::Shown;
@@ -23,16 +23,6 @@ pub(super) fn some_ranks(all: &[u64]) -> Vec<u64> {
         .collect();
     some.dedup();
     some
-}
-
-/// A slowdown as it is read: three digits that count.
-pub(super) fn pct(value: f64) -> String {
-    match value.abs() {
-        v if v >= 100.0 => format!("{value:.0}"),
-        v if v >= 10.0 => format!("{value:.1}"),
-        v if v >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
 }
 
 /// Writes it to standard output.
@@ -63,7 +53,7 @@ fn text(shown: &Shown<'_>) -> String {
             "\nTail above {} (shape {:.2}): an extrapolation of the greatest {} % of the noise.",
             time(tail.above_ns),
             tail.shape,
-            pct(tail.share * 100.0),
+            percent(tail.share * 100.0),
         );
     }
     for classes in shown
@@ -87,9 +77,9 @@ fn estimate(point: &Point) -> String {
 }
 
 fn with_interval(estimate: &Estimate) -> String {
-    let mean = pct(estimate.slowdown_pct);
+    let mean = percent(estimate.slowdown_pct);
     match estimate.interval_pct {
-        Some((low, high)) => format!("{mean} ({} to {})", pct(low), pct(high)),
+        Some((low, high)) => format!("{mean} ({} to {})", percent(low), percent(high)),
         None => mean,
     }
 }
@@ -102,10 +92,10 @@ fn alone(points: &[Point]) -> String {
     header.extend(["50 % of phases", "90 %", "99 %", "99.9 %"]);
     header.extend(barrier.then_some("barrier"));
     header.extend(tails.then_some("with a tail %"));
-    let mut table = new_table(header.iter().map(|word| (*word).to_owned()).collect());
+    let mut table = plain(header);
     for point in points {
         let mut row = vec![point.ranks.to_string(), estimate(point)];
-        row.extend(point.phases_pct.map(pct));
+        row.extend(point.phases_pct.map(percent));
         row.extend(barrier.then(|| time(point.barrier_ns)));
         if tails {
             let tail = point.tail.as_ref();
@@ -113,21 +103,21 @@ fn alone(points: &[Point]) -> String {
         }
         table.add_row(row);
     }
-    right(table).to_string()
+    named(table).to_string()
 }
 
 /// Several, one column each.
 fn beside(shown: &Shown<'_>) -> String {
     let mut header = vec!["ranks".to_owned()];
     header.extend(shown.curves.iter().map(|curve| curve.name.clone()));
-    let mut table = new_table(header);
+    let mut table = plain(header);
     for (i, ranks) in shown.options.ranks.iter().enumerate() {
         let mut row = vec![ranks.to_string()];
         let points = shown.curves.iter().map(|c| &c.prediction.points[i]);
         row.extend(points.map(estimate));
         table.add_row(row);
     }
-    right(table).to_string()
+    named(table).to_string()
 }
 
 /// The class that costs most at the most ranks first; beside it its rank by
@@ -135,13 +125,13 @@ fn beside(shown: &Shown<'_>) -> String {
 fn costs(shown: &Shown<'_>, costs: &[sandbag_scale::predict::Cost]) -> String {
     let mut header = vec!["class".to_owned(), "of the noise %".to_owned()];
     header.extend(shown.class_ranks.iter().map(|n| format!("{n} ranks")));
-    let mut table = new_table(header);
+    let mut table = plain(header);
     for cost in output_order(costs) {
-        let mut row = vec![cost.class.clone(), pct(cost.noise_pct)];
-        row.extend(cost.saves_points.iter().map(|points| pct(*points)));
+        let mut row = vec![cost.class.clone(), percent(cost.noise_pct)];
+        row.extend(cost.saves_points.iter().map(|points| percent(*points)));
         table.add_row(row);
     }
-    right(table).to_string()
+    named(table).to_string()
 }
 
 /// By what they cost at the most ranks.
@@ -155,20 +145,6 @@ pub(super) fn output_order(
     order
 }
 
-fn new_table(header: Vec<String>) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING);
-    table.set_header(header);
-    table
-}
-
-fn right(mut table: Table) -> Table {
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,13 +155,5 @@ mod tests {
         assert_eq!(some_ranks(&all), [1, 32, 1024, 32_768, 1_048_576]);
         assert_eq!(some_ranks(&[16]), [16]);
         assert_eq!(some_ranks(&[1, 2]), [1, 2]);
-    }
-
-    #[test]
-    fn percent_have_three_digits() {
-        assert_eq!(
-            [0.01234, 1.234, 12.34, 123.4].map(pct),
-            ["0.012", "1.23", "12.3", "123"]
-        );
     }
 }

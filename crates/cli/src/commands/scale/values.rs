@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What users write: ranks, synchronisations, the cost of messages.
 
-use sandbag_scale::predict::{LogGp, MOST_RANKS, Spread, Sync};
+use sandbag_scale::predict::{LogGp, MOST_RANKS, Spread};
 
 use crate::units;
 
@@ -41,40 +41,6 @@ fn count(text: &str) -> Result<u64, String> {
     match (1.0..=MOST_RANKS as f64).contains(&value) {
         true => Ok(value as u64),
         false => Err(format!("{} ranks: there are 1 to 10^9", text.trim())),
-    }
-}
-
-/// A number of phases: `100000`, `1e5`.
-pub(super) fn phases(text: &str) -> Result<u64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(value) if (1.0..=1e8).contains(&value) => Ok(value as u64),
-        _ => Err("expected 1 to 1e8 phases".to_owned()),
-    }
-}
-
-/// `none`, `once`, `phase`, `every:K`.
-pub(super) fn sync(text: &str) -> Result<Sync, String> {
-    match text.trim() {
-        "none" => Ok(Sync::None),
-        "once" => Ok(Sync::Once),
-        "phase" => Ok(Sync::Every(1)),
-        other => {
-            let every = other.strip_prefix("every:").map(phases);
-            match every {
-                Some(Ok(every)) => Ok(Sync::Every(every)),
-                _ => Err("expected none, once, phase or every:K (K phases)".to_owned()),
-            }
-        }
-    }
-}
-
-/// As it is written.
-pub(super) fn sync_name(sync: Sync) -> String {
-    match sync {
-        Sync::None => "none".to_owned(),
-        Sync::Once => "once".to_owned(),
-        Sync::Every(1) => "phase".to_owned(),
-        Sync::Every(every) => format!("every:{every}"),
     }
 }
 
@@ -153,14 +119,6 @@ mod tests {
         for bad in ["0", "-1", "1.5", "x", "", "8..4", "1e10", "NaN"] {
             assert!(ranks(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn synchronisations_can_be_written_as_they_were_read() {
-        for text in ["none", "once", "phase", "every:100"] {
-            assert_eq!(sync_name(sync(text).unwrap()), text);
-        }
-        assert!(sync("every:0").is_err() && sync("sometimes").is_err());
     }
 
     #[test]

@@ -2,35 +2,34 @@
 //! `sandbag jitter replay --inside`: within each process of the program, by a
 //! library that is loaded into it.
 
-mod record;
-mod table;
+pub(super) mod record;
+pub(super) mod table;
 
 use std::io::Write as _;
 use std::os::unix::fs::fchown;
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use nix::sys::signal::Signal;
-use sandbag_burner::command::{CommandSpec, Ended, User, Waiting, reap};
-use sandbag_burner::signals::{self, ENDING, Repeats, Signals};
-use sandbag_inject::process::beside;
+use sandbag_burner::command::{CommandSpec, User, Waiting};
+use sandbag_inject::process::beside::{self, End, Failed, Hold, Injection};
 use sandbag_inject::{Plan, Sync};
 use sandbag_inside::library::Place;
 use sandbag_inside::outcome::{self, Ended as Stopped, Outcome};
 use sandbag_inside::overhead::{self, Overhead};
 use sandbag_inside::plan::{self, Column, Event, Only, Options, PlanFile, Portion};
 use sandbag_inside::preloadable;
-use sandbag_jitter::Trace;
 use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{Root, clock};
 use sandbag_report::quantity::time;
 
 use super::super::plan_args::{MethodArg, More};
+use super::common::{About, leave};
 use super::{ReplayArgs, Safeguard};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::program;
-use crate::run::directory::{self, RunDir};
+use crate::run::directory::RunDir;
 use crate::run::{machine, words};
 use crate::units::nanos;
 
@@ -73,16 +72,6 @@ impl InsideArgs {
 /// Portions that are for ranks, and for processes without one.
 const RANKED: u64 = 512;
 const OTHERS: u64 = 512;
-
-/// A run that was made.
-struct Made<'a> {
-    args: &'a ReplayArgs,
-    trace: &'a Trace,
-    overhead: Option<Overhead>,
-    outcome: Outcome,
-    held: Held,
-    warnings: Vec<String>,
-}
 
 /// Runs the command.
 pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Result<u8> {
@@ -136,19 +125,21 @@ pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Res
         false => RunDir::make(args.out.clone(), user.clone(), messages),
     };
     let started_at = jiff::Timestamp::now().to_string();
-    let held = match hold(
-        &mut file,
-        command,
-        args.duration.map(nanos),
-        &signals,
-        &root,
-    ) {
+    let hold = Hold {
+        command: Some(command),
+        duration_ns: args.duration.map(nanos),
+    };
+    let held = match beside::hold(&mut Followed(&mut file), hold, &signals) {
         Ok(held) => held,
-        Err(error) => {
+        Err(failed) => {
             if let Some(dir) = &dir {
                 dir.discard_if_empty();
             }
-            return Err(error);
+            return Err(match failed {
+                Failed::Inject(error) => error.into(),
+                Failed::Command(error) => error.into(),
+                Failed::Wait(error) => error.into(),
+            });
         }
     };
     drop(signals);
@@ -162,33 +153,29 @@ pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Res
             place.dir().display()
         ));
     }
-    let made = Made {
+    let about = About {
         args,
         trace: &trace,
-        overhead,
-        outcome,
+        started_at,
+        machine,
         held,
         warnings,
     };
-    let record = record::json(&made, &started_at, &machine);
-    messages.say(&table::shown(&made.outcome).to_string());
-    made.warnings.iter().for_each(|text| messages.warning(text));
-    let mut whole = true;
-    if let Some(dir) = &dir {
-        let written = record::write(dir.path(), &record);
-        dir.give();
-        match written {
-            Ok(path) => messages.say(&format!("Record: {}", path.display())),
-            Err(error) => messages.warning(&format!("{}: {error}", dir.path().display())),
-        }
-    }
-    if let Some(path) = &args.json {
-        if let Err(error) = super::write_json(&record, path) {
-            messages.warning(&format!("{}: {error}", path.display()));
-            whole = false;
-        }
-        directory::give_to(path, user.as_ref());
-    }
+    let record = record::json(&about, &outcome, overhead);
+    messages.say(&table::shown(&record)?);
+    about
+        .warnings
+        .iter()
+        .for_each(|text| messages.warning(text));
+    let nothing = |_: &Path| Ok(());
+    let whole = leave(
+        args,
+        &record,
+        dir.as_ref(),
+        user.as_ref(),
+        nothing,
+        messages,
+    );
     Ok(code(held.end, whole))
 }
 
@@ -376,77 +363,33 @@ fn said_after(outcome: &Outcome, polled: bool) -> Vec<String> {
     said
 }
 
-/// Why it is over.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum End {
-    Command(Ended),
-    /// A second signal: the command lives on.
-    Interrupted,
-}
+/// The plan that CMD's processes follow. What they missed while all stood still
+/// they count by themselves as passed.
+struct Followed<'a>(&'a mut PlanFile);
 
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    end: End,
-    wall_ns: u64,
-    /// So long before the end there was no more jitter.
-    without_ns: u64,
-}
+impl Injection for Followed<'_> {
+    type Error = sandbag_inside::Error;
 
-/// Lets the command go and waits for its end.
-fn hold(
-    file: &mut PlanFile,
-    command: Waiting,
-    duration_ns: Option<u64>,
-    signals: &Signals,
-    root: &Root,
-) -> Result<Held> {
-    let pid = command.pid();
-    let begin_ns = clock::monotonic();
-    file.begin(begin_ns)?;
-    command.go()?;
-    let mut over_ns = duration_ns.map(|ns| begin_ns.saturating_add(ns));
-    let mut stopped_ns = None;
-    let mut repeats = Repeats::default();
-    let mut interrupts = 0;
-    let end = 'held: loop {
-        while let Some(arrived) = signals.next() {
-            if arrived.signal == Signal::SIGCHLD {
-                while let Some((child, how)) = reap() {
-                    if child == pid {
-                        break 'held End::Command(how);
-                    }
-                }
-                continue;
-            }
-            if ENDING.contains(&arrived.signal) {
-                if repeats.again(arrived, clock::monotonic()) {
-                    continue;
-                }
-                interrupts += 1;
-                if interrupts > 1 {
-                    break 'held End::Interrupted;
-                }
-            }
-            signals::pass_on(root, pid, arrived);
-        }
+    fn begin(&mut self) -> Result<u64, Self::Error> {
         let now_ns = clock::monotonic();
-        if over_ns.is_some_and(|at| now_ns >= at) {
-            // The command goes on without.
-            file.stop()?;
-            stopped_ns = Some(now_ns);
-            over_ns = None;
-        }
-        let left = over_ns.map(|at| at.saturating_sub(now_ns));
-        signals.wait(left).context("wait for signals")?;
-    };
-    // Those that it left behind suffer no more.
-    let _ = file.stop();
-    let now_ns = clock::monotonic();
-    Ok(Held {
-        end,
-        wall_ns: now_ns - begin_ns,
-        without_ns: stopped_ns.map_or(0, |at| now_ns - at),
-    })
+        self.0.begin(now_ns)?;
+        Ok(now_ns)
+    }
+
+    fn used_up_ns(&self) -> Option<u64> {
+        None
+    }
+
+    fn pause(&mut self) {}
+
+    fn go_on(&mut self, _after_ns: u64) {}
+
+    fn ended(&mut self, _pid: u32, _how: &str) {}
+
+    fn end(&mut self) {
+        // The mapping is ours: those who follow it see it at once.
+        let _ = self.0.stop();
+    }
 }
 
 fn code(end: End, whole: bool) -> u8 {
@@ -455,6 +398,7 @@ fn code(end: End, whole: bool) -> u8 {
             (Some(0), _) if !whole => exit::OUR_FAILURE,
             (code, signal) => exit::of_command(code, signal),
         },
-        End::Interrupted => exit::INTERRUPTED,
+        // There is a command: nothing else ends it.
+        End::Interrupted | End::UsedUp | End::Duration | End::Stopped => exit::INTERRUPTED,
     }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter replay`: the jitter of a trace, beside a program or alone.
 
+mod common;
 mod inside;
 mod record;
 mod table;
 
-pub(super) use record::shown as record_shown;
+pub(super) use common::shown as record_shown;
 pub(super) use table::{measured, shown};
 
 use std::ffi::OsString;
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,12 +27,13 @@ use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use sandbag_report::quantity::time;
 
+use common::{About, leave};
+
 use super::plan_args::{More, PlanArgs, factor};
 use crate::exit;
 use crate::messages::Messages;
-use crate::output;
 use crate::program;
-use crate::run::directory::{self, RunDir};
+use crate::run::directory::RunDir;
 use crate::run::{leave_reason, machine, words};
 use crate::units::{self, nanos};
 
@@ -226,6 +227,7 @@ fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
             return Err(match failed {
                 Failed::Inject(error) => error.into(),
                 Failed::Command(error) => error.into(),
+                Failed::Wait(error) => error.into(),
             });
         }
     };
@@ -233,41 +235,37 @@ fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     let outcome = team.finish();
     drop(signals);
     warnings.extend(said_after(&outcome, held, args));
-    let run = record::Run {
-        started_at,
-        machine: machine::describe(&root, &topology, "none"),
+    let about = About {
         args,
         trace: &trace,
+        started_at,
+        machine: machine::describe(&root, &topology, "none"),
+        held,
+        warnings,
+    };
+    let run = record::Run {
+        about: &about,
         asks: &asks,
         outcome: &outcome,
         class,
         why,
-        held,
-        warnings: &warnings,
     };
-    let record = run.json();
     let rows: Vec<table::Cpu> = outcome.iter().map(table::Cpu::from).collect();
     messages.say(&table::outcome(&rows).to_string());
-    warnings.iter().for_each(|text| messages.warning(text));
-    let mut whole = true;
-    if let Some(dir) = &dir {
-        let written = record::write(dir.path(), &record, &outcome);
-        dir.give();
-        match written {
-            Ok(()) => messages.say(&format!(
-                "Record: {}",
-                dir.path().join("run.json").display()
-            )),
-            Err(error) => messages.warning(&format!("{}: {error}", dir.path().display())),
-        }
-    }
-    if let Some(path) = &args.json {
-        if let Err(error) = write_json(&record, path) {
-            messages.warning(&format!("{}: {error}", path.display()));
-            whole = false;
-        }
-        directory::give_to(path, user.as_ref());
-    }
+    about
+        .warnings
+        .iter()
+        .for_each(|text| messages.warning(text));
+    let achieved = |dir: &Path| record::write(dir, &outcome);
+    let record = run.json();
+    let whole = leave(
+        args,
+        &record,
+        dir.as_ref(),
+        user.as_ref(),
+        achieved,
+        messages,
+    );
     Ok(code(held.end, &outcome, whole))
 }
 
@@ -331,15 +329,6 @@ fn said_after(outcome: &[CpuOutcome], held: Held, args: &ReplayArgs) -> Vec<Stri
         ));
     }
     said
-}
-
-fn write_json(record: &serde_json::Value, path: &Path) -> std::io::Result<()> {
-    let mut text = serde_json::to_vec_pretty(record)?;
-    text.push(b'\n');
-    match path == Path::new("-") {
-        true => output::print(&text),
-        false => fs::write(path, text),
-    }
 }
 
 /// The exit code of a run that was made.

@@ -1,62 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a replay leaves: run.json and achieved.csv.
+//! What a replay beside a program leaves: run.json and achieved.csv.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
-use sandbag_inject::Sync;
 use sandbag_inject::process::Class;
-use sandbag_inject::process::beside::{End, Held};
 use sandbag_inject::process::team::{Ask, CpuOutcome};
-use sandbag_jitter::Trace;
-use sandbag_report::run::{FORMAT, Machine};
-use sandbag_report::write::{ACHIEVED_CSV, RUN_JSON};
+use sandbag_report::write::ACHIEVED_CSV;
 use serde_json::{Value, json};
 
-use super::{ReplayArgs, Safeguard, class_name, table};
-use crate::exit::BadInput;
+use super::common::{About, seconds};
+use super::{class_name, table};
 
 /// Tells it from a run of a load.
-const KIND: &str = "jitter-replay";
+pub const KIND: &str = "jitter-replay";
 
-/// All that is known of a run.
+/// What a replay beside a program has of its own.
 pub struct Run<'a> {
-    pub started_at: String,
-    pub machine: Machine,
-    pub args: &'a ReplayArgs,
-    pub trace: &'a Trace,
+    pub about: &'a About<'a>,
     pub asks: &'a [Ask],
     pub outcome: &'a [CpuOutcome],
     pub class: Class,
     pub why: Option<String>,
-    pub held: Held,
-    pub warnings: &'a [String],
 }
 
 impl Run<'_> {
     /// As run.json has it.
     pub fn json(&self) -> Value {
-        let args = self.args;
-        let plan = &args.plan;
-        let known_ns: u64 = self.trace.cpus.iter().map(|cpu| cpu.known_ns()).sum();
-        let events: usize = self.trace.cpus.iter().map(|cpu| cpu.events.len()).sum();
-        json!({
-            "format": FORMAT,
-            "kind": KIND,
-            "sandbag": env!("CARGO_PKG_VERSION"),
-            "started_at": self.started_at,
-            "arguments": crate::program::arguments(),
-            "machine": self.machine,
-            "trace": {
-                "file": args.trace.display().to_string(),
-                "recorder": self.trace.header.recorder,
-                "cpus": self.trace.header.cpus,
-                "known_s": seconds(known_ns),
-                "events": events,
-            },
+        let args = self.about.args;
+        let own = json!({
             "method": {
-                "asked": format!("{:?}", plan.method).to_lowercase(),
+                "asked": format!("{:?}", args.plan.method).to_lowercase(),
                 "used": class_name(self.class),
                 "priority": match self.class {
                     Class::Fifo { priority } => Some(priority),
@@ -64,43 +39,10 @@ impl Run<'_> {
                 },
                 "why": self.why,
             },
-            "seed": plan.seed,
-            "share": plan.share,
-            "sync": match plan.sync {
-                Sync::None => "none".to_owned(),
-                Sync::Once => "once".to_owned(),
-                Sync::Phases(every) => format!("every:{every}"),
-            },
             "scale_factor": args.scale_factor,
-            "safeguards": {
-                "overhead": args.guards(Safeguard::Overhead),
-                "interval": args.guards(Safeguard::Interval),
-                "share": args.guards(Safeguard::Share),
-            },
-            "end": match self.held.end {
-                End::UsedUp => "used-up",
-                End::Duration => "duration",
-                End::Command(_) => "command",
-                End::Stopped => "stopped",
-                End::Interrupted => "interrupted",
-            },
-            "wall_s": seconds(self.held.wall_ns),
-            "paused_s": seconds(self.held.paused_ns),
-            "without_jitter_s": seconds(self.held.without_ns),
             "cpus": self.cpus(),
-            "command": match self.held.end {
-                End::Command(how) => json!({
-                    "arguments": self.words(),
-                    "exit_code": how.exit_code,
-                    "signal": how.signal,
-                    "wall_s": seconds(self.held.wall_ns),
-                    "user_s": how.user_s,
-                    "system_s": how.system_s,
-                }),
-                _ => Value::Null,
-            },
-            "warnings": self.warnings,
-        })
+        });
+        self.about.record(KIND, own)
     }
 
     fn cpus(&self) -> Vec<Value> {
@@ -109,7 +51,7 @@ impl Run<'_> {
             let (asked_ns, suffered_ns) = one.outcome.taken_ns();
             json!({
                 "cpu": one.cpu,
-                "trace_cpu": self.args.plan.trace_cpu(self.trace, place),
+                "trace_cpu": self.about.args.plan.trace_cpu(self.about.trace, place),
                 "offset_s": seconds(ask.portion.offset_ns()),
                 "length_s": seconds(ask.portion.length_ns()),
                 "ran_s": seconds(one.ran_ns),
@@ -129,25 +71,10 @@ impl Run<'_> {
         };
         pairs.map(one).collect()
     }
-
-    fn words(&self) -> Vec<String> {
-        let words = self.args.command.iter();
-        words
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect()
-    }
 }
 
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
-}
-
-/// Writes both files; of a portion that repeats achieved.csv has the first
-/// time through.
-pub fn write(dir: &Path, record: &Value, outcome: &[CpuOutcome]) -> io::Result<()> {
-    let mut text = serde_json::to_vec_pretty(record)?;
-    text.push(b'\n');
-    fs::write(dir.join(RUN_JSON), text)?;
+/// Writes achieved.csv; of a portion that repeats it has the first time through.
+pub fn write(dir: &Path, outcome: &[CpuOutcome]) -> io::Result<()> {
     let mut csv = BufWriter::new(File::create(dir.join(ACHIEVED_CSV))?);
     writeln!(
         csv,
@@ -170,36 +97,9 @@ pub fn write(dir: &Path, record: &Value, outcome: &[CpuOutcome]) -> io::Result<(
     csv.flush()
 }
 
-/// What a run directory, or its run.json, has of a replay; `None` if it is of
-/// something else.
-///
-/// # Errors
-/// It is of a replay and cannot be read.
-pub fn shown(path: &Path) -> Option<anyhow::Result<String>> {
-    let file = match path.is_dir() {
-        true => path.join(RUN_JSON),
-        false => path.to_owned(),
-    };
-    let text = fs::read_to_string(&file).ok()?;
-    let record: Value = serde_json::from_str(&text).ok()?;
-    if record["kind"] != KIND {
-        return None;
-    }
-    let cpus = serde_json::from_value::<Vec<table::Cpu>>(record["cpus"].clone());
-    let word = |value: &Value| value.as_str().unwrap_or("?").to_owned();
-    Some(
-        cpus.map_err(|error| BadInput(format!("{}: {error}", file.display())).into())
-            .map(|cpus| {
-                let measured: String = cpus.iter().map(|cpu| cpu.measured() + "\n").collect();
-                format!(
-                    "{} replayed by {}, {}, on {} ({})\n\n{measured}\n{}\n",
-                    word(&record["trace"]["file"]),
-                    word(&record["method"]["used"]),
-                    word(&record["started_at"]),
-                    word(&record["machine"]["host"]),
-                    word(&record["machine"]["kernel"]),
-                    table::outcome(&cpus)
-                )
-            }),
-    )
+/// The CPUs of such a record, for people.
+pub fn shown(record: &Value) -> serde_json::Result<String> {
+    let cpus: Vec<table::Cpu> = serde_json::from_value(record["cpus"].clone())?;
+    let measured: String = cpus.iter().map(|cpu| cpu.measured() + "\n").collect();
+    Ok(format!("{measured}\n{}", table::outcome(&cpus)))
 }

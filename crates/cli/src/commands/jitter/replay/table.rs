@@ -6,9 +6,8 @@ use sandbag_inject::outcome::{Counts, Quantiles};
 use sandbag_inject::process::Measured;
 use sandbag_inject::process::team::CpuOutcome;
 use sandbag_report::quantity::time;
+use sandbag_report::table::{plain, right};
 use serde::Deserialize;
-
-use super::super::show::{new_table, right, words};
 
 /// What injecting costs on a CPU, one line.
 pub fn measured(measured: Measured) -> String {
@@ -56,7 +55,7 @@ impl Cpu {
 
 /// A row per CPU.
 pub fn outcome(all: &[Cpu]) -> Table {
-    let mut table = new_table(words(&[
+    let mut table = plain([
         "CPU",
         "asked",
         "injected",
@@ -72,7 +71,7 @@ pub fn outcome(all: &[Cpu]) -> Table {
         "p99",
         "longer p50",
         "p99",
-    ]));
+    ]);
     for one in all {
         let c = one.counts;
         let mut row = vec![one.cpu.to_string()];

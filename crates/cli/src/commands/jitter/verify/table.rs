@@ -8,9 +8,10 @@ use sandbag_inject::process::verify::Host;
 use sandbag_inject::reproduced::Tolerance;
 use sandbag_jitter::stats::QUANTILES_PCT;
 use sandbag_report::quantity::time;
+use sandbag_report::table::{plain, right};
 
 use super::super::replay::{measured, shown};
-use super::super::show::{new_table, quantile_name, right, words};
+use super::super::show::quantile_name;
 use super::{EXACT_NS, Row};
 
 pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2]) -> String {
@@ -60,7 +61,7 @@ pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2]) -> String {
 }
 
 fn reproduced(rows: &[Row]) -> comfy_table::Table {
-    let mut table = new_table(words(&[
+    let mut table = plain([
         "",
         "asked",
         "injected",
@@ -79,7 +80,7 @@ fn reproduced(rows: &[Row]) -> comfy_table::Table {
         "KL back",
         "JS bits",
         "KS",
-    ]));
+    ]);
     for row in rows {
         let j = &row.judged;
         let pct = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
@@ -111,10 +112,12 @@ fn reproduced(rows: &[Row]) -> comfy_table::Table {
 
 fn own(rows: &[Row]) -> comfy_table::Table {
     let within = format!("within {}", time(EXACT_NS as f64));
-    let mut header = words(&["", "CPU", "events", "late p50", "p90", "p99", "worst"]);
+    let mut header = ["", "CPU", "events", "late p50", "p90", "p99", "worst"]
+        .map(str::to_owned)
+        .to_vec();
     header.push(format!("{within} %"));
-    header.extend(words(&["longer p50", "p99"]));
-    let mut table = new_table(header);
+    header.extend(["longer p50", "p99"].map(str::to_owned));
+    let mut table = plain(header);
     for row in rows {
         for one in &row.own {
             let count = one.start_error.map_or(0, |all| all.count);
@@ -133,9 +136,9 @@ fn own(rows: &[Row]) -> comfy_table::Table {
 }
 
 fn lengths(rows: &[Row]) -> comfy_table::Table {
-    let mut header = words(&["", ""]);
+    let mut header = vec![String::new(); 2];
     header.extend(QUANTILES_PCT.map(quantile_name));
-    let mut table = new_table(header);
+    let mut table = plain(header);
     for row in rows {
         let sides = [("asked", row.judged.asked_ns), ("seen", row.judged.seen_ns)];
         for (side, quantiles) in sides {

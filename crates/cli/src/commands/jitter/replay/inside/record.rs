@@ -1,47 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a replay within a program leaves: run.json.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-
-use sandbag_inject::Sync;
 use sandbag_inside::outcome::{Ended, Outcome, Slot, Suffered};
-use sandbag_report::run::{FORMAT, Machine};
-use sandbag_report::write::RUN_JSON;
+use sandbag_inside::overhead::Overhead;
 use serde_json::{Value, json};
 
-use super::super::Safeguard;
-use super::{End, Made};
+use super::super::common::{About, seconds};
 
 /// Tells it from a replay beside the program.
-const KIND: &str = "jitter-replay-inside";
+pub const KIND: &str = "jitter-replay-inside";
 
-/// All that is known of a run.
-pub fn json(made: &Made<'_>, started_at: &str, machine: &Machine) -> Value {
-    let args = made.args;
-    let known_ns: u64 = made.trace.cpus.iter().map(|cpu| cpu.known_ns()).sum();
-    let events: usize = made.trace.cpus.iter().map(|cpu| cpu.events.len()).sum();
-    json!({
-        "format": FORMAT,
-        "kind": KIND,
-        "sandbag": env!("CARGO_PKG_VERSION"),
-        "started_at": started_at,
-        "arguments": crate::program::arguments(),
-        "machine": machine,
-        "trace": {
-            "file": args.trace.display().to_string(),
-            "recorder": made.trace.header.recorder,
-            "cpus": made.trace.header.cpus,
-            "known_s": seconds(known_ns),
-            "events": events,
-        },
+/// As run.json has it.
+pub fn json(about: &About<'_>, outcome: &Outcome, overhead: Option<Overhead>) -> Value {
+    let args = about.args;
+    let own = json!({
         "method": {
-            "used": if made.overhead.is_some() { "timer" } else { "polled" },
+            "used": if overhead.is_some() { "timer" } else { "polled" },
             "per_thread": args.inside.per_thread,
             "forks": !args.inside.no_fork,
         },
-        "measured": made.overhead.map(|overhead| json!({
+        "measured": overhead.map(|overhead| json!({
             "overhead_ns": overhead.injection_ns,
             "exit_ns": overhead.exit_ns,
             "lead_ns": overhead.lead_ns,
@@ -50,46 +28,15 @@ pub fn json(made: &Made<'_>, started_at: &str, machine: &Machine) -> Value {
             "least_gap_ns": overhead.least_gap_ns(),
             "events": overhead.events,
         })),
-        "seed": args.plan.seed,
-        "share": args.plan.share,
-        "sync": match args.plan.sync {
-            Sync::None => "none".to_owned(),
-            Sync::Once => "once".to_owned(),
-            Sync::Phases(every) => format!("every:{every}"),
-        },
-        "safeguards": {
-            "overhead": args.guards(Safeguard::Overhead),
-            "interval": args.guards(Safeguard::Interval),
-            "share": args.guards(Safeguard::Share),
-        },
-        "end": match made.held.end {
-            End::Command(_) => "command",
-            End::Interrupted => "interrupted",
-        },
-        "wall_s": seconds(made.held.wall_ns),
-        "without_jitter_s": seconds(made.held.without_ns),
-        "all": suffered(&made.outcome.total()),
-        "processes": made.outcome.slots.iter().map(process).collect::<Vec<_>>(),
+        "all": suffered(&outcome.total()),
+        "processes": outcome.slots.iter().map(process).collect::<Vec<_>>(),
         "processes_summed_up": {
-            "count": made.outcome.recycled,
-            "suffered": suffered(&made.outcome.gone),
+            "count": outcome.recycled,
+            "suffered": suffered(&outcome.gone),
         },
-        "without": without(&made.outcome),
-        "command": match made.held.end {
-            End::Command(how) => json!({
-                "arguments": args.command.iter()
-                    .map(|word| word.to_string_lossy().into_owned())
-                    .collect::<Vec<_>>(),
-                "exit_code": how.exit_code,
-                "signal": how.signal,
-                "wall_s": seconds(made.held.wall_ns),
-                "user_s": how.user_s,
-                "system_s": how.system_s,
-            }),
-            End::Interrupted => Value::Null,
-        },
-        "warnings": made.warnings,
-    })
+        "without": without(outcome),
+    });
+    about.record(KIND, own)
 }
 
 fn process(slot: &Slot) -> Value {
@@ -152,17 +99,4 @@ fn suffered(suffered: &Suffered) -> Value {
         "start_error": quantiles(&suffered.start),
         "length_error": quantiles(&suffered.length),
     })
-}
-
-fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
-}
-
-/// Writes it.
-pub fn write(dir: &Path, record: &Value) -> io::Result<PathBuf> {
-    let path = dir.join(RUN_JSON);
-    let mut text = serde_json::to_vec_pretty(record)?;
-    text.push(b'\n');
-    fs::write(&path, text)?;
-    Ok(path)
 }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ranks of MPI on this machine: mpirun starts them, sandbag-mpi is what they
+//! are. MPI cannot be part of a static program, and every cluster has its own.
+
+use std::env;
+use std::ffi::OsStr;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use sandbag_kernel::Root;
+use sandbag_kernel::topology::Topology;
+
+use super::BenchArgs;
+use crate::exit::NotPossible;
+use crate::program;
+
+/// The program that is linked with MPI.
+const PROGRAM: &str = "sandbag-mpi";
+
+/// Becomes mpirun.
+pub(super) fn main(args: &BenchArgs) -> Result<u8> {
+    let program = beside().or_else(|| on_path(PROGRAM)).ok_or_else(|| {
+        NotPossible(format!(
+            "there is no {PROGRAM} beside this program or on the PATH: build it with `make mpi` \
+             (it needs an MPI library, such as Debian's libopenmpi-dev), or leave --mpi out: ranks \
+             are then processes with shared memory"
+        ))
+    })?;
+    let mpirun = on_path("mpirun").ok_or_else(|| {
+        NotPossible(
+            "there is no mpirun on the PATH: install an MPI, such as Debian's openmpi-bin, or \
+             leave --mpi out: ranks are then processes with shared memory"
+                .to_owned(),
+        )
+    })?;
+    let online = Topology::read(&Root::default())?.online.len();
+    let ranks = args.ranks.unwrap_or(online as u32);
+    let mut command = Command::new(mpirun);
+    command.args(["-n", &ranks.to_string()]);
+    // Open MPI refuses root and more ranks than cores unless told that it is
+    // meant, and sandbag-mpi pins its ranks itself. Other libraries do not know
+    // these names.
+    command
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+        .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
+        .env("OMPI_MCA_hwloc_base_binding_policy", "none");
+    command.arg(program).arg("bench");
+    command.args(args.options.to_args());
+    Err(command.exec()).context("start mpirun")
+}
+
+fn beside() -> Option<PathBuf> {
+    let own = env::current_exe().ok()?;
+    let path = own.with_file_name(PROGRAM);
+    path.is_file().then_some(path)
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    program::find(OsStr::new(name), &path).ok()
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Virtual ranks.
+
+use anyhow::Result;
+use sandbag_jitter::Trace;
+use sandbag_report::quantity::time;
+use sandbag_scale::bench::{Settings, Virtual, virtual_ranks};
+use sandbag_scale::predict::{self, Source, Starts, Sync};
+use sandbag_scale_bench::{Row, predicted, slowdowns};
+use serde_json::json;
+
+use super::{BenchArgs, put_rows, told};
+use crate::messages::Messages;
+
+/// Fewer phases of each rank are a poor mean.
+const FEW: u32 = 20;
+
+pub(super) fn main(
+    args: &BenchArgs,
+    settings: &Settings,
+    trace: Option<&Trace>,
+    messages: &Messages,
+) -> Result<u8> {
+    let asked = &args.options;
+    let measured = virtual_ranks(settings)?;
+    if measured.phases < FEW {
+        messages.warning(&format!(
+            "{} phases of each rank: a longer run (-d) gives a better mean",
+            measured.phases
+        ));
+    }
+    put_rows(args, rows_of(&measured))?;
+    let found = measured.slowdowns();
+    let drift_ns = measured.drift_ns();
+    let predicted = trace.and_then(|trace| predicted(trace, asked, &found, Starts::Running));
+    let with_host = trace.and_then(|trace| with_host(args, settings, trace, &measured));
+    let figures = json!({
+        "format": 1,
+        "virtual": true,
+        "cpu_clock": settings.cpu_clock,
+        "ranks": measured.ranks,
+        "phases": measured.phases,
+        "quantum_ns": settings.quantum_ns,
+        "calibrated_ns": measured.calibrated_ns,
+        "iterations": measured.iterations,
+        "seed": asked.seed,
+        "sync": asked.sync.to_string(),
+        "drift_ns": {"first_to_last": drift_ns.0, "standard_deviation": drift_ns.1},
+        "slowdowns": found,
+        "predicted": predicted,
+        "predicted_over_quantum_pct": with_host,
+    });
+    let text = format!(
+        "{} virtual ranks on {} CPUs, {} phases each; quantum {} (calibrated: {} in {} \
+         iterations)\n\n{}\n\nAt the end they are {} apart from the first to the last, standard \
+         deviation {} (--drift).\n",
+        measured.ranks,
+        settings.cpus.len(),
+        measured.phases,
+        time(settings.quantum_ns as f64),
+        time(measured.calibrated_ns as f64),
+        measured.iterations,
+        slowdowns(&found, predicted.as_deref(), with_host.as_deref()),
+        time(drift_ns.0),
+        time(drift_ns.1),
+    );
+    told(args, &text, &figures)
+}
+
+/// Predicted over the quantum, the host's own noise included.
+fn with_host(
+    args: &BenchArgs,
+    settings: &Settings,
+    trace: &Trace,
+    measured: &Virtual,
+) -> Option<Vec<f64>> {
+    let options = predict::Options {
+        quantum_ns: settings.quantum_ns,
+        starts: Starts::Running,
+        ..predict::Options::default()
+    };
+    // Of ranks that have something in common it would not hold.
+    let alone = args.options.sync == Sync::None && args.options.group == 1;
+    let source = Source { trace, share: 1 };
+    let noise = alone.then(|| predict::one_rank(source, &options).ok())??;
+    let all = measured.with_host(&noise, args.options.seed).into_iter();
+    Some(all.map(|(_, pct)| pct).collect())
+}
+
+fn rows_of(measured: &Virtual) -> impl Iterator<Item = Row> + '_ {
+    let phases = (measured.phases as usize).max(1);
+    let of = move |jitter: bool, all: &'_ [u32]| {
+        let each: Vec<(usize, u32)> = all.iter().copied().enumerate().collect();
+        each.into_iter().map(move |(at, qt_ns)| Row {
+            segment: usize::from(jitter),
+            jitter,
+            phase: at % phases,
+            rank: at / phases,
+            qt_ns,
+            bt_ns: 0,
+        })
+    };
+    of(false, &measured.quiet_ns).chain(of(true, &measured.jitter_ns))
+}

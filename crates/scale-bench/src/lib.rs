@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The compute-barrier benchmark as a program: what is asked on the command
+//! line, and what is told of ranks that met. Two programs are made of it:
+//! `sandbag scale bench`, whose ranks are processes with shared memory, and
+//! `sandbag-mpi bench`, whose ranks are MPI's.
+
+mod options;
+mod predicted;
+mod rows;
+mod told;
+
+pub use options::BenchOptions;
+pub use predicted::predicted;
+pub use rows::{Row, rows_of, write_rows};
+pub use told::{Told, slowdowns};

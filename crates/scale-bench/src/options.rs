@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is asked, whatever the ranks are.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use sandbag_inject::{Options, Plan, Sync};
+use sandbag_jitter::Trace;
+use sandbag_report::quantity::{nanos, positive_duration};
+use sandbag_scale::bench::Settings;
+
+/// Options of the benchmark.
+#[derive(Debug, Clone, Args)]
+pub struct BenchOptions {
+    /// Work of each rank between two barriers
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = quantum)]
+    pub quantum: Duration,
+
+    /// For how long, all in all
+    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = positive_duration)]
+    pub duration: Duration,
+
+    /// A trace, or a file of another tool that holds events, to suffer
+    #[arg(long, value_name = "TRACE")]
+    pub jitter: Option<PathBuf>,
+
+    /// Which ranks are at the same position of it: none, once, phase, every:K
+    #[arg(long, value_name = "SYNC", default_value = "none", requires = "jitter")]
+    pub sync: Sync,
+
+    /// Ranks of a node: they suffer together what was recorded together
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), requires = "jitter")]
+    pub group: u32,
+
+    /// Decides where in the trace each rank begins
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+
+    /// With and without jitter in turn, so often
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+
+    /// A file for all phases of all ranks: CSV, compressed (.csv.zst)
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// A file for the figures as JSON; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// The longest quantum: times of a phase are kept in 32 bits of nanoseconds.
+const LONGEST: Duration = Duration::from_secs(1);
+
+fn quantum(text: &str) -> Result<Duration, String> {
+    match positive_duration(text)? {
+        time if time > LONGEST => Err("must be 1s or shorter".to_owned()),
+        time => Ok(time),
+    }
+}
+
+impl BenchOptions {
+    /// As they are written, for another program that has them.
+    #[must_use]
+    pub fn to_args(&self) -> Vec<OsString> {
+        let mut all: Vec<OsString> = Vec::new();
+        let mut add = |name: &str, value: OsString| {
+            let mut word = OsString::from(format!("--{name}="));
+            word.push(value);
+            all.push(word);
+        };
+        let ns = |time: Duration| OsString::from(format!("{}ns", nanos(time)));
+        add("quantum", ns(self.quantum));
+        add("duration", ns(self.duration));
+        add("seed", self.seed.to_string().into());
+        add("rounds", self.rounds.to_string().into());
+        if let Some(path) = &self.jitter {
+            add("jitter", path.into());
+            add("sync", self.sync.to_string().into());
+            add("group", self.group.to_string().into());
+        }
+        if let Some(path) = &self.output {
+            add("output", path.into());
+        }
+        if let Some(path) = &self.json {
+            add("json", path.into());
+        }
+        all
+    }
+
+    /// What ranks suffer of a trace.
+    ///
+    /// # Errors
+    /// It cannot be suffered like this: too short, too few CPUs.
+    pub fn plan(&self, trace: &Trace) -> sandbag_inject::Result<Plan> {
+        let options = Options {
+            seed: self.seed,
+            sync: self.sync,
+            group: self.group,
+            repeat: true,
+            ..Options::default()
+        };
+        Plan::of(trace, None, &options)
+    }
+
+    /// So many ranks, with a plan or without.
+    #[must_use]
+    pub fn settings(&self, ranks: u32, plan: Option<Plan>) -> Settings {
+        Settings {
+            quantum_ns: nanos(self.quantum),
+            ranks,
+            cpus: Vec::new(),
+            duration: self.duration,
+            rounds: self.rounds,
+            cpu_clock: false,
+            plan,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        options: BenchOptions,
+    }
+
+    #[test]
+    fn a_quantum_is_a_second_at_most() {
+        assert!(Program::try_parse_from(["x", "--quantum", "1s"]).is_ok());
+        assert!(Program::try_parse_from(["x", "--quantum", "1001ms"]).is_err());
+    }
+
+    #[test]
+    fn another_program_reads_what_was_written_for_it() {
+        for words in [
+            "x",
+            "x --quantum 250us -d 1m --seed 7 --rounds 3 --output o.csv.zst --json -",
+            "x --jitter a=b.sbj --sync every:10 --group 2",
+        ] {
+            let one = Program::parse_from(words.split(' ')).options;
+            let name = OsString::from("x");
+            let words = std::iter::once(name).chain(one.to_args());
+            let other = Program::parse_from(words).options;
+            assert_eq!(format!("{one:?}"), format!("{other:?}"));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is told of ranks that met: on the terminal, and as JSON.
+
+use std::fmt::Write as _;
+
+use sandbag_jitter::Trace;
+use sandbag_report::quantity::{nanos, percent, time};
+use sandbag_report::table::{named, plain};
+use sandbag_scale::bench::{Measured, PerRank, Slowdown, per_rank, slowdown};
+use sandbag_scale::predict::{Point, Starts};
+use serde_json::{Value, json};
+
+use crate::{BenchOptions, predicted};
+
+/// All that there is to tell.
+pub struct Told<'a> {
+    asked: &'a BenchOptions,
+    measured: &'a Measured,
+    found: Slowdown,
+    predicted: Option<Vec<Point>>,
+    ranks: Vec<PerRank>,
+    places: Vec<String>,
+}
+
+impl<'a> Told<'a> {
+    /// Of ranks that suffered this trace; `places`: where each ran, in words.
+    /// `None` if no phase ended in the time there was.
+    #[must_use]
+    pub fn new(
+        asked: &'a BenchOptions,
+        measured: &'a Measured,
+        trace: Option<&Trace>,
+        places: Vec<String>,
+    ) -> Option<Self> {
+        let found = slowdown(measured)?;
+        Some(Self {
+            asked,
+            measured,
+            found,
+            predicted: trace.and_then(|t| predicted(t, asked, &[found], Starts::Waiting)),
+            ranks: per_rank(measured, trace.is_some()),
+            places,
+        })
+    }
+
+    /// For the terminal; `on`: on what they ran, in words.
+    #[must_use]
+    pub fn text(&self, on: &str) -> String {
+        let measured = self.measured;
+        let mut text = format!(
+            "{} ranks on {on}{}; quantum {} (calibrated: {} in {} iterations)\n\n{}\n",
+            measured.ranks,
+            if measured.oversubscribed {
+                ", OVERSUBSCRIBED"
+            } else {
+                ""
+            },
+            time(nanos(self.asked.quantum) as f64),
+            time(measured.calibrated_ns as f64),
+            measured.iterations,
+            slowdowns(&[self.found], self.predicted.as_deref(), None)
+        );
+        let mut table = plain([
+            "rank",
+            "where",
+            "work, mean",
+            "longest",
+            "wait, mean",
+            "last %",
+        ]);
+        for rank in &self.ranks {
+            let place = self.places.get(rank.rank as usize);
+            table.add_row([
+                rank.rank.to_string(),
+                place.cloned().unwrap_or_default(),
+                time(rank.qt_ns),
+                time(f64::from(rank.longest_ns)),
+                time(rank.bt_ns),
+                format!("{:.1}", rank.last_pct),
+            ]);
+        }
+        let kind = match self.asked.jitter {
+            Some(_) => "with jitter",
+            None => "without jitter",
+        };
+        let _ = writeln!(text, "\nEach rank, {kind}\n{}", named(table));
+        text
+    }
+
+    /// All figures.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        json!({
+            "format": 1,
+            "ranks": self.measured.ranks,
+            "oversubscribed": self.measured.oversubscribed,
+            "quantum_ns": nanos(self.asked.quantum),
+            "calibrated_ns": self.measured.calibrated_ns,
+            "iterations": self.measured.iterations,
+            "seed": self.asked.seed,
+            "sync": self.asked.sync.to_string(),
+            "slowdown": self.found,
+            "predicted": self.predicted,
+            "per_rank": self.ranks,
+            "places": self.places,
+        })
+    }
+}
+
+/// A line for each number of ranks. `with_host`: predicted over the quantum, the
+/// host's noise included.
+#[must_use]
+pub fn slowdowns(
+    found: &[Slowdown],
+    predicted: Option<&[Point]>,
+    with_host: Option<&[f64]>,
+) -> String {
+    let mut header = vec![
+        "ranks",
+        "phases",
+        "slowest, jitter",
+        "slowest, none",
+        "over the run without %",
+        "over the quantum %",
+    ];
+    header.extend(predicted.map(|_| "predicted %"));
+    header.extend(with_host.map(|_| "with the host's own %"));
+    let mut table = plain(header);
+    for (i, one) in found.iter().enumerate() {
+        let shown = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), time);
+        let phases = match one.phases {
+            (0, quiet) => quiet.to_string(),
+            (jitter, _) => jitter.to_string(),
+        };
+        let mut row = vec![
+            one.ranks.to_string(),
+            phases,
+            shown(one.jitter_ns),
+            time(one.quiet_ns),
+            one.over_run_pct.map_or_else(|| "-".to_owned(), percent),
+            percent(one.over_quantum_pct),
+        ];
+        if let Some(point) = predicted.and_then(|points| points.get(i)) {
+            let interval = point.mean.interval_pct;
+            let interval = interval.map_or_else(String::new, |(low, high)| {
+                format!(" ({} to {})", percent(low), percent(high))
+            });
+            row.push(format!("{}{interval}", percent(point.mean.slowdown_pct)));
+        }
+        let with_host = with_host.and_then(|all| all.get(i));
+        row.extend(with_host.map(|value| percent(*value)));
+        table.add_row(row);
+    }
+    named(table).to_string()
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The clocks that ranks have.
+
+use std::time::Duration;
+
+use sandbag_inject::clock::{Clock, Counter, Monotonic};
+
+/// Looked at to calibrate the counter.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Any of them.
+#[derive(Debug, Clone, Copy)]
+pub enum AnyClock {
+    /// The processor's counter.
+    Counter(Counter),
+    /// CLOCK_MONOTONIC.
+    Monotonic(Monotonic),
+    /// CPU time of the thread.
+    Cpu,
+}
+
+impl AnyClock {
+    /// The processor's counter where it is a clock.
+    #[must_use]
+    pub fn best() -> Self {
+        Counter::calibrated(LOOK).map_or(Self::Monotonic(Monotonic), Self::Counter)
+    }
+}
+
+impl Clock for AnyClock {
+    #[inline(always)]
+    fn now_ns(&self) -> u64 {
+        match self {
+            Self::Counter(counter) => counter.now_ns(),
+            Self::Monotonic(clock) => clock.now_ns(),
+            Self::Cpu => sandbag_kernel::clock::thread_cpu(),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What one rank does, whatever its barrier is made of.
+
+use sandbag_inject::clock::Clock as _;
+use sandbag_inject::{Plan, Polled, Sync};
+
+use super::barrier::Barrier;
+use super::clock::AnyClock;
+use super::work::Lcg;
+
+/// A phase of one rank, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Phase {
+    /// How long the work took.
+    pub qt_ns: u32,
+    /// How long the rank then waited.
+    pub bt_ns: u32,
+}
+
+/// How long a segment is: whichever comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Length {
+    /// Time that the first rank has, ms.
+    pub ms: u32,
+    /// Phases.
+    pub phases: usize,
+}
+
+/// One rank among others.
+pub struct Rank<'a, B> {
+    barrier: B,
+    clock: AnyClock,
+    lcg: Lcg,
+    iterations: u64,
+    plan: Option<&'a Plan>,
+}
+
+impl<'a, B: Barrier> Rank<'a, B> {
+    /// One whose phases have so many iterations of the work, and that suffers
+    /// its portion of a plan where it is to suffer.
+    pub fn new(barrier: B, clock: AnyClock, iterations: u64, plan: Option<&'a Plan>) -> Self {
+        Self {
+            barrier,
+            clock,
+            lcg: Lcg::default(),
+            iterations,
+            plan,
+        }
+    }
+
+    /// Phases in a row, all with jitter or all without; each is given to `keep`.
+    /// All ranks do as many. `number`: which segment of the run this is.
+    pub fn segment(
+        &mut self,
+        number: u64,
+        jitter: bool,
+        length: Length,
+        keep: &mut dyn FnMut(Phase),
+    ) {
+        let clock = self.clock;
+        let plan = self.plan.filter(|_| jitter);
+        // Phases set ranks to a common position.
+        let resets = plan.is_some_and(|plan| matches!(plan.options().sync, Sync::Phases(_)));
+        let mut polled = plan.map(|plan| self.portion(plan, number));
+        self.barrier.wait(0, &mut || {});
+        self.barrier.said();
+        let begin = clock.now_ns();
+        if let Some(polled) = &mut polled {
+            polled.begin(begin);
+        }
+        for _ in 0..length.phases {
+            if let Some(polled) = &mut polled {
+                if resets {
+                    // Who is set to another position has no event under way.
+                    polled.suffer(&clock);
+                }
+                polled.begin_phase(clock.now_ns());
+            }
+            let t0 = clock.now_ns();
+            self.lcg.work(self.iterations, &clock, polled.as_mut());
+            let t1 = clock.now_ns();
+            let passed_ms = t1.saturating_sub(begin) / 1_000_000;
+            self.barrier.wait(passed_ms as u32, &mut || {
+                if let Some(polled) = &mut polled {
+                    // An event that comes due is suffered while waiting.
+                    let _ = polled.poll(clock.now_ns());
+                }
+            });
+            let t2 = clock.now_ns();
+            let ns = |from: u64, until: u64| {
+                u32::try_from(until.saturating_sub(from)).unwrap_or(u32::MAX)
+            };
+            keep(Phase {
+                qt_ns: ns(t0, t1),
+                bt_ns: ns(t1, t2),
+            });
+            // What is left of an event after the release is part of the next
+            // phase's work, whose first question it is.
+            if self.barrier.said() >= length.ms {
+                break;
+            }
+        }
+        if let Some(polled) = &mut polled {
+            polled.suffer(&clock);
+        }
+    }
+
+    /// The portion of a rank in a segment: other segments are other ranks of the
+    /// plan, so that not all of them replay the same.
+    fn portion(&self, plan: &Plan, segment: u64) -> Polled {
+        let columns = plan.columns() as u64;
+        // As many as keep a rank on its column.
+        let step = segment * 1_000_003 * columns;
+        let rank = u64::from(self.barrier.rank()) + step;
+        plan.rank(rank).polled(0, self.clock.now_ns())
+    }
+}

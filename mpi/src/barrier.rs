@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! MPI's barrier.
+
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Root as _};
+use sandbag_scale::bench::Barrier;
+
+/// One that is asked again and again whether all are there (MPI_Ibarrier and
+/// MPI_Test), so that a rank can suffer while it waits.
+pub struct MpiBarrier<'a> {
+    world: &'a SimpleCommunicator,
+    says: u32,
+    /// There are more ranks than CPUs here.
+    yields: bool,
+}
+
+impl<'a> MpiBarrier<'a> {
+    /// Of all ranks.
+    pub fn new(world: &'a SimpleCommunicator, yields: bool) -> Self {
+        Self {
+            world,
+            says: 0,
+            yields,
+        }
+    }
+}
+
+impl Barrier for MpiBarrier<'_> {
+    fn rank(&self) -> u32 {
+        self.world.rank().unsigned_abs()
+    }
+
+    fn size(&self) -> u32 {
+        self.world.size().unsigned_abs()
+    }
+
+    fn wait(&mut self, says: u32, idle: &mut dyn FnMut()) {
+        self.says = says;
+        let mut request = self.world.immediate_barrier();
+        while let Err(again) = request.test() {
+            request = again;
+            idle();
+            if self.yields {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    fn said(&mut self) -> u32 {
+        self.world.process_at_rank(0).broadcast_into(&mut self.says);
+        self.says
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The benchmark itself.
+
+use std::fs;
+use std::io::Write as _;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use mpi::collective::SystemOperation;
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Root as _};
+use sandbag_jitter::{Trace, import};
+use sandbag_scale::bench::{AnyClock, Measured, Rank, Segment, calibrate};
+use sandbag_scale_bench::{BenchOptions, Told, rows_of, write_rows};
+
+use crate::barrier::MpiBarrier;
+use crate::place;
+
+/// Measure what jitter does to ranks that compute and wait for each other
+///
+/// The same as `sandbag scale bench`, with MPI processes for ranks: each computes
+/// for a quantum, then waits for all others in MPI_Ibarrier, again and again. Rank
+/// 0 reads the trace, calibrates the work and writes what is written. A trace of
+/// another tool with units of its own is to be converted first (`sandbag jitter
+/// convert`).
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Leave ranks on the CPUs that the launcher gave them, all of them
+    #[arg(long)]
+    no_pin: bool,
+
+    #[command(flatten)]
+    options: BenchOptions,
+}
+
+/// Measures, and tells it on rank 0. All ranks call this together.
+///
+/// # Errors
+/// On all ranks together, where it can be: the trace cannot be read, an option is
+/// out of range.
+pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
+    let asked = &args.options;
+    let first = world.rank() == 0;
+    let trace = read(args, world)?;
+    let plan = trace.as_ref().map(|trace| asked.plan(trace)).transpose()?;
+    let settings = asked.settings(world.size().unsigned_abs(), plan);
+    let place = place::find(world, !args.no_pin);
+    let places = place::names(world, &place);
+    let oversubscribed = any(world, place.oversubscribed);
+    let clock = AnyClock::best();
+    // All at the same time, as they will work; the first one's is for all.
+    let mut found = calibrate(settings.quantum_ns, &clock).map_or([0, 0], |(n, ns)| [n, ns]);
+    world.process_at_rank(0).broadcast_into(&mut found[..]);
+    let [iterations, calibrated_ns] = found;
+    if iterations == 0 {
+        bail!("the quantum is too short to be made of the work: take some microseconds or more");
+    }
+    let barrier = MpiBarrier::new(world, oversubscribed);
+    let mut rank = Rank::new(barrier, clock, iterations, settings.plan.as_ref());
+    let mut segments = Vec::new();
+    for (number, jitter) in settings.segments().into_iter().enumerate() {
+        let (mut qt_ns, mut bt_ns) = (Vec::new(), Vec::new());
+        rank.segment(number as u64, jitter, settings.length(), &mut |phase| {
+            qt_ns.push(phase.qt_ns);
+            bt_ns.push(phase.bt_ns);
+        });
+        segments.push(Segment {
+            jitter,
+            qt_ns: gathered(world, &qt_ns),
+            bt_ns: gathered(world, &bt_ns),
+        });
+    }
+    if !first {
+        return Ok(());
+    }
+    let measured = Measured {
+        ranks: settings.ranks,
+        oversubscribed,
+        iterations,
+        calibrated_ns,
+        segments,
+    };
+    tell(args, &measured, trace.as_ref(), places)
+}
+
+fn tell(
+    args: &BenchArgs,
+    measured: &Measured,
+    trace: Option<&Trace>,
+    places: Vec<String>,
+) -> Result<()> {
+    let asked = &args.options;
+    if measured.oversubscribed {
+        eprintln!(
+            "sandbag-mpi: there are more ranks than CPUs on some machine: they wait for CPUs as \
+             well as for each other, and what is measured is mostly that"
+        );
+    }
+    let mut hosts: Vec<&str> = places.iter().filter_map(|p| p.split(' ').next()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let on = match hosts.len() {
+        1 => "1 machine by MPI".to_owned(),
+        many => format!("{many} machines by MPI"),
+    };
+    let Some(told) = Told::new(asked, measured, trace, places.clone()) else {
+        bail!("no phase ended in the time there was");
+    };
+    if let Some(path) = &asked.output {
+        write_rows(path, rows_of(measured)).with_context(|| path.display().to_string())?;
+    }
+    let mut figures = told.json();
+    figures["mpi"] = library().into();
+    let figures = serde_json::to_string_pretty(&figures)? + "\n";
+    let mut out = std::io::stdout().lock();
+    match &asked.json {
+        Some(path) if path.as_os_str() == "-" => {
+            out.write_all(figures.as_bytes())?;
+            return Ok(());
+        }
+        Some(path) => fs::write(path, figures).with_context(|| path.display().to_string())?,
+        None => {}
+    }
+    out.write_all(told.text(&on).as_bytes())?;
+    Ok(())
+}
+
+/// The library, and where each rank is. All ranks call this together.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn info(world: &SimpleCommunicator) -> Result<()> {
+    let place = place::find(world, true);
+    let names = place::names(world, &place);
+    if world.rank() == 0 {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}", library())?;
+        for (rank, name) in names.iter().enumerate() {
+            writeln!(out, "rank {rank}: {name}")?;
+        }
+    }
+    Ok(())
+}
+
+/// In one line.
+fn library() -> String {
+    let text = mpi::environment::library_version().unwrap_or_default();
+    let first = text.lines().next().unwrap_or_default();
+    first.trim_matches(['\0', ' ', '\t']).to_owned()
+}
+
+/// The trace, which rank 0 reads: other machines need not have the file.
+fn read(args: &BenchArgs, world: &SimpleCommunicator) -> Result<Option<Trace>> {
+    let Some(path) = &args.options.jitter else {
+        return Ok(None);
+    };
+    let name = path.display().to_string();
+    let bytes = match world.rank() {
+        0 => fs::read(path).with_context(|| name.clone()),
+        _ => Ok(Vec::new()),
+    };
+    // No file is as long as this: it says that there is none.
+    let mut length = bytes.as_ref().map_or(u64::MAX, |bytes| bytes.len() as u64);
+    let root = world.process_at_rank(0);
+    root.broadcast_into(&mut length);
+    if length == u64::MAX {
+        bytes?;
+        bail!("rank 0 could not read {name}");
+    }
+    let mut bytes = bytes?;
+    bytes.resize(usize::try_from(length)?, 0);
+    // A count is an int in MPI.
+    for part in bytes.chunks_mut(1 << 30) {
+        root.broadcast_into(part);
+    }
+    let recording = import::read(&bytes[..], &name, &import::Options::default())?;
+    if world.rank() == 0 {
+        for warning in recording.warnings() {
+            eprintln!("sandbag-mpi: {name}: {warning}");
+        }
+    }
+    Ok(Some(
+        recording
+            .into_trace()
+            .map_err(|error| error.in_file(&name))?,
+    ))
+}
+
+/// Whether it is so of any rank; all know it then.
+fn any(world: &SimpleCommunicator, mine: bool) -> bool {
+    let mut all = 0u8;
+    world.all_reduce_into(&u8::from(mine), &mut all, SystemOperation::max());
+    all > 0
+}
+
+/// What all ranks have, phase by phase, at rank 0; nothing elsewhere. All have
+/// the same number of phases.
+fn gathered(world: &SimpleCommunicator, mine: &[u32]) -> Vec<u32> {
+    let root = world.process_at_rank(0);
+    if world.rank() != 0 {
+        root.gather_into(mine);
+        return Vec::new();
+    }
+    let ranks = world.size().unsigned_abs() as usize;
+    let mut by_rank = vec![0u32; mine.len() * ranks];
+    root.gather_into_root(mine, &mut by_rank[..]);
+    let phases = 0..mine.len();
+    phases
+        .flat_map(|phase| (0..ranks).map(move |rank| rank * mine.len() + phase))
+        .map(|at| by_rank[at])
+        .collect()
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The benchmark under mpirun.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use sandbag_jitter::synth::{Arrivals, Component, Lengths, Model, synthesise};
+
+fn mpirun(ranks: u32, program: &Path) -> Command {
+    let mut command = Command::new("mpirun");
+    command
+        .args(["-n", &ranks.to_string()])
+        .arg(program)
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+        .env("OMPI_MCA_rmaps_base_oversubscribe", "1")
+        .env("OMPI_MCA_hwloc_base_binding_policy", "none");
+    command
+}
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_sandbag-mpi"))
+}
+
+fn done(command: &mut Command) -> Output {
+    let output = command.output().expect("mpirun of an MPI library");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{command:?}: {text}");
+    output
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).expect("figures")
+}
+
+/// 200 us twice in a millisecond, on two CPUs.
+fn trace(dir: &Path) -> std::path::PathBuf {
+    let model = Model {
+        components: vec![Component {
+            arrivals: Arrivals::Periodic { period_ns: 5e5 },
+            lengths: Lengths::Fixed { length_ns: 2e5 },
+        }],
+        cpus: 2,
+        duration_ns: 1_000_000_000,
+        seed: 1,
+        ..Model::default()
+    };
+    let path = dir.join("made.sbj");
+    let file = std::fs::File::create(&path).unwrap();
+    sandbag_jitter::format::write(&synthesise(&model).unwrap(), file).unwrap();
+    path
+}
+
+#[test]
+fn two_and_four_ranks_meet_without_jitter() {
+    for ranks in [2, 4] {
+        let mut command = mpirun(ranks, program());
+        command.args("bench -d 1s --quantum 500us --json -".split(' '));
+        let figures = json(&done(&mut command));
+        assert_eq!(figures["ranks"], ranks);
+        assert_eq!(
+            figures["per_rank"].as_array().unwrap().len(),
+            ranks as usize
+        );
+        assert!(figures["slowdown"]["phases"][1].as_u64().unwrap() > 50);
+        assert_eq!(figures["slowdown"]["jitter_ns"], serde_json::Value::Null);
+        assert!(!figures["mpi"].as_str().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn ranks_suffer_a_trace_and_write_all_phases() {
+    let dir = tempfile::tempdir().unwrap();
+    for sync in ["none", "once", "phase", "every:10"] {
+        let rows = dir.path().join("rows.csv.zst");
+        let mut command = mpirun(2, program());
+        command.args("bench -d 2s --quantum 1ms --rounds 2 --json -".split(' '));
+        command
+            .arg("--sync")
+            .arg(sync)
+            .arg("--jitter")
+            .arg(trace(dir.path()));
+        command.arg("-o").arg(&rows);
+        let figures = json(&done(&mut command));
+        // Two events of 200 us in each millisecond, and in what they add, make
+        // 67 %. What others take comes on top, so only the floor is judged.
+        let pct = figures["slowdown"]["over_quantum_pct"].as_f64().unwrap();
+        assert!(pct > 50.0, "{sync}: {figures}");
+        assert!(std::fs::metadata(rows).unwrap().len() > 100);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let bad = dir.path().join("bad.sbj");
+    std::fs::write(&bad, "no trace").unwrap();
+    let nowhere = dir.path().join("nowhere.sbj");
+    for path in [&bad, &nowhere] {
+        let mut command = mpirun(2, program());
+        command.args(["bench", "-d", "1s", "--jitter"]).arg(path);
+        let output = command.output().unwrap();
+        assert!(!output.status.success());
+        let text = String::from_utf8_lossy(&output.stderr);
+        let said = text.lines().filter(|l| l.starts_with("sandbag-mpi:"));
+        assert_eq!(said.count(), 1, "{text}");
+    }
+    let output = mpirun(2, program()).arg("bunch").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(text.matches("unrecognized subcommand").count(), 1, "{text}");
+}
+
+#[test]
+fn a_run_without_mpirun_has_one_rank() {
+    let output = done(Command::new(program()).arg("info"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.lines().count(), 2, "{text}");
+}
+
+/// By the program that users know.
+#[test]
+fn sandbag_starts_it() {
+    let Some(sandbag) = std::env::var_os("SANDBAG_BIN") else {
+        eprintln!("not run: SANDBAG_BIN is not set");
+        return;
+    };
+    let dir = program().parent().unwrap();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(dir.to_path_buf()).chain(std::env::split_paths(&path));
+    let mut command = Command::new(sandbag);
+    command
+        .args("scale bench --mpi --ranks 2 -d 1s --json -".split(' '))
+        .env("PATH", std::env::join_paths(all).unwrap());
+    let figures = json(&done(&mut command));
+    assert_eq!(figures["ranks"], 2);
+}
