@@ -81,18 +81,21 @@ pub struct Checked {
 /// What is wrong, with a remedy.
 pub fn check(options: &NodeOptions, registry: &Registry) -> Result<Checked> {
     let root = Root::default();
-    let mut method = options.method()?;
+    // What is wrong with its options is said before anything else.
+    options.method(0.0)?;
     let machine = Machine::read(&root)?;
     let placed = place(vec![spec(options)?], &machine, &held(registry)?, |_| {
         domains(&options.method, options.split_domains)
     })?
     .pop()
     .context("a node has a place")?;
+    let planned = Planned::of(&placed)?;
+    let asked = planned.load.highest_pct / 100.0;
+    let mut method = options.method(asked)?;
     method.fit_to(&root, &placed.cpus)?;
     let layout = Layout::find(&root, options.hold.cgroup.as_deref())?;
     run::check_layout(&*method, &layout)?;
-    let planned = Planned::of(&placed)?;
-    let (asked, most) = (planned.load.highest_pct / 100.0, method.serves(1.0));
+    let most = method.serves(1.0);
     // Also for the frequency that is the nearest: none is near below the
     // lowest.
     if most < asked - 1e-9 {

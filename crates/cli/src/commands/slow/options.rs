@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use sandbag_burner::frequencies::Wishes;
-use sandbag_burner::method::{self, Method};
+use sandbag_burner::method::{self, Hogs, Method};
 use sandbag_burner::throttle::LimVariant;
 use sandbag_kernel::CpuList;
 use sandbag_node::{NodeName, Speeds};
@@ -58,10 +58,13 @@ pub struct NodeOptions {
           value_parser = clap::builder::PossibleValuesParser::new(method::SLOWING))]
     pub method: String,
 
-    /// Period of the method [default: the method's own, 10 ms with hogs]
+    /// Period of the method [default: the method's own, 10 ms with hogs, longer
+    /// below half of the speed]
     ///
     /// At least 1 ms, and it must divide 100 ms; with quota up to 1 s. shares,
-    /// lim and freq have none.
+    /// lim and freq have none. Without it hogs take 10, 20, 50 or 100 ms, the
+    /// shortest in which programs have 5 ms in one piece at the node's lowest
+    /// speed: shorter pieces are mostly lost to cold caches.
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub period: Option<Duration>,
 
@@ -118,13 +121,17 @@ pub enum LimChoice {
 }
 
 impl NodeOptions {
-    /// The method with its options.
+    /// The method with its options, for a node that stands for at most this part
+    /// of the time.
     ///
     /// # Errors
     /// [`BadInput`]: it has no such option, or not of that value.
-    pub fn method(&self) -> Result<Box<dyn Method>> {
+    pub fn method(&self, level: f64) -> Result<Box<dyn Method>> {
+        // As published, the barrier keeps its own.
+        let by_clock = self.method == "hogs" && self.hog_sync != Some(HogSync::Barrier);
+        let own = by_clock.then(|| Hogs::period_for(level));
         let mut options = method::Options {
-            period_ns: self.period.map(nanos),
+            period_ns: self.period.map(nanos).or(own),
             sync: self.hog_sync.map(|sync| match sync {
                 HogSync::Clock => method::Sync::Clock,
                 HogSync::Barrier => method::Sync::Barrier,
