@@ -7,7 +7,9 @@ use std::process::{Command, Output};
 use sandbag_jitter::synth::{Arrivals, Component, Lengths, Model, synthesise};
 
 fn mpirun(ranks: u32, program: &Path) -> Command {
-    let mut command = Command::new("mpirun");
+    // Of the library that this is linked with, where there are several.
+    let mpirun = std::env::var_os("MPIRUN").unwrap_or_else(|| "mpirun".into());
+    let mut command = Command::new(mpirun);
     command
         .args(["-n", &ranks.to_string()])
         .arg(program)
@@ -35,19 +37,21 @@ fn json(output: &Output) -> serde_json::Value {
 
 /// 200 us twice in a millisecond, on two CPUs.
 fn trace(dir: &Path) -> std::path::PathBuf {
+    let arrivals = Arrivals::Periodic {
+        period_ns: 5e5,
+        phase_ns: None,
+        jitter_ns: 0.0,
+        share: 1.0,
+    };
     let model = Model {
-        components: vec![Component {
-            arrivals: Arrivals::Periodic { period_ns: 5e5 },
-            lengths: Lengths::Fixed { length_ns: 2e5 },
-        }],
-        cpus: 2,
+        cpus: vec![0, 1],
         duration_ns: 1_000_000_000,
         seed: 1,
-        ..Model::default()
+        components: vec![Component::new(arrivals, Lengths::Fixed(2e5))],
     };
     let path = dir.join("made.sbj");
     let file = std::fs::File::create(&path).unwrap();
-    sandbag_jitter::format::write(&synthesise(&model).unwrap(), file).unwrap();
+    sandbag_jitter::format::write(&synthesise(&model).unwrap().trace, file).unwrap();
     path
 }
 
