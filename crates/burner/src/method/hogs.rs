@@ -73,8 +73,9 @@ impl Hogs {
 
 /// What a real-time burner takes at most. Kernels stop real-time classes at
 /// 95 % of a second (sched_rt_runtime_us), newer ones give ordinary tasks
-/// 5 % by another mechanism (the fair server): below it neither is met.
-pub const MOST_REAL_TIME: f64 = 0.95;
+/// 5 % by another mechanism (the fair server): below it neither is met. At just
+/// that both are, now and then: 95 % was 3 points short, 94 % is exact (6.18).
+pub const MOST_REAL_TIME: f64 = 0.94;
 
 impl Method for Hogs {
     fn name(&self) -> &'static str {
@@ -125,7 +126,7 @@ mod tests {
     #[test]
     fn a_cpu_is_never_taken_for_good() {
         let hogs = Hogs::default();
-        assert!((hogs.serves(1.0) - 0.95).abs() < 1e-12);
+        assert!((hogs.serves(1.0) - MOST_REAL_TIME).abs() < 1e-12);
         assert!((hogs.serves(0.3) - 0.3).abs() < 1e-12);
         assert_eq!(hogs.demand(0.5, 1.0).cap, None);
     }

@@ -102,7 +102,7 @@ fn slower_than_the_method_can() {
     refused(
         "--cpus 0 --speed 0.04",
         5,
-        &["hogs", "0.050", "pace, gov or cap"],
+        &["hogs", "0.060", "pace, gov or cap"],
     );
     refused(
         "--cpus 0 --speed 0.001 --method pace",
@@ -112,7 +112,7 @@ fn slower_than_the_method_can() {
     file_refused(
         &node("speed = 0.04\nmethod = \"rt\""),
         5,
-        &["n.toml:5: node a", "rt", "0.050"],
+        &["n.toml:5: node a", "rt", "0.060"],
     );
 }
 

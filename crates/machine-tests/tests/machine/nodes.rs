@@ -190,7 +190,7 @@ fn a_node_is_set_listed_and_stopped() -> anyhow::Result<()> {
     ensure!(env.out.trim() == "0=0.2,1=0.9", "{env:?}");
 
     // What cannot be changes nothing.
-    for (speed, said) in [("0.01", "0.050"), ("0=0.5", "CPU 1"), ("0-2=0.5", "CPU 2")] {
+    for (speed, said) in [("0.01", "0.060"), ("0=0.5", "CPU 1"), ("0-2=0.5", "CPU 2")] {
         place
             .run(&format!("slow set small --speed {speed}"))?
             .expect(2)?
