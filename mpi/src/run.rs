@@ -11,7 +11,7 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Root as _};
 use sandbag_jitter::{Trace, import};
 use sandbag_scale::bench::{AnyClock, Measured, Rank, Segment, calibrate};
-use sandbag_scale_bench::{BenchOptions, Told, rows_of, write_rows};
+use sandbag_scale_bench::{BenchOptions, RowsFile, Told, rows_of};
 
 use crate::barrier::MpiBarrier;
 use crate::place;
@@ -106,22 +106,25 @@ fn tell(
     let Some(told) = Told::new(asked, measured, trace, places.clone()) else {
         bail!("no phase ended in the time there was");
     };
-    if let Some(path) = &asked.output {
-        write_rows(path, rows_of(measured)).with_context(|| path.display().to_string())?;
-    }
     let mut figures = told.json();
     figures["mpi"] = library().into();
     let figures = serde_json::to_string_pretty(&figures)? + "\n";
     let mut out = std::io::stdout().lock();
     match &asked.json {
-        Some(path) if path.as_os_str() == "-" => {
-            out.write_all(figures.as_bytes())?;
-            return Ok(());
+        Some(path) if path.as_os_str() == "-" => out.write_all(figures.as_bytes())?,
+        path => {
+            out.write_all(told.text(&on).as_bytes())?;
+            if let Some(path) = path {
+                fs::write(path, figures).with_context(|| path.display().to_string())?;
+            }
         }
-        Some(path) => fs::write(path, figures).with_context(|| path.display().to_string())?,
-        None => {}
     }
-    out.write_all(told.text(&on).as_bytes())?;
+    // Last: the figures are there even if the disk is full.
+    if let Some(path) = &asked.output {
+        let file = RowsFile::create(path);
+        file.and_then(|file| file.write(rows_of(measured)))
+            .with_context(|| path.display().to_string())?;
+    }
     Ok(())
 }
 

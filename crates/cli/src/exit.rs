@@ -40,7 +40,8 @@ Exit codes:
   125 our own failure, wrong usage and what is not possible included (the
   reason is on standard error, and in run.json if a run directory is left);
   126 CMD cannot be executed; 127 CMD not found; 130 interrupted twice, or
-  before CMD began. With --strict, and 0 from CMD, also 3 and 4.";
+  before CMD began. With --strict, where there is a verdict, and 0 from CMD,
+  also 3 and 4.";
 
 /// The code of a verdict.
 #[must_use]
@@ -107,7 +108,7 @@ fn alone(error: &anyhow::Error) -> u8 {
         return match &*error.fault {
             Fault::NoCounter(_) | Fault::NoRealTime { .. } => NOT_POSSIBLE,
             Fault::Kernel(cause) if cause.errno() == Some(libc::EPERM) => NOT_POSSIBLE,
-            Fault::Kernel(_) => FAILED,
+            Fault::Kernel(_) | Fault::Displaced(_) => FAILED,
             // A packed file that is damaged is bad input.
             Fault::Io(cause) if cause.kind() == std::io::ErrorKind::InvalidData => USAGE,
             Fault::Io(cause) if cause.kind() != std::io::ErrorKind::NotFound => FAILED,

@@ -195,8 +195,15 @@ impl Outcome {
 
     /// Adds events of which only counts are known, and the sizes of their
     /// errors: start errors of those with nothing in their way, of the others,
-    /// and length errors.
-    pub fn note_later(&mut self, counts: &Counts, [start, late, length]: [&Histogram; 3]) {
+    /// and length errors; and how long all of them were to be, and were, ns.
+    pub fn note_later(
+        &mut self,
+        counts: &Counts,
+        [start, late, length]: [&Histogram; 3],
+        (asked_ns, suffered_ns): (u64, u64),
+    ) {
+        self.asked_ns += asked_ns;
+        self.suffered_ns += suffered_ns;
         self.counts.add(counts);
         self.start.merge(start);
         self.start_late.merge(late);

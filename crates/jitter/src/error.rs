@@ -153,6 +153,12 @@ pub enum Fault {
         /// What the kernel said.
         cause: sandbag_kernel::Error,
     },
+    /// The loop was not on its CPU.
+    #[error(
+        "CPU {0} went offline while it was recorded, or the loop was moved from it: what was \
+         recorded before is kept. Record again, or the other CPUs (--cpus)"
+    )]
+    Displaced(u32),
     /// The clock of the loop cannot be used.
     #[error("the time stamp counter of this machine cannot be used: {0}")]
     NoCounter(String),

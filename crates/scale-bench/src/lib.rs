@@ -11,5 +11,5 @@ mod told;
 
 pub use options::BenchOptions;
 pub use predicted::predicted;
-pub use rows::{Row, rows_of, write_rows};
+pub use rows::{Row, RowsFile, rows_of};
 pub use told::{Told, slowdowns};

@@ -41,12 +41,28 @@ pub fn rows_of(measured: &Measured) -> impl Iterator<Item = Row> + '_ {
     })
 }
 
-/// Writes them to a file, which is there when all is written.
-///
-/// # Errors
-/// It cannot be written.
-pub fn write_rows(path: &Path, rows: impl Iterator<Item = Row>) -> io::Result<()> {
-    let mut file = NewFile::create(path)?;
+/// A file for them, which is there when all is written.
+pub struct RowsFile(NewFile);
+
+impl RowsFile {
+    /// Before anything is measured: what cannot be written is said at once.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        NewFile::create(path).map(Self)
+    }
+
+    /// Writes them all.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write(self, rows: impl Iterator<Item = Row>) -> io::Result<()> {
+        write(self.0, rows)
+    }
+}
+
+fn write(mut file: NewFile, rows: impl Iterator<Item = Row>) -> io::Result<()> {
     let mut out = zstd::Encoder::new(io::BufWriter::new(&mut file), 3)?;
     writeln!(out, "segment,jitter,phase,rank,qt_ns,bt_ns")?;
     for row in rows {
@@ -90,7 +106,8 @@ mod tests {
         };
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.csv.zst");
-        write_rows(&path, rows_of(&measured)).unwrap();
+        let file = RowsFile::create(&path).unwrap();
+        file.write(rows_of(&measured)).unwrap();
         let text = zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap();
         assert_eq!(
             String::from_utf8(text).unwrap(),

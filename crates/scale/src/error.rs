@@ -20,8 +20,10 @@ pub enum Error {
     },
     /// What is shorter than the quantum cannot be seen.
     #[error(
-        "a quantum of {quantum_ns} ns is shorter than what the trace can show (events above \
-         {detectable_ns:.0} ns): take a longer quantum"
+        "a quantum of {} is shorter than what the trace can show (events above {}): take a longer \
+         quantum",
+        time(*quantum_ns),
+        time(*detectable_ns as u64)
     )]
     BelowDetectable {
         /// The quantum.
@@ -31,8 +33,10 @@ pub enum Error {
     },
     /// No window fits.
     #[error(
-        "no stretch of the trace in which events were looked for is long enough for {what} of \
-         {needed_ns} ns (the longest is {longest_ns} ns): record for longer, or without rounds"
+        "no stretch of the trace in which events were looked for is long enough for {what} of {} \
+         without its events (the longest is {} with them): record for longer, or without rounds",
+        time(*needed_ns),
+        time(*longest_ns)
     )]
     TooShort {
         /// What had to fit.
@@ -73,4 +77,9 @@ pub enum Error {
         /// What it said.
         cause: String,
     },
+}
+
+/// With a unit.
+fn time(ns: u64) -> String {
+    format!("{:?}", std::time::Duration::from_nanos(ns))
 }

@@ -143,3 +143,60 @@ fn a_short_benchmark_has_both_references() {
     dir.run(&["scale", "bench", "--ranks", "0"]).code(2);
     dir.run(&["scale", "bench", "--sync", "phase"]).code(2);
 }
+
+/// Whichever rank dies, the others do not wait for it at the barrier for ever.
+#[test]
+fn the_death_of_a_rank_ends_a_benchmark() {
+    for which in [0, 1] {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_sandbag"))
+            .args("scale bench --ranks 2 -d 60s".split(' '))
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let file = format!("/proc/{0}/task/{0}/children", child.id());
+        let begin = std::time::Instant::now();
+        // One calibrates first, alone.
+        let ranks = loop {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            let ranks: Vec<i32> = text.split(' ').flat_map(str::parse).collect();
+            if ranks.len() == 2 {
+                break ranks;
+            }
+            assert!(begin.elapsed().as_secs() < 30, "no ranks: {text}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        };
+        // SAFETY: a signal to a process that we had started.
+        unsafe { libc::kill(ranks[which], libc::SIGKILL) };
+        let begin = std::time::Instant::now();
+        let status = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if begin.elapsed().as_secs() > 20 => {
+                    let _ = child.kill();
+                    panic!("it goes on without rank {which}");
+                }
+                None => std::thread::sleep(std::time::Duration::from_millis(20)),
+            }
+        };
+        assert_eq!(status.code(), Some(1));
+    }
+}
+
+#[test]
+fn ranks_of_mpi_need_an_mpi() {
+    let dir = Dir::new();
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_sandbag"));
+    command
+        .current_dir(dir.path())
+        .env("PATH", "/nowhere")
+        .args(["scale", "bench", "--mpi"])
+        .assert()
+        .code(5)
+        .stderr(contains("leave --mpi out"));
+    dir.run(&["scale", "bench", "--mpi", "--virtual"]).code(2);
+    dir.run(&["scale", "bench", "--ranks", "100000"])
+        .code(2)
+        .stderr(contains("--virtual"));
+    dir.run(&["scale", "bench", "--quantum", "2s"]).code(2);
+}

@@ -120,6 +120,8 @@ struct Head {
     /// Of all later times, by [`What`].
     later: [AtomicU64; What::ALL.len()],
     sizes: [[AtomicU64; BUCKETS]; 3],
+    /// How long those that were suffered then were to be, and were, ns.
+    taken_ns: [AtomicU64; 2],
 }
 
 #[repr(C)]
@@ -424,11 +426,27 @@ impl Board {
     }
 
     /// Injector: what became of an event a later time.
-    pub fn count(&self, what: What, sizes: &[(Sizes, u64)]) {
+    pub fn count(&self, what: What) {
         self.head().later[what as usize].fetch_add(1, Relaxed);
-        for (which, value) in sizes {
-            self.head().sizes[*which as usize][bucket(*value)].fetch_add(1, Relaxed);
+    }
+
+    /// Injector: that it was suffered a later time; how long it was to be and
+    /// was, ns.
+    pub fn count_suffered(&self, what: What, late: (Sizes, u64), length_ns: u64, suffered_ns: u64) {
+        self.count(what);
+        let error_ns = suffered_ns.abs_diff(length_ns);
+        for (which, value) in [late, (Sizes::Length, error_ns)] {
+            self.head().sizes[which as usize][bucket(value)].fetch_add(1, Relaxed);
         }
+        let [asked, suffered] = &self.head().taken_ns;
+        asked.fetch_add(length_ns, Relaxed);
+        suffered.fetch_add(suffered_ns, Relaxed);
+    }
+
+    /// How long all that were suffered later times were to be, and were, ns.
+    pub fn taken_later_ns(&self) -> (u64, u64) {
+        let [asked, suffered] = &self.head().taken_ns;
+        (asked.load(Relaxed), suffered.load(Relaxed))
     }
 
     /// How many of later times became that.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Class;
 use super::board::{Board, Orders, Record, Sizes, State, What};
 use super::measure::{Beside, is_crowded, measure};
+use super::took::Took;
 use crate::limit::Limit;
 
 /// How an injector is set up; travels as its argument.
@@ -152,6 +153,7 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, usual_ns: u64) -> State 
     let mut free_ns = 0;
     let away_ns = usual_ns.saturating_mul(TIMES_USUAL);
     let tail_ns = orders.overhead_ns.saturating_sub(orders.lead_ns);
+    let measured = board.measured();
     loop {
         for place in 0..orders.events {
             let event = board.event(place);
@@ -201,17 +203,23 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, usual_ns: u64) -> State 
                 };
                 board.note(place, record);
             } else {
-                let length_error = end_ns.abs_diff(until_ns);
-                let start = match what {
+                let which = match what {
                     What::Injected => Some(Sizes::Start),
                     What::Behind | What::Away => Some(Sizes::Late),
                     _ => None,
                 };
-                match start {
+                let took = Took {
+                    start_ns,
+                    end_ns,
+                    from_ns,
+                };
+                let suffered_ns = took.suffered_ns(measured, orders.overhead_ns > 0);
+                match which {
                     Some(which) => {
-                        board.count(what, &[(which, late_ns), (Sizes::Length, length_error)]);
+                        let late = (which, late_ns);
+                        board.count_suffered(what, late, event.length_ns, suffered_ns);
                     }
-                    None => board.count(what, &[]),
+                    None => board.count(what),
                 }
             }
         }

@@ -18,6 +18,7 @@ pub mod injector;
 mod measure;
 mod seat;
 pub mod team;
+mod took;
 pub mod verify;
 
 use serde::{Deserialize, Serialize};

@@ -13,6 +13,7 @@ use sandbag_burner::realtime;
 use super::board::{Board, Orders, Sizes, State, What};
 use super::injector::Setup;
 use super::team::{Ask, CpuOutcome, Health, Want};
+use super::took::Took;
 use super::{Class, INJECTOR_VERB, Measured};
 use crate::column::Planned;
 use crate::error::{Error, Result};
@@ -179,18 +180,13 @@ impl Seat {
                 }
                 What::NotReached => continue,
             };
-            // As who is interrupted sees it, measured costs included.
-            let Measured {
-                overhead_ns,
-                lead_ns,
-                ..
-            } = self.measured;
-            let from_ns = match self.safeguards.overhead_ns {
-                Some(_) => record.from_ns,
-                None => record.start_ns.saturating_sub(lead_ns),
+            let took = Took {
+                start_ns: record.start_ns,
+                end_ns: record.end_ns,
+                from_ns: record.from_ns,
             };
-            let until_ns = record.end_ns + overhead_ns.saturating_sub(lead_ns);
-            let suffered_ns = until_ns.saturating_sub(from_ns);
+            let taken_off = self.safeguards.overhead_ns.is_some();
+            let suffered_ns = took.suffered_ns(self.measured, taken_off);
             let signed = |a: u64, b: u64| a.wrapping_sub(b).cast_signed();
             outcome.note(Injected {
                 due_ns: event.due_ns,
@@ -219,6 +215,7 @@ impl Seat {
                 &sizes(Sizes::Late),
                 &sizes(Sizes::Length),
             ],
+            self.board.taken_later_ns(),
         );
         let asked = self.asked(ran_ns);
         let Counts {

@@ -252,7 +252,8 @@ impl Team {
             return false;
         };
         seat.gone = true;
-        if seat.board.state() != State::Ended && self.end_ns.is_none() {
+        let by_itself = matches!(seat.board.state(), State::Ended | State::Displaced);
+        if !by_itself && self.end_ns.is_none() {
             seat.died = Some(how.to_owned());
         }
         true

@@ -154,6 +154,10 @@ impl Work {
             let before = page_faults();
             let looked = hot::look(&mut room.as_mut()[..room_for], threshold, until, &self.stop);
             faults += page_faults().saturating_sub(before);
+            if self.was_moved() {
+                // Since when nobody knows: nothing of this round is kept.
+                return Err(Fault::Displaced(self.cpu).into());
+            }
             let full = looked.events == self.room && events > self.room;
             if full {
                 // The time is unknown from here on, but not how much was lost.
@@ -172,6 +176,13 @@ impl Work {
             }));
         }
         Ok(self.notes(costs, threshold, faults, dropped))
+    }
+
+    /// The kernel lets a task run anywhere whose CPU goes offline, also when it
+    /// comes back.
+    fn was_moved(&self) -> bool {
+        let only = CpuList::from_iter([self.cpu]);
+        sched::affinity(0).is_ok_and(|now| now != only) || sched::current_cpu() != self.cpu
     }
 
     /// Both ends are rounded, so that neighbours do not overlap.

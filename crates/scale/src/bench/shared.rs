@@ -147,7 +147,7 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
                     libc::_exit(i32::from(done.is_err()));
                 }
             }
-            pid => children.push(pid),
+            pid => children.push((number, pid)),
         }
     }
     let mut outcome = Ok(());
@@ -162,11 +162,16 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
                 _ => return Err(failed("waitpid")),
             }
         }
-        children.retain(|child| *child != pid);
+        let place = children.iter().position(|(_, child)| *child == pid);
+        let number = place.map(|place| children.swap_remove(place).0);
         if status != 0 && outcome.is_ok() {
+            let how = match libc::WIFSIGNALED(status) {
+                true => format!("was killed by signal {}", libc::WTERMSIG(status)),
+                false => format!("ended with code {}", libc::WEXITSTATUS(status)),
+            };
             outcome = Err(Error::Call {
                 call: "a rank",
-                cause: format!("its process ended with status {status:#x}"),
+                cause: format!("the process of rank {} {how}", number.unwrap_or(0)),
             });
             // The others would wait for it for ever.
             end(&children);
@@ -175,8 +180,8 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
     outcome
 }
 
-fn end(children: &[libc::pid_t]) {
-    for pid in children {
+fn end(children: &[(u32, libc::pid_t)]) {
+    for (_, pid) in children {
         // SAFETY: children that were not waited for yet.
         unsafe { libc::kill(*pid, libc::SIGKILL) };
     }

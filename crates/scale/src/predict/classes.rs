@@ -160,6 +160,10 @@ const PARTS: u64 = 64;
 /// Of a period that is looked for, at least so many at a time.
 const PERIODS: u64 = 50;
 
+/// More than so many standard deviations, squared, are not by chance in the
+/// busiest of the parts: six.
+const CHANCE: u64 = 36;
+
 /// Which events come once a period.
 fn of_period(events: &[Event], period_ns: u64) -> Vec<bool> {
     let window_ns = period_ns.saturating_mul(PERIODS).max(1_000_000_000);
@@ -177,7 +181,13 @@ fn of_period(events: &[Event], period_ns: u64) -> Vec<bool> {
         let next = |at: usize| (at + 1) % PARTS as usize;
         let both = |at: usize| counts[at] + counts[next(at)];
         let most = (0..PARTS as usize).max_by_key(|at| both(*at)).unwrap_or(0);
-        let is_one = both(most) * 3 >= window_ns / period_ns * 2;
+        // What comes at any time comes at this, too, and is no tick.
+        let mut sorted = counts;
+        sorted.sort_unstable();
+        let background = 2 * sorted[PARTS as usize / 2];
+        let excess = both(most).saturating_sub(background);
+        let by_chance = excess * excess < CHANCE * background;
+        let is_one = !by_chance && excess * 3 >= window_ns / period_ns * 2;
         marks.extend(these.iter().map(|event| {
             let at = part(event);
             is_one && (at == most || at == next(most))
@@ -199,8 +209,20 @@ pub struct Cost {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::cpu;
+    use super::super::fixture::{by_chance, cpu};
     use super::*;
+
+    #[test]
+    fn many_events_at_any_time_are_no_tick() {
+        // 30 in a millisecond.
+        let cpu = by_chance(1, 2_000_000_000, 30.0, |_| 150.0);
+        for period_ns in [1_000_000, 3_333_333, 4_000_000, 10_000_000] {
+            assert!(
+                !of_period(&cpu.events, period_ns).contains(&true),
+                "{period_ns}"
+            );
+        }
+    }
 
     #[test]
     fn every_event_has_one_length() {

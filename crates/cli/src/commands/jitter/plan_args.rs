@@ -79,6 +79,18 @@ pub enum MethodArg {
     Polled,
 }
 
+impl MethodArg {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Fifo => "fifo",
+            Self::Fair => "fair",
+            Self::Polled => "polled",
+        }
+    }
+}
+
 /// `1/3`, `0.5`, `50%`.
 fn part(text: &str) -> Result<f64, String> {
     let bad = || "expected a part of the trace, such as 0.5, 50% or 1/3".to_owned();

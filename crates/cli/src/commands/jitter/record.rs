@@ -168,7 +168,10 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
             about.clock.unwrap_or_default()
         ));
     }
-    messages.detail(&format!("wrote {name}"));
+    messages.say(&match to_stdout {
+        true => format!("Written to {name}"),
+        false => format!("Written: {name} (sandbag jitter show {name})"),
+    });
     Ok(exit::KEPT)
 }
 
@@ -198,7 +201,7 @@ fn until_signal<T>(stop: &AtomicBool, act: impl FnOnce() -> T) -> Result<T> {
     std::thread::scope(|scope| {
         // Moved into the closure, so that a panic closes it, too.
         let end = end;
-        scope.spawn(|| {
+        let watch = || {
             let over = over;
             let Ok(descriptor) = signals.descriptor() else {
                 return;
@@ -216,7 +219,10 @@ fn until_signal<T>(stop: &AtomicBool, act: impl FnOnce() -> T) -> Result<T> {
                     stop.store(true, Ordering::Relaxed);
                 }
             }
-        });
+        };
+        std::thread::Builder::new()
+            .spawn_scoped(scope, watch)
+            .context("a thread that waits for signals")?;
         let outcome = act();
         drop(end);
         Ok(outcome)

@@ -12,7 +12,7 @@ use sandbag_jitter::Trace;
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use sandbag_scale::bench::{Settings, measure};
-use sandbag_scale_bench::{BenchOptions, Row, Told, rows_of, write_rows};
+use sandbag_scale_bench::{BenchOptions, Row, RowsFile, Told, rows_of};
 
 use crate::commands::jitter;
 use crate::exit::{self, BadInput};
@@ -126,6 +126,7 @@ fn really(
              is measured is mostly that. Take --virtual for more ranks than CPUs"
         ));
     }
+    let file = rows_file(args)?;
     let measured = measure(settings)?;
     let cpus = settings.cpus.iter().cycle();
     let places = cpus.map(|cpu| format!("CPU {cpu}"));
@@ -133,26 +134,35 @@ fn really(
     let Some(all) = Told::new(&args.options, &measured, trace, places) else {
         return Err(anyhow::anyhow!("no phase ended in the time there was"));
     };
-    put_rows(args, rows_of(&measured))?;
     let text = all.text(&format!("{} CPUs", settings.cpus.len()));
-    told(args, &text, &all.json())
+    told(args, &text, &all.json(), file, rows_of(&measured))
 }
 
-fn put_rows(args: &BenchArgs, rows: impl Iterator<Item = Row>) -> Result<()> {
-    let Some(path) = &args.options.output else {
-        return Ok(());
-    };
-    write_rows(path, rows).with_context(|| path.display().to_string())
+fn rows_file(args: &BenchArgs) -> Result<Option<RowsFile>> {
+    let path = args.options.output.as_ref();
+    path.map(|path| RowsFile::create(path).with_context(|| path.display().to_string()))
+        .transpose()
 }
 
-fn told(args: &BenchArgs, text: &str, figures: &serde_json::Value) -> Result<u8> {
+/// Figures first: they are there even if the disk is full.
+fn told(
+    args: &BenchArgs,
+    text: &str,
+    figures: &serde_json::Value,
+    file: Option<RowsFile>,
+    rows: impl Iterator<Item = Row>,
+) -> Result<u8> {
     let json = serde_json::to_string_pretty(figures)? + "\n";
     let path = args.options.json.as_deref();
+    if path.is_none_or(|path| path.as_os_str() != "-") {
+        output::print(text)?;
+    }
     if let Some(path) = path {
         output::put(path, &json)?;
     }
-    if path.is_none_or(|path| path.as_os_str() != "-") {
-        output::print(text)?;
+    if let (Some(file), Some(path)) = (file, &args.options.output) {
+        file.write(rows)
+            .with_context(|| path.display().to_string())?;
     }
     Ok(exit::KEPT)
 }

@@ -33,7 +33,7 @@ fn both_sides_see_the_same() {
     );
     assert_eq!(ours.record(1).what, What::Behind);
     assert_eq!(ours.record(0).what, What::NotReached);
-    theirs.count(What::Injected, &[(Sizes::Length, 4)]);
+    theirs.count_suffered(What::Injected, (Sizes::Start, 0), 10, 14);
     assert_eq!(ours.later(What::Injected), 1);
     assert_eq!(ours.sizes(Sizes::Length)[4], 1);
     let measured = Measured {

@@ -283,7 +283,8 @@ pub(super) fn components(cpu: &CpuTrace, power: &Power, each: f64) -> Vec<Compon
             phase_ns: fold.phase_ns,
             jitter_ns: fold.jitter_ns,
             events: fold.events.round() as u64,
-            share_of_periods: fold.events / fold.periods.max(1.0),
+            // Of several events in a period all count, of periods each once.
+            share_of_periods: (fold.events / fold.periods.max(1.0)).min(1.0),
             noise_pct: fold.noise_pct,
             power: height,
             harmonics,

@@ -5,7 +5,7 @@
 pub(super) mod record;
 pub(super) mod table;
 
-use std::io::Write as _;
+use std::fmt::Write as _;
 use std::os::unix::fs::fchown;
 use std::path::Path;
 
@@ -28,6 +28,7 @@ use super::common::{About, leave};
 use super::{ReplayArgs, Safeguard};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
+use crate::output;
 use crate::program;
 use crate::run::directory::RunDir;
 use crate::run::{machine, words};
@@ -180,7 +181,7 @@ pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Res
 }
 
 fn dry_run(args: &ReplayArgs, columns: &[Column], portions: &[Portion]) -> Result<u8> {
-    let mut out = std::io::stdout();
+    let mut out = String::new();
     for (rank, portion) in portions.iter().take(columns.len()).enumerate() {
         writeln!(
             out,
@@ -192,6 +193,7 @@ fn dry_run(args: &ReplayArgs, columns: &[Column], portions: &[Portion]) -> Resul
         )?;
     }
     writeln!(out, "and so on, inside: {}", words(&args.command).join(" "))?;
+    output::print(out)?;
     Ok(exit::KEPT)
 }
 

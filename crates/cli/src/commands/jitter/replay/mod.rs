@@ -10,7 +10,7 @@ pub(super) use common::shown as record_shown;
 pub(super) use table::{measured, shown};
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ use common::{About, leave};
 use super::plan_args::{More, PlanArgs, factor};
 use crate::exit;
 use crate::messages::Messages;
+use crate::output;
 use crate::program;
 use crate::run::directory::RunDir;
 use crate::run::{leave_reason, machine, words};
@@ -347,7 +348,7 @@ fn code(end: End, outcome: &[CpuOutcome], whole: bool) -> u8 {
 }
 
 fn dry_run(args: &ReplayArgs, trace: &Trace, plan: &Plan, asks: &[Ask]) -> Result<u8> {
-    let mut out = std::io::stdout();
+    let mut out = String::new();
     for (place, ask) in asks.iter().enumerate() {
         let portion = &ask.portion;
         let all: Vec<Planned> = portion.once().events().collect();
@@ -383,12 +384,16 @@ fn dry_run(args: &ReplayArgs, trace: &Trace, plan: &Plan, asks: &[Ask]) -> Resul
     let options = plan.options();
     writeln!(
         out,
-        "seed {}, groups of {}, {:?} by {:?}",
-        options.seed, options.group, options.sync, args.plan.method
+        "seed {}, groups of {}, --sync {}, --method {}",
+        options.seed,
+        options.group,
+        options.sync,
+        args.plan.method.name()
     )?;
     if args.has_command() {
         writeln!(out, "beside: {}", words(&args.command).join(" "))?;
     }
+    output::print(out)?;
     Ok(exit::KEPT)
 }
 

@@ -31,7 +31,7 @@ impl Run<'_> {
         let args = self.about.args;
         let own = json!({
             "method": {
-                "asked": format!("{:?}", args.plan.method).to_lowercase(),
+                "asked": args.plan.method.name(),
                 "used": class_name(self.class),
                 "priority": match self.class {
                     Class::Fifo { priority } => Some(priority),

@@ -9,7 +9,7 @@ use sandbag_scale::predict::{self, Source, Starts, Sync};
 use sandbag_scale_bench::{Row, predicted, slowdowns};
 use serde_json::json;
 
-use super::{BenchArgs, put_rows, told};
+use super::{BenchArgs, rows_file, told};
 use crate::messages::Messages;
 
 /// Fewer phases of each rank are a poor mean.
@@ -22,6 +22,7 @@ pub(super) fn main(
     messages: &Messages,
 ) -> Result<u8> {
     let asked = &args.options;
+    let file = rows_file(args)?;
     let measured = virtual_ranks(settings)?;
     if measured.phases < FEW {
         messages.warning(&format!(
@@ -29,7 +30,6 @@ pub(super) fn main(
             measured.phases
         ));
     }
-    put_rows(args, rows_of(&measured))?;
     let found = measured.slowdowns();
     let drift_ns = measured.drift_ns();
     let predicted = trace.and_then(|trace| predicted(trace, asked, &found, Starts::Running));
@@ -64,7 +64,7 @@ pub(super) fn main(
         time(drift_ns.0),
         time(drift_ns.1),
     );
-    told(args, &text, &figures)
+    told(args, &text, &figures, file, rows_of(&measured))
 }
 
 /// Predicted over the quantum, the host's own noise included.
