@@ -65,8 +65,11 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
         .stdin(Stdio::null());
 
     let (start, before) = (Instant::now(), Reading::now()?);
-    let ended = Emulator(command.spawn().context("cannot start the emulator")?)
-        .wait(start + guest.timeout)?;
+    let ended = Emulator(command.spawn().context("cannot start the emulator")?).wait(
+        start + guest.timeout,
+        SILENCE,
+        &results,
+    )?;
     let total = start.elapsed();
     let others_pct = Reading::now()?.others_pct(&before);
     // What a serial line carried may be cut anywhere, and by a fault contain
@@ -89,10 +92,29 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
         )
     };
     match ended {
-        None => bail!("killed after {:.0?}; {}", guest.timeout, story()),
-        Some(status) if !status.success() => bail!("the emulator failed ({status}); {}", story()),
-        Some(_) => Outcome::parse(&results, total, others_pct).with_context(story),
+        End::Late => bail!("killed after {:.0?}; {}", guest.timeout, story()),
+        End::Still => bail!("{STOOD_STILL} for {SILENCE:.0?}; {}", story()),
+        End::Done(status) if !status.success() => {
+            bail!("the emulator failed ({status}); {}", story())
+        }
+        End::Done(_) => Outcome::parse(&results, total, others_pct).with_context(story),
     }
+}
+
+/// What is said of a guest that neither ended nor printed anything. With a quota
+/// (CFS bandwidth) some emulated 6.1 kernels do that, without a word.
+const STOOD_STILL: &str = "the guest stood still";
+/// Scenarios print more often.
+const SILENCE: Duration = Duration::from_secs(75);
+
+/// How an emulator ended.
+enum End {
+    /// By itself.
+    Done(ExitStatus),
+    /// It had to be killed: not done in time.
+    Late,
+    /// It had to be killed: nothing came any more.
+    Still,
 }
 
 /// Whether a line of the console says that the kernel is at its end.
@@ -103,6 +125,7 @@ pub fn is_broken(line: &str) -> bool {
         "soft lockup",
         "rcu_preempt detected stalls",
         "rcu_sched detected stalls",
+        STOOD_STILL,
     ]
     .iter()
     .any(|words| line.contains(words))
@@ -112,14 +135,21 @@ pub fn is_broken(line: &str) -> bool {
 struct Emulator(Child);
 
 impl Emulator {
-    /// Its exit status, or `None` if it had to be killed.
-    fn wait(mut self, deadline: Instant) -> anyhow::Result<Option<ExitStatus>> {
+    /// Waits for its end; `results` grows while all is well.
+    fn wait(mut self, deadline: Instant, silence: Duration, results: &Path) -> anyhow::Result<End> {
+        let (mut length, mut grew) = (0, Instant::now());
         loop {
             if let Some(status) = self.0.try_wait()? {
-                return Ok(Some(status));
+                return Ok(End::Done(status));
             }
             if Instant::now() >= deadline {
-                return Ok(None);
+                return Ok(End::Late);
+            }
+            let now = fs::metadata(results).map_or(0, |meta| meta.len());
+            if now != length {
+                (length, grew) = (now, Instant::now());
+            } else if grew.elapsed() > silence {
+                return Ok(End::Still);
             }
             std::thread::sleep(POLL);
         }
@@ -142,19 +172,35 @@ mod tests {
         Emulator(Command::new("sleep").arg("600").spawn().unwrap())
     }
 
+    const SOON: Duration = Duration::from_millis(10);
+    const LATER: Duration = Duration::from_secs(60);
+
+    fn wait(emulator: Emulator, most: Duration, silence: Duration) -> End {
+        let nothing = Path::new("/dev/null");
+        emulator
+            .wait(Instant::now() + most, silence, nothing)
+            .unwrap()
+    }
+
     #[test]
     fn an_emulator_past_its_deadline_is_killed() {
         let emulator = sleeper();
         let pid = nix::unistd::Pid::from_raw(i32::try_from(emulator.0.id()).unwrap());
-        let ended = emulator.wait(Instant::now() + Duration::from_millis(10));
-        assert!(ended.unwrap().is_none());
+        assert!(matches!(wait(emulator, SOON, LATER), End::Late));
         assert!(nix::sys::signal::kill(pid, None).is_err());
+    }
+
+    #[test]
+    fn one_that_says_nothing_any_more_is_killed() {
+        assert!(matches!(wait(sleeper(), LATER, SOON), End::Still));
     }
 
     #[test]
     fn one_that_ends_by_itself_gives_its_status() {
         let emulator = Emulator(Command::new("false").spawn().unwrap());
-        let ended = emulator.wait(Instant::now() + Duration::from_secs(60));
-        assert_eq!(ended.unwrap().and_then(|status| status.code()), Some(1));
+        match wait(emulator, LATER, LATER) {
+            End::Done(status) => assert_eq!(status.code(), Some(1)),
+            _ => panic!("killed"),
+        }
     }
 }
