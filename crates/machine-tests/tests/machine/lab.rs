@@ -29,6 +29,7 @@ fn the_lab_shows_what_ep_perceives() -> anyhow::Result<()> {
         "{ended:?}"
     );
     let rows = fs::read_to_string(place.path("lab/precision/rows.jsonl"))?;
+    let crowded = crowded(&place)?;
     // The terms, pace, and the spinners; EP checks its own sums.
     ensure!(rows.lines().count() == 3, "{rows}");
     for line in rows.lines().skip(1) {
@@ -36,11 +37,12 @@ fn the_lab_shows_what_ep_perceives() -> anyhow::Result<()> {
         ensure!(row["end"] == "done", "{row}");
         let slowdown = row["loaded_s"].as_f64().context("no time")?
             / row["unloaded_s"].as_f64().context("no time")?;
-        // Proportional is 2. One pair of runs, each of which others may slow;
-        // where the two CPUs are threads of one core, which a virtual machine
-        // is not told, a program runs faster beside a burner than beside
-        // itself: 1.46 to 1.49 on three machines, each time again.
-        figure!((1.25..3.5).contains(&slowdown), "slowdown {slowdown}");
+        // Proportional is 2, and one pair of runs is what others may slow.
+        let shared = slowdown * crowded;
+        figure!(
+            shared >= 1.5 && slowdown < 3.5,
+            "slowdown {slowdown}, beside itself on all CPUs {crowded}"
+        );
     }
     for file in [
         "precision/index.html",
@@ -52,6 +54,24 @@ fn the_lab_shows_what_ep_perceives() -> anyhow::Result<()> {
     }
     place.as_before()?;
     Ok(())
+}
+
+/// By what EP is slower on a CPU while it runs on all others as well: 1 where each
+/// is a core, up to 2 where two are threads of one, which a virtual machine is not
+/// told. There EP runs faster beside a burner than beside itself, and half a CPU
+/// costs it less than a factor of 2 (1.46 was seen).
+fn crowded(place: &Place) -> anyhow::Result<f64> {
+    let least = |tasks: usize| -> anyhow::Result<f64> {
+        let mut least = f64::INFINITY;
+        for _ in 0..3 {
+            let ended = place.run(&format!("lab work ep --class S --tasks {tasks}"))?;
+            let done: serde_json::Value = serde_json::from_str(&ended.expect(0)?.out)?;
+            least = least.min(done["seconds"].as_f64().context("no time")?);
+        }
+        Ok(least)
+    };
+    let cpus = std::thread::available_parallelism()?.get();
+    Ok((least(cpus)? * cpus as f64 / least(1)?).max(1.0))
 }
 
 fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on() -> anyhow::Result<()> {
