@@ -34,6 +34,7 @@ mod debian;
 mod host;
 mod image;
 mod kernel;
+mod monitor;
 mod outcome;
 mod packages;
 mod qemu;
@@ -90,6 +91,14 @@ impl Guest {
             let initrd = image::build(self, scenario, base.as_deref(), work.path())
                 .context("cannot build the guest's file system")?;
             match qemu::run(self, &kernel, &initrd, work.path()) {
+                // Once: what stands still at its second boot as well is no accident.
+                Err(error) if qemu::stood_still(&error) => {
+                    if boot > 1 {
+                        return Err(error);
+                    }
+                    crate::case::note(&format!("boot 1: {error:#}\nanother"));
+                    boot = BOOTS;
+                }
                 Err(error) if boot < BOOTS && kernel_broke(&error) => {
                     crate::case::note(&format!(
                         "boot {boot}: the emulated kernel panicked or hung; another"

@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use super::host::Reading;
-use super::{Guest, Kind, Outcome, cache, outcome};
+use super::{Guest, Kind, Outcome, cache, monitor, outcome};
 
 /// `panic=-1` with `-no-reboot` ends the emulator at once when the kernel
 /// panics, which a fault and a CPU that hangs in the kernel for 20 s are turned
 /// into; the rest saves time: the mitigations cost an emulated CPU much and
 /// protect nothing, and its random numbers need no waiting for.
 const COMMAND_LINE: &str = "console=ttyS0 quiet loglevel=4 panic=-1 tsc=reliable \
-                            mitigations=off random.trust_cpu=on oops=panic softlockup_panic=1";
+                            mitigations=off random.trust_cpu=on oops=panic softlockup_panic=1 \
+                            unknown_nmi_panic=1";
 
 /// Without cmpxchg16b: with it, about every fifth boot of 6.12 ended in a
 /// fault with an impossible EFLAGS (QEMU 7.2), whatever the model; without it
@@ -33,7 +34,7 @@ pub fn program() -> anyhow::Result<PathBuf> {
 
 /// Boots and waits for the end; `work` takes the two serial lines' output.
 pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::Result<Outcome> {
-    let (console, results) = (work.join("console"), work.join("results"));
+    let [console, results, asked] = ["console", "results", "monitor"].map(|name| work.join(name));
     // The root is in memory twice while the kernel unpacks it.
     let (init, memory_mib) = match guest.kind {
         Kind::Bare => ("rdinit=/init", 768),
@@ -52,7 +53,9 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
         .args(["-smp", &guest.cpus.to_string()])
         .args(["-m", &memory_mib.to_string()])
         .args(["-nodefaults", "-no-user-config", "-no-reboot"])
-        .args(["-display", "none", "-monitor", "none"])
+        .args(["-display", "none"])
+        .arg("-monitor")
+        .arg(format!("unix:{},server=on,wait=off", asked.display()))
         .arg("-serial")
         .arg(format!("file:{}", console.display()))
         .arg("-serial")
@@ -65,11 +68,18 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
         .stdin(Stdio::null());
 
     let (start, before) = (Instant::now(), Reading::now()?);
-    let ended = Emulator(command.spawn().context("cannot start the emulator")?).wait(
-        start + guest.timeout,
-        SILENCE,
-        &results,
-    )?;
+    let mut emulator = Emulator(command.spawn().context("cannot start the emulator")?);
+    let ended = emulator.wait(start + guest.timeout, SILENCE, &results)?;
+    let places = match ended {
+        End::Still => {
+            let places = monitor::question(&asked);
+            // Its last words, if the kernel still hears.
+            emulator.wait(Instant::now() + LAST_WORDS, LAST_WORDS, &console)?;
+            places
+        }
+        _ => String::new(),
+    };
+    drop(emulator);
     let total = start.elapsed();
     let others_pct = Reading::now()?.others_pct(&before);
     // What a serial line carried may be cut anywhere, and by a fault contain
@@ -93,7 +103,10 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
     };
     match ended {
         End::Late => bail!("killed after {:.0?}; {}", guest.timeout, story()),
-        End::Still => bail!("{STOOD_STILL} for {SILENCE:.0?}; {}", story()),
+        End::Still => bail!(
+            "{STOOD_STILL} for {SILENCE:.0?}, its CPUs at\n{places}\n{}",
+            story()
+        ),
         End::Done(status) if !status.success() => {
             bail!("the emulator failed ({status}); {}", story())
         }
@@ -101,11 +114,13 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
     }
 }
 
-/// What is said of a guest that neither ended nor printed anything. With a quota
-/// (CFS bandwidth) some emulated 6.1 kernels do that, without a word.
+/// What is said of a guest that neither ended nor printed anything. An emulated
+/// 6.1 kernel on 4 CPUs did that twice, without a word.
 const STOOD_STILL: &str = "the guest stood still";
 /// Scenarios print more often.
 const SILENCE: Duration = Duration::from_secs(75);
+/// For a kernel that was told to panic.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// How an emulator ended.
 enum End {
@@ -125,10 +140,15 @@ pub fn is_broken(line: &str) -> bool {
         "soft lockup",
         "rcu_preempt detected stalls",
         "rcu_sched detected stalls",
-        STOOD_STILL,
     ]
     .iter()
     .any(|words| line.contains(words))
+}
+
+/// Whether that is why it failed. It is no [`is_broken`], though it was told to
+/// panic afterwards.
+pub fn stood_still(error: &anyhow::Error) -> bool {
+    format!("{error}").starts_with(STOOD_STILL)
 }
 
 /// A child that is killed and reaped when dropped.
@@ -136,7 +156,12 @@ struct Emulator(Child);
 
 impl Emulator {
     /// Waits for its end; `results` grows while all is well.
-    fn wait(mut self, deadline: Instant, silence: Duration, results: &Path) -> anyhow::Result<End> {
+    fn wait(
+        &mut self,
+        deadline: Instant,
+        silence: Duration,
+        results: &Path,
+    ) -> anyhow::Result<End> {
         let (mut length, mut grew) = (0, Instant::now());
         loop {
             if let Some(status) = self.0.try_wait()? {
@@ -175,7 +200,7 @@ mod tests {
     const SOON: Duration = Duration::from_millis(10);
     const LATER: Duration = Duration::from_secs(60);
 
-    fn wait(emulator: Emulator, most: Duration, silence: Duration) -> End {
+    fn wait(mut emulator: Emulator, most: Duration, silence: Duration) -> End {
         let nothing = Path::new("/dev/null");
         emulator
             .wait(Instant::now() + most, silence, nothing)
