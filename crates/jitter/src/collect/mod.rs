@@ -296,9 +296,14 @@ fn rounds(
         if let Some(tracer) = &mut tracer {
             tracer.round_ended()?;
         }
+        let mut filled = None;
         for (place, found) in found.into_iter().enumerate() {
             let Some(found) = found else { continue };
             full += u64::from(found.full);
+            if found.full {
+                let after = Duration::from_nanos(found.span.length_ns());
+                filled = Some(filled.map_or(after, |least: Duration| least.min(after)));
+            }
             outcome.events[place] += found.events.len() as u64;
             outcome.known_ns[place] += found.span.length_ns();
             let worker = &team.workers[place];
@@ -310,10 +315,9 @@ fn rounds(
             }
         }
         writer.flush()?;
-        // A buffer that is read more often holds more.
         let now_lost = tracer.as_ref().map_or(0, |tracer| tracer.lost());
-        if now_lost > lost && options.round.is_none() {
-            round = (round / 2).max(SHORTEST.min(round));
+        if options.round.is_none() {
+            round = next_round(round, filled, now_lost > lost);
         }
         lost = now_lost;
         thread::sleep(pause);
@@ -330,10 +334,31 @@ fn rounds(
     Ok(outcome)
 }
 
+/// What is emptied more often holds more: the round after one in which the room for
+/// events was full after `filled`, or in which the kernel `lost` some of its own.
+fn next_round(round: Duration, filled: Option<Duration>, lost: bool) -> Duration {
+    // With something to spare, for the next round may have more events.
+    let of_room = filled.map_or(round, |after| after * 4 / 5);
+    let of_kernel = if lost { round / 2 } else { round };
+    of_room.min(of_kernel).max(SHORTEST.min(round))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::format;
+
+    #[test]
+    fn rounds_become_as_short_as_the_room_asks_for() {
+        let s = Duration::from_secs;
+        assert_eq!(next_round(s(60), None, false), s(60));
+        assert_eq!(next_round(s(60), None, true), s(30));
+        assert_eq!(next_round(s(60), Some(s(40)), false), s(32));
+        assert_eq!(next_round(s(60), Some(s(40)), true), s(30));
+        assert_eq!(next_round(s(60), Some(s(0)), true), SHORTEST);
+        let short = Duration::from_millis(300);
+        assert_eq!(next_round(short, Some(s(0)), true), short);
+    }
 
     fn header(cpus: &CpuList) -> Header {
         Header {
