@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use sandbag_kernel::mountinfo::unescape;
 use serde::{Deserialize, Serialize};
 
 /// One line of `/proc/self/mounts`.
@@ -33,7 +34,7 @@ pub fn cgroup_mounts(text: &str) -> Vec<Mount> {
         .filter_map(|line| {
             let mut words = line.split(' ');
             let mount = Mount {
-                source: unescape(words.next()?),
+                source: unescape(words.next()?).into_string().ok()?,
                 target: PathBuf::from(unescape(words.next()?)),
                 kind: words.next()?.to_owned(),
                 options: words.next()?.to_owned(),
@@ -57,30 +58,6 @@ pub fn v2_mount(mounts: &[Mount]) -> Option<&Path> {
         .iter()
         .find(|m| m.kind == "cgroup2")
         .map(|m| m.target.as_path())
-}
-
-/// Undoes the kernel's `\040` for a space (and tab, newline, backslash).
-fn unescape(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        let code = tail
-            .get(..3)
-            .filter(|_| first == b'\\')
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match code {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[3..];
-            }
-            None => {
-                bytes.push(first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

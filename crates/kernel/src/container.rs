@@ -8,6 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::cgroup::Mounts;
 use crate::root::{read, read_value};
 use crate::topology::optional;
 use crate::{Error, Result, Root};
@@ -80,50 +81,18 @@ pub fn cpu_limit(root: &Root) -> Result<Option<CpuLimit>> {
 /// Mount point of the hierarchy with the cpu controller, and the directory of
 /// our own group in it.
 fn own_group(root: &Root) -> Result<Option<(PathBuf, PathBuf)>> {
-    let mut own: Option<(bool, String)> = None;
-    for line in root.read("/proc/self/cgroup")?.lines() {
-        let mut fields = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
-            continue;
-        };
-        let v1 = controllers.split(',').any(|c| c == "cpu");
-        if v1 || (controllers.is_empty() && own.is_none()) {
-            own = Some((v1, path.to_owned()));
-        }
-    }
-    let Some((v1, path)) = own else {
+    let mounts = Mounts::read(root)?;
+    let v1 = mounts.v1("cpu").map(|mount| (mount, Some("cpu")));
+    let Some((mount, controller)) = v1.or_else(|| mounts.v2().next().map(|mount| (mount, None)))
+    else {
         return Ok(None);
     };
-    // proc_pid_mountinfo(5): ID PARENT DEV ROOT MOUNT-POINT ... - TYPE SOURCE OPTIONS
-    for line in root.read("/proc/self/mountinfo")?.lines() {
-        let Some((left, right)) = line.split_once(" - ") else {
-            continue;
-        };
-        let mut right = right.split(' ');
-        let kind = right.next().unwrap_or("");
-        let mut options = right.nth(1).unwrap_or("").split(',');
-        let wanted = match v1 {
-            true => kind == "cgroup" && options.any(|option| option == "cpu"),
-            false => kind == "cgroup2",
-        };
-        let mut left = left.split(' ').skip(3);
-        if let (true, Some(top), Some(mount)) = (wanted, left.next(), left.next()) {
-            // Seen from inside another namespace, the tree does not say where
-            // we are in it.
-            if top.starts_with("/..") {
-                continue;
-            }
-            let mount = root.path(mount);
-            // A container may see only its own part of the tree mounted.
-            let inside = Path::new(&path).strip_prefix(top).unwrap_or(Path::new(""));
-            let group = match inside.as_os_str().is_empty() {
-                true => mount.clone(),
-                false => mount.join(inside),
-            };
-            return Ok(Some((mount, group)));
-        }
-    }
-    Ok(None)
+    let inside = mounts.own(mount, controller);
+    let group = match inside.as_os_str().is_empty() {
+        true => mount.point.clone(),
+        false => mount.point.join(inside),
+    };
+    Ok(Some((mount.point.clone(), group)))
 }
 
 fn limit_of(group: &Path) -> Result<Option<CpuLimit>> {

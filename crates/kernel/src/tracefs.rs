@@ -19,6 +19,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::mountinfo;
 use crate::root::write;
 use crate::{Error, Result, Root};
 pub use instance::{Instance, Lost};
@@ -133,13 +134,10 @@ const LEAST_KIB: u64 = 1;
 
 /// Where it is mounted; below debugfs, too, is a mount of its own.
 fn mounted(root: &Root) -> Result<Option<PathBuf>> {
-    let mounts = root.read("/proc/self/mountinfo")?;
-    let mut dirs = mounts.lines().filter_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
-        let kind = right.split(' ').next()?;
-        let point = left.split(' ').nth(4)?.replace("\\040", " ");
-        (kind == "tracefs").then(|| root.path(point))
-    });
+    let mut dirs = mountinfo::read(root)?
+        .into_iter()
+        .filter(|mount| mount.kind == "tracefs")
+        .map(|mount| mount.point);
     Ok(dirs.find(|dir| dir.join("trace_clock").exists() || !readable(dir)))
 }
 

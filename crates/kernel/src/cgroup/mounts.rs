@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Version;
+use crate::mountinfo::{self, Mount};
 use crate::{Error, Result, Root};
 
 /// The hierarchies that carry CPU time.
@@ -30,48 +31,39 @@ impl Hierarchies {
     }
 }
 
-/// One mounted hierarchy.
-pub(super) struct Mount {
-    /// Where.
-    pub(super) point: PathBuf,
-    top: String,
-    kind: String,
-    options: Vec<String>,
-}
-
 /// The hierarchies that this process sees, and its place in each.
-pub(super) struct Mounts {
+pub(crate) struct Mounts {
     all: Vec<Mount>,
     own: String,
 }
 
 impl Mounts {
-    pub(super) fn read(root: &Root) -> Result<Self> {
-        let mounts = root.read("/proc/self/mountinfo")?;
+    pub(crate) fn read(root: &Root) -> Result<Self> {
+        let mut all = mountinfo::read(root)?;
+        // A tree from outside of our cgroup namespace: where we are in it cannot
+        // be known, and nothing in it is ours.
+        all.retain(|mount| mount.kind.starts_with("cgroup") && !mount.top.starts_with("/.."));
         Ok(Self {
-            all: mounts
-                .lines()
-                .filter_map(|line| parse_mount(root, line))
-                .collect(),
+            all,
             own: root.read("/proc/self/cgroup")?,
         })
     }
 
     /// The v1 hierarchy that carries a controller.
-    pub(super) fn v1(&self, controller: &str) -> Option<&Mount> {
+    pub(crate) fn v1(&self, controller: &str) -> Option<&Mount> {
         self.all
             .iter()
-            .find(|m| m.kind == "cgroup" && m.options.iter().any(|o| o == controller))
+            .find(|m| m.kind == "cgroup" && m.has(controller))
     }
 
     /// The v2 trees; almost always one.
-    pub(super) fn v2(&self) -> impl Iterator<Item = &Mount> {
+    pub(crate) fn v2(&self) -> impl Iterator<Item = &Mount> {
         self.all.iter().filter(|m| m.kind == "cgroup2")
     }
 
     /// Our own group's path below a mount: that of a v1 controller, or of v2
     /// for `None`.
-    pub(super) fn own(&self, mount: &Mount, controller: Option<&str>) -> PathBuf {
+    pub(crate) fn own(&self, mount: &Mount, controller: Option<&str>) -> PathBuf {
         own_path(&self.own, controller, &mount.top)
     }
 }
@@ -110,26 +102,6 @@ pub fn find(root: &Root) -> Result<Hierarchies> {
         remedy: "mount it (mount -t cgroup2 none /sys/fs/cgroup), or boot without \
                  cgroup_disable=cpu; in a container, run it with its own writable cgroup tree"
             .into(),
-    })
-}
-
-/// One line of mountinfo (proc_pid_mountinfo(5)):
-/// `ID PARENT DEV ROOT POINT OPTIONS... - TYPE SOURCE SUPER-OPTIONS`.
-fn parse_mount(root: &Root, line: &str) -> Option<Mount> {
-    let (left, right) = line.split_once(" - ")?;
-    let mut left = left.split(' ').skip(3);
-    let mut right = right.split(' ');
-    let kind = right.next()?.to_owned();
-    kind.starts_with("cgroup").then_some(())?;
-    let top = left.next()?.to_owned();
-    // A tree from outside of our cgroup namespace: where we are in it cannot
-    // be known, and nothing in it is ours.
-    (!top.starts_with("/..")).then_some(())?;
-    Some(Mount {
-        top,
-        point: root.path(left.next()?.replace("\\040", " ")),
-        options: right.nth(1)?.split(',').map(str::to_owned).collect(),
-        kind,
     })
 }
 
