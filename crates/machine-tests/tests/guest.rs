@@ -47,7 +47,7 @@ const TIMEOUT: Duration = Duration::from_secs(240);
 
 fn main() -> ExitCode {
     let mut cases = Vec::new();
-    for kernel in Kernel::ALL {
+    for kernel in Kernel::ORDINARY {
         for cpus in [4, 8] {
             let boot = Boot {
                 kind: Kind::Bare,
@@ -72,6 +72,7 @@ fn main() -> ExitCode {
         (Kind::Bare, Kernel::V6_12, "container.sh", CONTAINER),
         // 6.12's emulated CPUs do not survive that the kernel patches itself.
         (Kind::Bare, Kernel::V6_1, "jitter.sh", jitter::CASES),
+        (Kind::Bare, Kernel::V6_1Rt, OSNOISE, jitter::OSNOISE),
         (Kind::Systemd, Kernel::V6_1, "systemd.sh", SYSTEMD),
         (
             Kind::Systemd,
@@ -96,6 +97,9 @@ fn main() -> ExitCode {
     }
     case::run(&cases)
 }
+
+/// The scenario with rtla.
+const OSNOISE: &str = "osnoise.sh";
 
 /// What one case looks at in the outcome of a boot.
 #[derive(Debug, Clone, Copy)]
@@ -213,6 +217,9 @@ impl Test for Entry {
                 real_cpus()
             ));
         }
+        if self.boot.scenario == OSNOISE {
+            guest::rtla()?;
+        }
         prepared(self.boot.kind, self.boot.kernel)
     }
 
@@ -295,12 +302,16 @@ impl Boot {
             scenario,
         } = self;
         let sandbag = guest::sandbag().map_err(anyhow::Error::msg)?;
+        let mut programs = vec![spinner(), killer(), sandbag];
+        if scenario == OSNOISE {
+            programs.push(guest::rtla().map_err(anyhow::Error::msg)?);
+        }
         let guest = Guest {
             kind,
             kernel,
             cpus,
             timeout: TIMEOUT,
-            programs: vec![spinner(), killer(), sandbag],
+            programs,
         };
         let what = format!("{scenario} on {cpus} CPUs, Linux {}", kernel.name());
         let outcome = guest

@@ -17,7 +17,7 @@ struct Arguments {
     /// A Debian with systemd as PID 1 in place of a bare busybox
     #[arg(long)]
     systemd: bool,
-    /// Its kernel: 6.1 (CFS) or 6.12 (EEVDF)
+    /// Its kernel: 6.1 (CFS), 6.1-rt (osnoise) or 6.12 (EEVDF)
     #[arg(long, default_value = "6.1", value_parser = kernel)]
     kernel: Kernel,
     /// CPUs of the guest
@@ -31,7 +31,7 @@ struct Arguments {
 fn kernel(name: &str) -> anyhow::Result<Kernel> {
     match Kernel::ALL.iter().find(|kernel| kernel.name() == name) {
         Some(kernel) => Ok(*kernel),
-        None => bail!("neither 6.1 nor 6.12"),
+        None => bail!("neither 6.1 nor 6.1-rt nor 6.12"),
     }
 }
 
@@ -58,6 +58,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Ok(sandbag) => programs.push(sandbag),
         Err(reason) => eprintln!("without sandbag: {reason}"),
     }
+    programs.extend(guest::rtla());
     let outcome = Guest {
         kind,
         kernel: arguments.kernel,

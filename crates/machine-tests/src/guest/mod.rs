@@ -161,6 +161,14 @@ pub fn sandbag() -> Result<PathBuf, String> {
     }
 }
 
+/// Debian's rtla (Linux' tools/tracing/rtla).
+///
+/// # Errors
+/// The package that has it.
+pub fn rtla() -> Result<PathBuf, String> {
+    cache::tool("rtla", "rtla").map_err(|error| error.to_string())
+}
+
 /// A file of `tests/guest/`.
 #[must_use]
 pub fn file(name: &str) -> PathBuf {

@@ -6,7 +6,7 @@ use sandbag_machine_tests::case;
 use sandbag_machine_tests::guest::Outcome;
 use serde_json::Value;
 
-use super::Look::{self, Facts};
+use super::Look::{self, Facts, Figures};
 
 pub const CASES: &[(&str, Look)] = &[
     (
@@ -22,6 +22,61 @@ pub const CASES: &[(&str, Look)] = &[
     ("jitter_of_a_user_has_counts", Facts(counted)),
     ("jitter_leaves_no_instance", Facts(nothing_left)),
 ];
+
+pub const OSNOISE: &[(&str, Look)] = &[
+    (
+        "jitter_is_what_osnoise_sees",
+        Figures(|outcome, _| as_osnoise(outcome)),
+    ),
+    ("jitter_of_osnoise_has_its_causes", Facts(traced)),
+];
+
+/// By how much the rate of events may differ from what the kernel's tracer sees of
+/// the same CPU a few seconds later: emulated CPUs share few real ones. Their share of
+/// time is the host's doing more than the guest's, and only shown.
+const AS_OSNOISE: f64 = 2.0;
+
+fn median(mut three: [f64; 3]) -> f64 {
+    three.sort_by(f64::total_cmp);
+    three[1]
+}
+
+/// The collector's figures and rtla's, in turn on one CPU, the middle of three.
+fn as_osnoise(outcome: &Outcome) -> anyhow::Result<()> {
+    let mut rates = [[0.0; 3]; 2];
+    let mut shares = [[0.0; 3]; 2];
+    for turn in 0..3 {
+        let of = |name: &str| -> anyhow::Result<Value> {
+            outcome.result(&format!("{name}-{}", turn + 1))
+        };
+        ensure!(of("rtla-status")? == 0, "rtla failed: {}", outcome.said());
+        let (ours, rtla) = (of("ours")?, of("rtla")?);
+        let number = |value: &Value| value.as_f64().context("no number");
+        for (place, figures) in [&ours[0], &rtla].into_iter().enumerate() {
+            rates[place][turn] = number(&figures["rate_per_s"])?;
+            shares[place][turn] = number(&figures["noise_pct"])?;
+        }
+    }
+    let [ours, rtla] = shares;
+    case::note(&format!("noise, percent: {ours:.1?}, by rtla {rtla:.1?}"));
+    let [ours, rtla] = rates;
+    case::note(&format!("events a second: {ours:.0?}, by rtla {rtla:.0?}"));
+    let ratio = median(ours) / median(rtla);
+    ensure!(
+        (1.0 / AS_OSNOISE..AS_OSNOISE).contains(&ratio),
+        "events a second: {ours:?}, by rtla {rtla:?}"
+    );
+    Ok(())
+}
+
+/// What the tracer wrote down is a trace, and its timer has its share.
+fn traced(outcome: &Outcome) -> anyhow::Result<()> {
+    status(outcome, "converted")?;
+    let figures: Value = outcome.result("traced")?;
+    let causes = figures[0]["causes"].as_array().context("no causes")?;
+    ensure!(!causes.is_empty(), "{figures:#}");
+    Ok(())
+}
 
 /// Of all noise, percent: an emulated kernel is slow, and the emulator itself
 /// takes the CPU away.
