@@ -12,22 +12,27 @@
 //! [`replay`] does without all of it, rank by rank, and is what tests hold the
 //! rest against.
 
+mod apart;
 mod barrier;
 mod bootstrap;
 mod cells;
 pub(crate) mod chance;
 mod classes;
+mod costs;
 mod drift;
 #[cfg(test)]
 mod fixture;
 mod noise;
 mod options;
 pub mod replay;
+mod swept;
+mod synchronised;
 mod tail;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod waiting;
+mod warnings;
 mod windows;
 mod working;
 
@@ -127,5 +132,5 @@ pub fn one_rank(source: Source<'_>, options: &Options) -> Result<Noise> {
 /// As of [`predict`].
 pub fn costs(sources: &[Source<'_>], options: &Options, classes: &[Class]) -> Result<Vec<Cost>> {
     options.check(sources)?;
-    working::costs(sources, options, classes)
+    costs::costs(sources, options, classes)
 }
