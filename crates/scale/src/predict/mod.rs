@@ -97,9 +97,16 @@ pub struct Prediction {
     /// What classes of events cost; in the order in which they were given,
     /// those without an event left out.
     pub classes: Vec<Cost>,
+    /// What noise takes of the time of a CPU of the trace, percent; the CPU that
+    /// it takes most of. Of [`SATURATED_PCT`] or more nothing much is left to the
+    /// work, and the slowdown is decided by how that little lies.
+    pub noise_pct: f64,
     /// What the user should hear.
     pub warnings: Vec<String>,
 }
+
+/// Noise that takes so much of the time, percent, saturates a CPU.
+pub const SATURATED_PCT: f64 = 90.0;
 
 /// Predicts. Nodes of several sources run together, each with its share of the
 /// ranks.

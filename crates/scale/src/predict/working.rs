@@ -11,7 +11,7 @@ use super::synchronised::positions;
 use super::tail::{SHARE, Tail};
 use super::threads::each;
 use super::waiting::{Kind, greatest};
-use super::warnings::warn;
+use super::warnings::{most_noise, warn};
 use super::{Estimate, PHASES_PCT, Point, Prediction, Sync};
 use crate::Result;
 
@@ -22,6 +22,7 @@ pub(super) struct Working<'a> {
     pub swept: Vec<Swept>,
     units: Option<Units>,
     pub tail: Option<Tail>,
+    noise_pct: f64,
     warnings: Vec<String>,
 }
 
@@ -31,6 +32,8 @@ impl<'a> Working<'a> {
         for source in sources {
             warn(source.trace, options, &mut warnings);
         }
+        let noise = sources.iter().map(|source| most_noise(source.trace));
+        let noise_pct = noise.map(|(_, pct)| pct).fold(0.0, f64::max);
         let swept = sources
             .iter()
             .map(|source| Swept::new(source.trace, options))
@@ -64,6 +67,7 @@ impl<'a> Working<'a> {
             swept,
             units,
             tail,
+            noise_pct,
             warnings,
         })
     }
@@ -80,6 +84,7 @@ impl<'a> Working<'a> {
             points,
             tail: self.tail,
             classes: Vec::new(),
+            noise_pct: self.noise_pct,
             warnings: std::mem::take(&mut self.warnings),
         })
     }
