@@ -2,8 +2,9 @@
 //! MPI's barrier.
 
 use mpi::topology::SimpleCommunicator;
-use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Root as _};
-use sandbag_scale::bench::Barrier;
+use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Destination as _, Root as _};
+use mpi::traits::Source as _;
+use sandbag_scale::bench::{Barrier, Messages};
 
 /// One that is asked again and again whether all are there (MPI_Ibarrier and
 /// MPI_Test), so that a rank can suffer while it waits.
@@ -49,5 +50,16 @@ impl Barrier for MpiBarrier<'_> {
     fn said(&mut self) -> u32 {
         self.world.process_at_rank(0).broadcast_into(&mut self.says);
         self.says
+    }
+}
+
+impl Messages for MpiBarrier<'_> {
+    fn send(&mut self, to: u32, value: u64) {
+        self.world.process_at_rank(to.cast_signed()).send(&value);
+    }
+
+    fn receive(&mut self, from: u32) -> u64 {
+        let other = self.world.process_at_rank(from.cast_signed());
+        other.receive::<u64>().0
     }
 }

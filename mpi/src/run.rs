@@ -10,7 +10,7 @@ use mpi::collective::SystemOperation;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Root as _};
 use sandbag_jitter::{Trace, import};
-use sandbag_scale::bench::{AnyClock, Measured, Rank, Segment, calibrate};
+use sandbag_scale::bench::{AnyClock, Course, Measured, Rank, Segment, calibrate};
 use sandbag_scale_bench::{BenchOptions, RowsFile, Told, rows_of};
 
 use crate::barrier::MpiBarrier;
@@ -57,10 +57,16 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
     }
     let barrier = MpiBarrier::new(world, oversubscribed);
     let mut rank = Rank::new(barrier, clock, iterations, settings.plan.as_ref());
+    // More ranks than CPUs would ask each other for CPUs, not for the time.
+    let compared = |rank: &mut Rank<'_, MpiBarrier<'_>>| match oversubscribed {
+        true => Vec::new(),
+        false => rank.clocks(),
+    };
+    let before = compared(&mut rank);
     let mut segments = Vec::new();
     for (number, jitter) in settings.segments().into_iter().enumerate() {
         let (mut qt_ns, mut bt_ns) = (Vec::new(), Vec::new());
-        rank.segment(number as u64, jitter, settings.length(), &mut |phase| {
+        let course = rank.segment(number as u64, jitter, settings.length(), &mut |phase| {
             qt_ns.push(phase.qt_ns);
             bt_ns.push(phase.bt_ns);
         });
@@ -68,8 +74,10 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
             jitter,
             qt_ns: gathered(world, &qt_ns),
             bt_ns: gathered(world, &bt_ns),
+            courses: courses(world, course),
         });
     }
+    let after = compared(&mut rank);
     if !first {
         return Ok(());
     }
@@ -79,6 +87,7 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
         iterations,
         calibrated_ns,
         segments,
+        clocks: [before, after],
     };
     tell(args, &measured, trace.as_ref(), places)
 }
@@ -212,4 +221,22 @@ fn gathered(world: &SimpleCommunicator, mine: &[u32]) -> Vec<u32> {
         .flat_map(|phase| (0..ranks).map(move |rank| rank * mine.len() + phase))
         .map(|at| by_rank[at])
         .collect()
+}
+
+/// What each rank can say of a segment, at rank 0; nothing elsewhere.
+fn courses(world: &SimpleCommunicator, mine: Course) -> Vec<Course> {
+    let mine = [mine.begin_ns, mine.end_ns, mine.piled_ns];
+    let root = world.process_at_rank(0);
+    if world.rank() != 0 {
+        root.gather_into(&mine[..]);
+        return Vec::new();
+    }
+    let mut all = vec![0u64; mine.len() * world.size().unsigned_abs() as usize];
+    root.gather_into_root(&mine[..], &mut all[..]);
+    let course = |of: &[u64]| Course {
+        begin_ns: of[0],
+        end_ns: of[1],
+        piled_ns: of[2],
+    };
+    all.chunks_exact(mine.len()).map(course).collect()
 }

@@ -91,6 +91,12 @@ fn ranks_suffer_a_trace_and_write_all_phases() {
         let pct = figures["slowdown"]["over_quantum_pct"].as_f64().unwrap();
         assert!(pct > 50.0, "{sync}: {figures}");
         assert!(std::fs::metadata(rows).unwrap().len() > 100);
+        // Their clocks were held against each other, if there are CPUs for both.
+        if figures["oversubscribed"] == false {
+            let drift = &figures["drift_ns"];
+            assert!(drift["first_to_last"].is_f64() && drift["error"].is_f64(), "{figures}");
+            assert_eq!(figures["clocks"][1].as_array().unwrap().len(), 2);
+        }
     }
 }
 

@@ -5,7 +5,8 @@
 //! `cells` says what is measured, `runner` runs one cell, `clocks`, `tasks`
 //! and `closing` verify it, `windows` and `tables` turn it into figures,
 //! `compete` is the competition, `place` and `churn` the groups around it,
-//! `tools` the comparison with others' tools, `hierarchy` the switch from
+//! `tools` the comparison with others' tools, `scale` the predictor of jitter at
+//! scale and `figures` what it draws, `hierarchy` the switch from
 //! cgroup v1 to v2 and back. `results` and `report` keep and show what was
 //! found.
 
@@ -15,6 +16,7 @@ mod churn;
 mod clocks;
 mod closing;
 mod compete;
+mod figures;
 mod hierarchy;
 mod holders;
 mod latency;
@@ -29,6 +31,7 @@ mod report;
 mod results;
 mod row;
 mod runner;
+mod scale;
 mod session;
 mod stats;
 mod tables;
@@ -69,6 +72,10 @@ enum Verb {
     Others(tools::OthersArgs),
     /// Measure how nearly proportional slowed programs are to their speed
     Nodes(nodes::NodesArgs),
+    /// Measure how fast and how right the predictor of jitter at scale is
+    Scale(scale::ScaleArgs),
+    /// Draw figures 5, 6 and 8 of De, Kothari and Mann (2008) from traces
+    Figures(figures::FiguresArgs),
     /// Count work for some time
     #[command(hide = true)]
     Work(nodes::work::WorkArgs),
@@ -96,6 +103,8 @@ fn main() -> ExitCode {
         Some(Verb::Clean) => clean(),
         Some(Verb::Others(args)) => tools::others(args),
         Some(Verb::Nodes(args)) => nodes::nodes(args),
+        Some(Verb::Scale(args)) => scale::scale(args),
+        Some(Verb::Figures(args)) => figures::figures(args),
         Some(Verb::Work(args)) => nodes::work::work(args),
         Some(Verb::Compete(args)) => compete::compete(args),
         Some(Verb::Latency(args)) => latency::latency(args),

@@ -36,8 +36,13 @@ pub struct Polled {
     suffering: Option<Suffering>,
     /// The last time that was said.
     last_ns: u64,
+    /// When the last event ended: what was due before it is behind.
+    ended_ns: u64,
     /// Longer than this between two is away.
     away_ns: u64,
+    /// Later than this, an event that is over by then is passed over.
+    latest_ns: u64,
+    passed_ns: u64,
     phase: u64,
 }
 
@@ -66,7 +71,10 @@ impl Polled {
             next: None,
             suffering: None,
             last_ns: begin_ns,
+            ended_ns: 0,
             away_ns: AWAY_NS,
+            latest_ns: NEVER,
+            passed_ns: 0,
             phase: 0,
         };
         polled.advance();
@@ -78,6 +86,21 @@ impl Polled {
     pub fn away_after(mut self, ns: u64) -> Self {
         self.away_ns = ns;
         self
+    }
+
+    /// Once an event is later than this, it and all that would be over by then
+    /// are passed over: what piled up while somebody else had the CPU is not
+    /// paid for for ever. They count as missed.
+    #[must_use]
+    pub fn latest_after(mut self, ns: u64) -> Self {
+        self.latest_ns = ns;
+        self
+    }
+
+    /// How long all events were that were passed over, ns.
+    #[must_use]
+    pub fn passed_ns(&self) -> u64 {
+        self.passed_ns
     }
 
     /// Begins now and not when it was made; before the first
@@ -111,23 +134,78 @@ impl Polled {
         }
     }
 
+    /// Asks, and suffers one event, if one is due or under way. What came due
+    /// meanwhile comes at the next question: however much has piled up, the
+    /// program has a step between two events.
+    #[inline]
+    pub fn suffer_one(&mut self, clock: &impl Clock) {
+        if self.poll(clock.now_ns()).is_some() {
+            self.finish(clock);
+        }
+    }
+
+    /// Suffers what is left of an event that is under way, and nothing else.
+    pub fn finish(&mut self, clock: &impl Clock) {
+        let Some(now) = self.suffering else {
+            return;
+        };
+        loop {
+            let now_ns = clock.now_ns();
+            if now_ns >= now.until_ns {
+                self.end(now, now_ns);
+                return;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// How late the event is that is under way or due, ns: what has piled up
+    /// because events and what is between them need more time than there is.
+    #[must_use]
+    pub fn late_ns(&self, now_ns: u64) -> u64 {
+        match (self.suffering, self.next) {
+            (Some(now), _) => now.start_ns.saturating_sub(now.due_ns),
+            (None, Some(next)) => now_ns.saturating_sub(self.base_ns.saturating_add(next.due_ns)),
+            (None, None) => 0,
+        }
+    }
+
+    fn pass_over(&mut self, now_ns: u64) {
+        while let Some(event) = self.next {
+            if self.base_ns.saturating_add(event.end_ns()) > now_ns {
+                return;
+            }
+            self.outcome.counts.asked += 1;
+            self.outcome.counts.missed += 1;
+            self.passed_ns += event.length_ns;
+            self.advance();
+        }
+    }
+
+    fn end(&mut self, now: Suffering, now_ns: u64) {
+        self.suffering = None;
+        self.ended_ns = now_ns;
+        self.last_ns = now_ns;
+        self.outcome.note(Injected {
+            due_ns: now.due_ns.saturating_sub(self.base_ns),
+            length_ns: now.length_ns,
+            start_error_ns: difference(now.start_ns, now.due_ns),
+            length_error_ns: difference(now_ns, now.until_ns),
+            cause: now.cause,
+        });
+        self.advance();
+    }
+
     #[cold]
     fn serve(&mut self, now_ns: u64) -> Option<u64> {
-        let mut behind = false;
         if let Some(now) = self.suffering {
             if now_ns < now.until_ns {
                 return Some(now.until_ns);
             }
-            self.suffering = None;
-            behind = true;
-            self.outcome.note(Injected {
-                due_ns: now.due_ns.saturating_sub(self.base_ns),
-                length_ns: now.length_ns,
-                start_error_ns: difference(now.start_ns, now.due_ns),
-                length_error_ns: difference(now_ns, now.until_ns),
-                cause: now.cause,
-            });
-            self.advance();
+            self.end(now, now_ns);
+        }
+        if self.late_ns(now_ns) > self.latest_ns {
+            self.pass_over(now_ns);
         }
         let due = self.next.filter(|_| now_ns >= self.wake_ns);
         let Some(event) = due else {
@@ -135,6 +213,7 @@ impl Polled {
             return None;
         };
         let due_ns = self.base_ns.saturating_add(event.due_ns);
+        let behind = due_ns < self.ended_ns;
         let cause = match (behind, now_ns.saturating_sub(self.last_ns) > self.away_ns) {
             // It came due while the one before was suffered.
             (true, _) => Cause::Behind,
@@ -345,6 +424,71 @@ mod tests {
             assert!((0..40).contains(&event.start_error_ns), "{event:?}");
             assert!((0..15).contains(&event.length_error_ns), "{event:?}");
         }
+    }
+
+    #[test]
+    fn what_piles_up_leaves_a_step_between_two_events() {
+        // 10 ns of each 1000 are free, and a question takes 50.
+        let events: Vec<(u64, u64)> = (0..100).map(|i| (i * 1000 + 10, 990)).collect();
+        let plan = plan(&events, 100_000, plainly());
+        let now = Cell::new(0u64);
+        let clock = || {
+            now.set(now.get() + 50);
+            now.get()
+        };
+        let mut polled = plan.rank(0).polled(100, 0);
+        let (mut steps, mut late) = (0, Vec::new());
+        while polled.outcome().counts.injected < 100 {
+            polled.suffer_one(&clock);
+            steps += 1;
+            late.push(polled.late_ns(now.get()));
+        }
+        assert_eq!(steps, 100);
+        assert!(late[98] > late[50] && late[50] > late[0], "{late:?}");
+        let counts = polled.outcome().counts;
+        assert!(counts.behind >= 98, "{counts:?}");
+        assert_eq!(polled.late_ns(now.get()), 0);
+    }
+
+    #[test]
+    fn what_is_far_too_late_is_passed_over() {
+        let events: Vec<(u64, u64)> = (0..100).map(|i| (i * 1000, 500)).collect();
+        let plan = plan(&events, 100_000, plainly());
+        let mut polled = plan.rank(0).polled(10, 0).latest_after(5_000);
+        // Away for less than that: all of it is made up for.
+        assert_eq!(polled.poll(4_900), Some(5_400));
+        assert_eq!(polled.poll(5_400), Some(5_900));
+        assert_eq!(polled.passed_ns(), 0);
+        // Away for longer: what would be over by now is, what would not is not.
+        assert_eq!(polled.poll(20_200), Some(20_700));
+        assert_eq!(polled.passed_ns(), 18 * 500);
+        let counts = polled.outcome().counts;
+        assert_eq!((counts.missed, counts.injected), (18, 2));
+        assert_eq!(polled.poll(20_700), None);
+        assert_eq!(polled.poll(21_000), Some(21_500));
+    }
+
+    #[test]
+    fn only_what_is_under_way_is_finished() {
+        let plan = plan(&[(100, 50), (151, 30)], 1000, plainly());
+        let now = Cell::new(0u64);
+        let clock = || {
+            now.set(now.get() + 7);
+            now.get()
+        };
+        let mut polled = plan.rank(0).polled(10, 0);
+        polled.finish(&clock);
+        assert_eq!(now.get(), 0);
+        assert_eq!(polled.poll(110), Some(160));
+        assert_eq!(polled.late_ns(130), 10);
+        now.set(150);
+        polled.finish(&clock);
+        assert!((160..167).contains(&now.get()));
+        assert_eq!(polled.outcome().counts.injected, 1);
+        assert_eq!(polled.late_ns(161), 10);
+        assert_eq!(polled.poll(161), Some(191));
+        let _ = polled.poll(191);
+        assert_eq!(polled.outcome().kept()[1].cause, Cause::Behind);
     }
 
     #[test]

@@ -47,6 +47,10 @@ pub fn period(ns: f64) -> String {
 /// # Errors
 /// It is none.
 pub fn duration(text: &str) -> Result<Duration, String> {
+    let below = |rest: &str| rest.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    if text.trim().strip_prefix('-').is_some_and(below) {
+        return Err(format!("{} is less than 0", text.trim()));
+    }
     if let Ok(seconds) = text.trim().parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|_| "not a duration".to_owned());
     }

@@ -4,12 +4,14 @@
 //! `sandbag scale bench`, whose ranks are processes with shared memory, and
 //! `sandbag-mpi bench`, whose ranks are MPI's.
 
+mod apart;
 mod options;
 mod predicted;
 mod rows;
 mod told;
 
+pub use apart::{drift_json, said_of_load, said_of_time};
 pub use options::BenchOptions;
-pub use predicted::predicted;
+pub use predicted::{Together, predicted};
 pub use rows::{Row, RowsFile, rows_of};
 pub use told::{Told, slowdowns};

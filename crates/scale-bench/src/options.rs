@@ -15,11 +15,11 @@ use sandbag_scale::bench::Settings;
 #[derive(Debug, Clone, Args)]
 pub struct BenchOptions {
     /// Work of each rank between two barriers
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = quantum)]
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = quantum, allow_hyphen_values = true)]
     pub quantum: Duration,
 
     /// For how long, all in all
-    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = positive_duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = positive_duration, allow_hyphen_values = true)]
     pub duration: Duration,
 
     /// A trace, or a file of another tool that holds events, to suffer
@@ -31,15 +31,20 @@ pub struct BenchOptions {
     pub sync: Sync,
 
     /// Ranks of a node: they suffer together what was recorded together
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), requires = "jitter")]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true, requires = "jitter")]
     pub group: u32,
 
     /// Decides where in the trace each rank begins
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     pub seed: u64,
 
     /// With and without jitter in turn, so often
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
     pub rounds: u32,
 
     /// A file for all phases of all ranks: CSV, compressed (.csv.zst)

@@ -3,9 +3,18 @@
 
 use sandbag_jitter::Trace;
 use sandbag_scale::bench::Slowdown;
-use sandbag_scale::predict::{self, Point, Source, Starts, Sync};
+use sandbag_scale::predict::{self, Drift, Point, Source, Spread, Starts, Sync};
 
 use crate::BenchOptions;
+
+/// How far ranks were apart that had begun together.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Together {
+    /// At the end, from the first to the last, ns.
+    pub end_ns: f64,
+    /// After so many phases.
+    pub phases: u64,
+}
 
 /// For the ranks that were measured, whose work begins like this. `None` where it
 /// needs what is not known.
@@ -15,12 +24,26 @@ pub fn predicted(
     asked: &BenchOptions,
     found: &[Slowdown],
     starts: Starts,
+    together: Option<Together>,
 ) -> Option<Vec<Point>> {
-    let starts = match asked.sync {
-        Sync::None => starts,
+    let usual = predict::Options::default();
+    let drift = |end_ns: f64| Drift {
+        end_ns: end_ns as u64,
+        spread: Spread::Uniform,
+    };
+    let (starts, drift) = match asked.sync {
+        Sync::None => (starts, None),
         // Each phase begins at a position by chance.
-        Sync::Phases(1) => Starts::Any,
-        _ => return None,
+        Sync::Phases(1) => (Starts::Any, None),
+        // Over a longer run, so that it is a mean: of the part of the drift that
+        // there is at each phase the same is met.
+        Sync::Once => (starts, Some(drift(together?.end_ns))),
+        // So far without being set back, in as many phases.
+        Sync::Phases(_) => {
+            let together = together?;
+            let longer = usual.phases as f64 / together.phases.max(1) as f64;
+            (Starts::Any, Some(drift(together.end_ns * longer)))
+        }
     };
     let options = predict::Options {
         quantum_ns: sandbag_report::quantity::nanos(asked.quantum),
@@ -28,8 +51,10 @@ pub fn predicted(
         sync: asked.sync,
         group: asked.group,
         starts,
+        drift,
         seed: asked.seed,
-        ..predict::Options::default()
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        ..usual
     };
     let source = Source { trace, share: 1 };
     let prediction = predict::predict(&[source], &options).ok()?;

@@ -89,11 +89,7 @@ mod tests {
 
     #[test]
     fn a_row_for_each_phase_of_each_rank() {
-        let segment = |jitter, qt_ns: &[u32], bt_ns: &[u32]| Segment {
-            jitter,
-            qt_ns: qt_ns.to_vec(),
-            bt_ns: bt_ns.to_vec(),
-        };
+        let segment = Segment::of_phases;
         let measured = Measured {
             ranks: 2,
             oversubscribed: false,
@@ -103,6 +99,7 @@ mod tests {
                 segment(false, &[1, 2, 3, 4], &[5, 6, 7, 8]),
                 segment(true, &[9, 10], &[11, 12]),
             ],
+            clocks: [Vec::new(), Vec::new()],
         };
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.csv.zst");

@@ -6,11 +6,13 @@ use std::fmt::Write as _;
 use sandbag_jitter::Trace;
 use sandbag_report::quantity::{nanos, percent, time};
 use sandbag_report::table::{named, plain};
-use sandbag_scale::bench::{Measured, PerRank, Slowdown, per_rank, slowdown};
+use sandbag_scale::bench::{Apart, Load, Measured, PerRank, Slowdown};
+use sandbag_scale::bench::{apart, load, per_rank, slowdown};
 use sandbag_scale::predict::{Point, Starts};
 use serde_json::{Value, json};
 
-use crate::{BenchOptions, predicted};
+use crate::apart::{said_of_apart, said_of_load, said_of_time};
+use crate::{BenchOptions, Together, predicted};
 
 /// All that there is to tell.
 pub struct Told<'a> {
@@ -18,6 +20,8 @@ pub struct Told<'a> {
     measured: &'a Measured,
     found: Slowdown,
     predicted: Option<Vec<Point>>,
+    apart: Option<Apart>,
+    load: Option<Load>,
     ranks: Vec<PerRank>,
     places: Vec<String>,
 }
@@ -33,11 +37,18 @@ impl<'a> Told<'a> {
         places: Vec<String>,
     ) -> Option<Self> {
         let found = slowdown(measured)?;
+        let apart = apart(measured);
+        let together = apart.map(|apart| Together {
+            end_ns: apart.end_ns,
+            phases: apart.phases,
+        });
         Some(Self {
             asked,
             measured,
             found,
-            predicted: trace.and_then(|t| predicted(t, asked, &[found], Starts::Waiting)),
+            predicted: trace.and_then(|t| predicted(t, asked, &[found], Starts::Waiting, together)),
+            apart,
+            load: load(measured),
             ranks: per_rank(measured, trace.is_some()),
             places,
         })
@@ -60,6 +71,17 @@ impl<'a> Told<'a> {
             measured.iterations,
             slowdowns(&[self.found], self.predicted.as_deref(), None)
         );
+        text += &said_of_load(self.load);
+        if let Some(apart) = &self.apart {
+            let phase_ns = self.found.jitter_ns.unwrap_or(self.found.quiet_ns);
+            text.push('\n');
+            text += &said_of_apart(apart, phase_ns);
+        }
+        let how = format!(
+            "{} segments, each until the first rank's clock says so",
+            measured.segments.len()
+        );
+        text += &said_of_time(self.asked.duration, measured.took_ns(), &how);
         let mut table = plain([
             "rank",
             "where",
@@ -99,7 +121,12 @@ impl<'a> Told<'a> {
             "iterations": self.measured.iterations,
             "seed": self.asked.seed,
             "sync": self.asked.sync.to_string(),
+            "asked_s": self.asked.duration.as_secs_f64(),
+            "took_s": self.measured.took_ns() as f64 / 1e9,
             "slowdown": self.found,
+            "load": self.load,
+            "drift_ns": self.apart,
+            "clocks": self.measured.clocks,
             "predicted": self.predicted,
             "per_rank": self.ranks,
             "places": self.places,
@@ -118,13 +145,13 @@ pub fn slowdowns(
     let mut header = vec![
         "ranks",
         "phases",
-        "slowest, jitter",
-        "slowest, none",
-        "over the run without %",
-        "over the quantum %",
+        "slowest,\njitter",
+        "slowest,\nnone",
+        "over the\nrun without %",
+        "over the\nquantum %",
     ];
     header.extend(predicted.map(|_| "predicted %"));
-    header.extend(with_host.map(|_| "with the host's own %"));
+    header.extend(with_host.map(|_| "with the\nhost's own %"));
     let mut table = plain(header);
     for (i, one) in found.iter().enumerate() {
         let shown = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), time);
@@ -143,7 +170,7 @@ pub fn slowdowns(
         if let Some(point) = predicted.and_then(|points| points.get(i)) {
             let interval = point.mean.interval_pct;
             let interval = interval.map_or_else(String::new, |(low, high)| {
-                format!(" ({} to {})", percent(low), percent(high))
+                format!(" ({}-{})", percent(low), percent(high))
             });
             row.push(format!("{}{interval}", percent(point.mean.slowdown_pct)));
         }

@@ -26,6 +26,11 @@ fn a_trace_is_predicted_from() {
     dir.run(&["scale", "predict", "a.csv", "--ranks", "1,1e6"])
         .success()
         .stdout(contains("ranks").and(contains("events 1 ms to 10 ms")))
+        // A terminal is 80 wide.
+        .stdout(predicate::function(|text: &str| {
+            text.lines()
+                .all(|line| line.trim_end().chars().count() <= 80)
+        }))
         .stdout(contains("1000000").and(contains(">= ")));
     let all = ["scale", "predict", "a.csv", "--ranks", "16,64", "--sync"];
     let few = ["none,once,phase", "--drift", "5ms", "--phases", "3000"];
@@ -98,6 +103,15 @@ fn what_cannot_be_predicted_is_said() {
             .stderr(contains(what));
     };
     said(&["a.csv", "--ranks", "0"], "1 to 10^9");
+    said(&["a.csv", "--ranks", "-5"], "-5 ranks: there are 1 to 10^9");
+    said(&["a.csv", "--ranks", "-5..4"], "-5 ranks");
+    said(&["a.csv", "--quantum", "-1ms"], "-1ms is less than 0");
+    said(
+        &["a.csv", "--sync", "once", "--drift", "-1ms"],
+        "less than 0",
+    );
+    said(&["a.csv", "--phases", "-1"], "1 to 1e8");
+    said(&["a.csv", "--group", "-2"], "-2 is not in");
     said(&["a.csv", "--quantum", "1m"], "long enough for a quantum");
     said(&["a.csv", "--sync", "once"], "--drift");
     said(&["a.csv", "--group", "3"], "holds 2");
@@ -113,7 +127,8 @@ fn a_short_benchmark_has_both_references() {
     let short = ["scale", "bench", "-d", "400ms", "--rounds", "2"];
     dir.run(&[&short[..], &["--ranks", "2", "-o", "b.csv.zst"]].concat())
         .success()
-        .stdout(contains("over the run without").and(contains("over the quantum")));
+        .stdout(contains("run without %").and(contains("quantum %")))
+        .stdout(contains("Asked for 400 ms, took "));
     assert!(dir.names().contains(&"b.csv.zst".to_owned()));
     let jitter = ["--jitter", "a.csv", "--json", "-"];
     let found = dir.run(&[&short[..], &["--ranks", "2"], &jitter].concat());
@@ -140,8 +155,82 @@ fn a_short_benchmark_has_both_references() {
     .success()
     .stdout(contains("OVERSUBSCRIBED"))
     .stderr(contains("--virtual"));
-    dir.run(&["scale", "bench", "--ranks", "0"]).code(2);
+    for bad in [
+        ["--ranks", "0"],
+        ["--ranks", "-2"],
+        ["--quantum", "-1ms"],
+        ["-d", "-3"],
+    ] {
+        let said = bad[1].trim_end_matches("ms");
+        dir.run(&["scale", "bench", bad[0], bad[1]])
+            .code(2)
+            .stderr(contains(said).and(contains("unexpected argument").not()));
+    }
     dir.run(&["scale", "bench", "--sync", "phase"]).code(2);
+}
+
+#[test]
+fn how_far_ranks_are_apart_is_measured_and_predicted_with() {
+    let dir = traced();
+    let bench = [
+        "scale", "bench", "-d", "400ms", "--rounds", "2", "--jitter", "a.csv",
+    ];
+    let once = ["--sync", "once", "--json", "b.json"];
+    let alone = ["--virtual", "--clock=cpu", "--ranks=8"];
+    for more in [&["--ranks", "2"][..], &alone] {
+        dir.run(&[&bench[..], &once, more].concat()).success();
+        let found: serde_json::Value = serde_json::from_str(&dir.read("b.json")).unwrap();
+        if found["oversubscribed"] == true {
+            // Two ranks on one CPU ask each other for the CPU, not for the time.
+            continue;
+        }
+        let drift = &found["drift_ns"];
+        assert!(drift["first_to_last"].is_f64(), "{found}");
+        assert!(drift["phases"].as_u64() > Some(1), "{found}");
+        assert_eq!(found["load"]["saturated"], false, "{found}");
+        assert!(found["took_s"].as_f64() > Some(0.0), "{found}");
+        // What was measured synchronised once has its prediction, too.
+        assert!(found["predicted"].is_array(), "{found}");
+        let predict = ["scale", "predict", "a.csv", "--ranks", "64", "--no-classes"];
+        let once = ["--sync", "once", "--phases", "100", "--drift", "b.json"];
+        dir.run(&[&predict[..], &once].concat()).success();
+    }
+    let dir = dir.with("c.json", "{}");
+    dir.run(&[
+        "scale", "predict", "a.csv", "--sync", "once", "--drift", "c.json",
+    ])
+    .code(2)
+    .stderr(contains("c.json").and(contains("scale bench --json")));
+}
+
+/// 950 us of each millisecond.
+#[test]
+fn noise_that_leaves_nothing_is_said() {
+    let mut text = "cpu,start_ns,length_ns\n".to_owned();
+    for cpu in 0..2u64 {
+        for i in 0..2000u64 {
+            let _ = writeln!(text, "{cpu},{},950000", i * 1_000_000);
+        }
+    }
+    let dir = Dir::new().with("a.csv", text);
+    dir.run(&["scale", "predict", "a.csv", "--ranks", "2", "--no-classes"])
+        .success()
+        .stderr(contains("saturated: noise takes 95.0 %"));
+    let bench = [
+        "scale",
+        "bench",
+        "-d",
+        "40ms",
+        "--quantum",
+        "100us",
+        "--rounds",
+        "1",
+    ];
+    for kind in ["--ranks=2", "--virtual"] {
+        dir.run(&[&bench[..], &["--jitter", "a.csv", kind]].concat())
+            .success()
+            .stdout(contains("SATURATED: noise takes 9"));
+    }
 }
 
 /// Whichever rank dies, the others do not wait for it at the barrier for ever.

@@ -25,9 +25,9 @@ use crate::program::{self, is_there};
 use crate::row::{End, Row};
 use crate::setup::Setup;
 use crate::steal::StealMeter;
+use crate::workload;
 
 const LINPACK: &str = include_str!("../workload/linpack.sh");
-const INPUT: &str = include_str!("../workload/hpccinf.txt");
 
 /// Instances of EP in the second replay.
 const INSTANCES: usize = 10;
@@ -132,10 +132,7 @@ impl Experiment for Replay {
                 );
             }
         }
-        let ranks = setup.cpus.iter().count().to_string();
-        let input = INPUT
-            .replace("@N@", &SIZE.to_string())
-            .replace("@RANKS@", &ranks);
+        let input = workload::hpccinf(SIZE, setup.cpus.iter().count() as u32);
         for (name, text) in [("hpccinf.txt", input.as_str()), ("linpack.sh", LINPACK)] {
             let path = setup.scratch.join(name);
             fs::write(&path, text).with_context(|| path.display().to_string())?;

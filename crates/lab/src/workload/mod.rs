@@ -20,6 +20,15 @@ use serde::{Deserialize, Serialize};
 
 pub use work::{WorkArgs, work};
 
+/// The input of hpcc (a Linpack of this size on so many ranks, with the rest of
+/// its suite at its smallest).
+#[must_use]
+pub fn hpccinf(size: u32, ranks: u32) -> String {
+    include_str!("hpccinf.txt")
+        .replace("@N@", &size.to_string())
+        .replace("@RANKS@", &ranks.to_string())
+}
+
 /// Tasks of the two programs that have several (Buchert et al. 2011).
 pub const TASKS: u64 = 5;
 

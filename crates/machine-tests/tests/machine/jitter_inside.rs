@@ -25,6 +25,7 @@ pub const CASES: &[Case] = cases![root;
 pub const PYTHON: &[Case] = cases![python; python_computes_and_waits_as_ever];
 pub const OPENMP: &[Case] = cases![compiler; threads_of_openmp_suffer_each];
 pub const MPI: &[Case] = cases![mpi; ranks_of_mpi_suffer_and_agree];
+pub const HPCC: &[Case] = cases![hpcc; hpcc_suffers_in_each_rank_and_is_right];
 
 fn has(program: &str) -> Result<(), String> {
     root()?;
@@ -48,6 +49,10 @@ fn compiler() -> Result<(), String> {
 
 fn mpi() -> Result<(), String> {
     has("mpicc --version").and(has("mpirun --version"))
+}
+
+fn hpcc() -> Result<(), String> {
+    has("mpirun --version").and(has("command -v hpcc"))
 }
 
 /// 1 ms every 10 ms, for 3 s, on two CPUs.
@@ -148,6 +153,41 @@ fn ranks_of_mpi_suffer_and_agree() -> anyhow::Result<()> {
     ensure!(ranks == [Some(0), Some(1)], "{run}");
     // mpirun itself, and whatever it starts without a rank.
     ensure!(run["without"]["not_meant"].as_u64() >= Some(1), "{run}");
+    figure!(
+        processes(&run)?.iter().all(|one| injected(one) > 10),
+        "{run}"
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+/// A real MPI program (Debian's): Linpack, and the rest of its suite at its
+/// smallest.
+fn hpcc_suffers_in_each_rank_and_is_right() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    trace(&place)?;
+    let input = include_str!("../../../lab/src/workload/hpccinf.txt")
+        .replace("@N@", "1000")
+        .replace("@RANKS@", "2");
+    fs::write(place.path("hpccinf.txt"), input)?;
+    place
+        .run(&format!(
+            "{OPTIONS} --as-root --only rank -- mpirun --allow-run-as-root --oversubscribe \
+             --bind-to none -n 2 hpcc"
+        ))?
+        .expect(0)?;
+    let text = fs::read_to_string(place.path("hpccoutf.txt"))?;
+    ensure!(
+        text.contains("1 tests completed and passed residual checks"),
+        "{text}"
+    );
+    let run = record(&place)?;
+    let mut ranks: Vec<_> = processes(&run)?
+        .iter()
+        .map(|one| one["rank"].as_u64())
+        .collect();
+    ranks.sort_unstable();
+    ensure!(ranks == [Some(0), Some(1)], "{run}");
     figure!(
         processes(&run)?.iter().all(|one| injected(one) > 10),
         "{run}"

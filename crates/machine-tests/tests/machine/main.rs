@@ -79,6 +79,7 @@ fn main() -> ExitCode {
         jitter_inside::PYTHON,
         jitter_inside::OPENMP,
         jitter_inside::MPI,
+        jitter_inside::HPCC,
         jitter_replay::CASES,
         kills::CASES,
         node_kills::CASES,

@@ -29,6 +29,17 @@
 
   const line = (curve, n) => {
     const shade = colour(COLOURS[n % COLOURS.length]);
+    if (curve.published) {
+      return [{
+        name: curve.name,
+        type: "line",
+        symbol: "diamond",
+        symbolSize: 12,
+        itemStyle: { color: shade },
+        lineStyle: { color: shade, width: 1.5, type: "dashed" },
+        data: curve.points.map((p) => [p.ranks, p.slowdown_pct]),
+      }];
+    }
     const drawn = {
       name: curve.name,
       type: "line",

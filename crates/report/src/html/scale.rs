@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::{CREDIT, data, frame_around, sentence};
-use crate::quantity::percent;
+use crate::quantity::{percent, time};
 use crate::text::{command_line, visible};
 
 const SCRIPT: &str = include_str!("scale.js");
@@ -39,6 +39,9 @@ pub struct Curve {
     pub name: String,
     /// Ascending.
     pub points: Vec<Point>,
+    /// It was measured by others, and stands beside what is predicted: marks
+    /// instead of a line, and no table.
+    pub published: bool,
 }
 
 /// A slowdown.
@@ -50,13 +53,21 @@ pub struct Point {
     pub slowdown_pct: f64,
     /// 95 % interval.
     pub interval_pct: Option<(f64, f64)>,
-    /// 99 % of the phases are slowed down by no more, percent.
-    pub p99_pct: f64,
+    /// So many of the phases are slowed down by no more, percent: of each of
+    /// [`PHASES`].
+    pub phases_pct: [f64; PHASES.len()],
+    /// The barrier without noise, ns.
+    pub barrier_ns: f64,
     /// It is at least this: the trace is too short for more.
     pub lower_bound: bool,
     /// With a fitted tail.
     pub tail_pct: Option<f64>,
+    /// Its 95 % interval.
+    pub tail_interval_pct: Option<(f64, f64)>,
 }
+
+/// Parts of the phases, as they are written.
+pub const PHASES: [&str; 4] = ["50 %", "90 %", "99 %", "99.9 %"];
 
 /// What classes of events cost.
 #[derive(Debug, Clone)]
@@ -91,7 +102,11 @@ pub fn render(page: &Page) -> String {
             h2 { "Slowdown against ranks" }
             p .legend {
                 @for (number, curve) in page.curves.iter().enumerate() {
-                    span { i .key style=(key(number)) {} (visible(&curve.name)) }
+                    @if curve.published {
+                        span style=(mark(number)) { "◆ " span .note { (visible(&curve.name)) } }
+                    } @else {
+                        span { i .key style=(key(number)) {} (visible(&curve.name)) }
+                    }
                 }
                 span .note {
                     "Mean of all phases, percent of the time without noise."
@@ -104,7 +119,12 @@ pub fn render(page: &Page) -> String {
         }
         section {
             h2 { "In figures" }
-            @for curve in &page.curves { (table(curve)) }
+            p .note {
+                "Slowdown: mean of all phases, below it the 95 % interval. Then the distribution over "
+                "phases: so many of them are slowed down by no more. All in percent of the time "
+                "without noise."
+            }
+            @for curve in page.curves.iter().filter(|curve| !curve.published) { (table(curve)) }
         }
         @for costs in &page.costs { (classes(costs)) }
         section {
@@ -134,30 +154,46 @@ fn key(number: usize) -> String {
     format!("border-top: 3px {style} var(--{colour})")
 }
 
+fn mark(number: usize) -> String {
+    format!("color: var(--{})", COLOURS[number % COLOURS.len()])
+}
+
 fn table(curve: &Curve) -> Markup {
     let tails = curve.points.iter().any(|point| point.tail_pct.is_some());
+    let barrier = curve.points.iter().any(|point| point.barrier_ns > 0.0);
+    let interval = |interval: Option<(f64, f64)>| {
+        html! {
+            @if let Some((low, high)) = interval {
+                small { (percent(low)) " to " (percent(high)) }
+            }
+        }
+    };
     html! {
         h3 { (visible(&curve.name)) }
-        div .table.long {
+        div .table {
             table {
                 thead { tr {
-                    th { "ranks" } th { "slowdown" small { "%" } }
-                    th { "95 % interval" small { "%" } }
-                    th { "99 % of phases" small { "at most, %" } }
-                    @if tails { th { "with a tail" small { "%" } } }
+                    th { "ranks" } th { "slowdown" }
+                    @for part in PHASES { th { (part) } }
+                    @if barrier { th { "barrier" } }
+                    @if tails { th { "with a tail" } }
                 } }
                 tbody {
                     @for point in &curve.points {
                         tr {
                             td { (point.ranks) }
-                            td { @if point.lower_bound { "≥ " } (percent(point.slowdown_pct)) }
                             td {
-                                @if let Some((low, high)) = point.interval_pct {
-                                    (percent(low)) " to " (percent(high))
-                                } @else { "–" }
+                                @if point.lower_bound { "≥ " } (percent(point.slowdown_pct))
+                                (interval(point.interval_pct))
                             }
-                            td { (percent(point.p99_pct)) }
-                            @if tails { td { (point.tail_pct.map_or_else(|| "–".to_owned(), percent)) } }
+                            @for pct in point.phases_pct { td { (percent(pct)) } }
+                            @if barrier { td { (time(point.barrier_ns)) } }
+                            @if tails {
+                                td {
+                                    (point.tail_pct.map_or_else(|| "–".to_owned(), percent))
+                                    (interval(point.tail_interval_pct))
+                                }
+                            }
                         }
                     }
                 }
@@ -175,7 +211,7 @@ fn classes(costs: &Costs) -> Markup {
                 "the class's share of all noise; nothing synchronised. The sum of all is not that "
                 "of removing all."
             }
-            div .table {
+            div .table.costs {
                 table {
                     thead { tr {
                         th .text { "class" } th { "of the noise" small { "%" } }
@@ -205,17 +241,27 @@ mod tests {
             ranks,
             slowdown_pct,
             interval_pct: Some((slowdown_pct * 0.9, slowdown_pct * 1.1)),
-            p99_pct: slowdown_pct * 2.0,
+            phases_pct: [1.0, 1.5, 2.0, 2.5].map(|of| slowdown_pct * of),
+            barrier_ns: 42_000.0,
             lower_bound: ranks > 1000,
-            tail_pct: None,
+            tail_pct: Some(slowdown_pct * 3.0),
+            tail_interval_pct: Some((slowdown_pct * 2.0, slowdown_pct * 4.0)),
         };
         Page {
             subject: "<node>.sbj".to_owned(),
             how: vec!["1 ms".to_owned()],
-            curves: vec![Curve {
-                name: "</script>".to_owned(),
-                points: vec![point(1, 0.5), point(4096, 120.0)],
-            }],
+            curves: vec![
+                Curve {
+                    name: "</script>".to_owned(),
+                    points: vec![point(1, 0.5), point(4096, 120.0)],
+                    published: false,
+                },
+                Curve {
+                    name: "others".to_owned(),
+                    points: vec![point(2048, 99.0)],
+                    published: true,
+                },
+            ],
             costs: vec![Costs {
                 name: "node.sbj".to_owned(),
                 ranks: vec![1, 4096],
@@ -234,12 +280,17 @@ mod tests {
         for part in [
             "≥ 120",
             "0.450 to 0.550",
+            "99.9 %",
+            "42.0 us",
+            "240 to 480",
             "events &lt; 1 us",
             "&lt;node&gt;.sbj",
             "Seed 7",
         ] {
             assert!(text.contains(part), "{part}");
         }
+        // What others measured is in the chart only.
+        assert_eq!(text.matches("<h3>").count(), 1);
         // A name cannot end the element of the data.
         assert!(text.contains("\\u003c/script>"));
         assert_eq!(text.matches("<script").count(), 3);

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use super::clocks::Messages;
 use super::shared::Shared;
 
 /// A barrier that also tells all what the first rank says.
@@ -38,8 +39,14 @@ const ARRIVED: usize = 0;
 const GENERATION: usize = 32;
 /// What the first rank said, by turns: it cannot be two barriers ahead.
 const SAID: [usize; 2] = [64, 96];
-/// Words that it needs.
-pub(super) const WORDS: usize = 128;
+/// Messages come after these: for each rank one to it, one from it.
+const BOXES: usize = 128;
+const BOX: usize = 32;
+
+/// Words that so many ranks need.
+pub(super) const fn words(ranks: usize) -> usize {
+    BOXES + 2 * BOX * ranks
+}
 
 impl<'a> Together<'a> {
     pub(super) fn new(shared: &'a Shared, rank: u32, size: u32, sleeps: bool) -> Self {
@@ -91,6 +98,35 @@ impl Barrier for Together<'_> {
     }
 }
 
+/// One pair at a time, of which one is the first rank.
+impl Messages for Together<'_> {
+    fn send(&mut self, to: u32, value: u64) {
+        let word = letter(self.rank, to);
+        self.shared.put(word + 1, value);
+        self.shared.words()[word].store(1, Release);
+    }
+
+    fn receive(&mut self, from: u32) -> u64 {
+        let word = letter(from, self.rank);
+        let sent = &self.shared.words()[word];
+        // Each is taken before the next is sent.
+        while sent.load(Acquire) == 0 {
+            std::hint::spin_loop();
+        }
+        let value = self.shared.take(word + 1);
+        sent.store(0, Release);
+        value
+    }
+}
+
+/// Where a message lies.
+fn letter(from: u32, to: u32) -> usize {
+    match from {
+        0 => BOXES + 2 * BOX * to as usize,
+        _ => BOXES + 2 * BOX * from as usize + BOX,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,13 +134,13 @@ mod tests {
     #[test]
     fn nobody_passes_before_all_are_there() {
         for sleeps in [false, true] {
-            let shared = Shared::new(WORDS + 1).unwrap();
+            let shared = Shared::new(words(4) + 1).unwrap();
             std::thread::scope(|scope| {
                 for rank in 0..4 {
                     let shared = &shared;
                     scope.spawn(move || {
                         let mut barrier = Together::new(shared, rank, 4, sleeps);
-                        let count = &shared.words()[WORDS];
+                        let count = &shared.words()[words(4)];
                         for phase in 0..200u32 {
                             count.fetch_add(1, AcqRel);
                             barrier.wait(phase * 7, &mut || std::thread::yield_now());
@@ -115,7 +151,31 @@ mod tests {
                     });
                 }
             });
-            assert_eq!(shared.words()[WORDS].load(Acquire), 800);
+            assert_eq!(shared.words()[words(4)].load(Acquire), 800);
         }
+    }
+
+    #[test]
+    fn the_first_rank_writes_to_each_and_each_to_it() {
+        let shared = Shared::new(words(3)).unwrap();
+        std::thread::scope(|scope| {
+            for rank in 1..3 {
+                let shared = &shared;
+                scope.spawn(move || {
+                    let mut mine = Together::new(shared, rank, 3, false);
+                    for _ in 0..100 {
+                        let got = mine.receive(0);
+                        mine.send(0, got + u64::from(rank));
+                    }
+                });
+            }
+            let mut first = Together::new(&shared, 0, 3, false);
+            for number in 0..100u64 {
+                for rank in 1..3 {
+                    first.send(rank, number << 40);
+                    assert_eq!(first.receive(rank), (number << 40) + u64::from(rank));
+                }
+            }
+        });
     }
 }

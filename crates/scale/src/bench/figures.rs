@@ -25,6 +25,9 @@ pub struct Slowdown {
     /// Percent more than the calibrated quantum: with jitter, or without if
     /// none was injected.
     pub over_quantum_pct: f64,
+    /// 95 % of such runs lie within so many points of that, as far as phases
+    /// differ by chance; `None` of fewer than two.
+    pub error_points: Option<f64>,
 }
 
 impl Slowdown {
@@ -36,6 +39,7 @@ impl Slowdown {
         let quiet_ns = mean(quiet)?;
         let jitter_ns = mean(jitter);
         let over = |ns: f64, reference: f64| (ns / reference - 1.0) * 100.0;
+        let judged = if jitter.is_empty() { quiet } else { jitter };
         Some(Self {
             ranks,
             phases: (jitter.len() as u64, quiet.len() as u64),
@@ -43,8 +47,20 @@ impl Slowdown {
             quiet_ns,
             over_run_pct: jitter_ns.map(|ns| over(ns, quiet_ns)),
             over_quantum_pct: over(jitter_ns.unwrap_or(quiet_ns), calibrated_ns as f64),
+            error_points: error_ns(judged).map(|ns| ns / calibrated_ns.max(1) as f64 * 100.0),
         })
     }
+}
+
+/// Half of the 95 % interval of a mean, by the normal distribution, ns.
+fn error_ns(all: &[u64]) -> Option<f64> {
+    if all.len() < 2 {
+        return None;
+    }
+    let count = all.len() as f64;
+    let mean = all.iter().map(|ns| *ns as f64).sum::<f64>() / count;
+    let square: f64 = all.iter().map(|ns| (*ns as f64 - mean).powi(2)).sum();
+    Some(1.96 * (square / (count - 1.0) / count).sqrt())
 }
 
 /// Of ranks that met: the slowest by the whole phase (qbt). `None` if no phase
@@ -207,11 +223,7 @@ mod tests {
 
     #[test]
     fn the_slowest_rank_decides() {
-        let segment = |jitter, qt_ns: &[u32], bt_ns: &[u32]| Segment {
-            jitter,
-            qt_ns: qt_ns.to_vec(),
-            bt_ns: bt_ns.to_vec(),
-        };
+        let segment = Segment::of_phases;
         let measured = Measured {
             ranks: 2,
             oversubscribed: false,
@@ -221,10 +233,12 @@ mod tests {
                 segment(false, &[100, 110, 110, 100], &[15, 5, 5, 15]),
                 segment(true, &[100, 200], &[110, 10]),
             ],
+            clocks: [Vec::new(), Vec::new()],
         };
         let found = slowdown(&measured).unwrap();
         assert_eq!((found.jitter_ns, found.quiet_ns), (Some(210.0), 115.0));
         assert_eq!(found.phases, (1, 2));
+        assert_eq!(found.error_points, None);
         assert!((found.over_quantum_pct - 110.0).abs() < 1e-9);
         assert!((found.over_run_pct.unwrap() - (210.0 / 115.0 - 1.0) * 100.0).abs() < 1e-9);
         let ranks = per_rank(&measured, false);
@@ -244,12 +258,17 @@ mod tests {
             calibrated_ns: 100,
             jitter_ns: vec![150, 100, 100, 120, 300, 100],
             quiet_ns: vec![100; 6],
+            piled_ns: vec![0; 3],
+            took_ns: 0,
+            planned_pct: 0.0,
         };
         let all = three.slowdowns();
         let ranks: Vec<u32> = all.iter().map(|one| one.ranks).collect();
         assert_eq!(ranks, [1, 2, 3]);
         let means: Vec<f64> = all.iter().filter_map(|one| one.jitter_ns).collect();
         assert_eq!(means, [125.0, 135.0, 210.0]);
+        // 150 and 100: the mean's deviation is 25.
+        assert!((all[0].error_points.unwrap() - 1.96 * 25.0).abs() < 1e-9);
         // They end at 250, 220 and 400.
         assert_eq!(three.drift_ns().0, 180.0);
         assert!((three.drift_ns().1 - 78.7).abs() < 0.1);

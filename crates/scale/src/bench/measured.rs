@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What was measured of ranks that met, whatever they are.
 
+use super::clocks::Offset;
+
 /// Phases in a row, all with jitter or all without.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
@@ -10,6 +12,33 @@ pub struct Segment {
     pub qt_ns: Vec<u32>,
     /// How long the rank then waited, ns.
     pub bt_ns: Vec<u32>,
+    /// Rank by rank.
+    pub courses: Vec<Course>,
+}
+
+impl Segment {
+    /// Of phases whose ranks' courses are not known.
+    #[must_use]
+    pub fn of_phases(jitter: bool, qt_ns: &[u32], bt_ns: &[u32]) -> Self {
+        Self {
+            jitter,
+            qt_ns: qt_ns.to_vec(),
+            bt_ns: bt_ns.to_vec(),
+            courses: Vec::new(),
+        }
+    }
+}
+
+/// A segment of one rank, as a whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Course {
+    /// When its first phase began, by its own clock, ns.
+    pub begin_ns: u64,
+    /// When its last phase ended.
+    pub end_ns: u64,
+    /// What had piled up then: how late its events were, and how long those were
+    /// that had been passed over.
+    pub piled_ns: u64,
 }
 
 /// What was measured.
@@ -25,4 +54,18 @@ pub struct Measured {
     pub calibrated_ns: u64,
     /// In the order in which they ran.
     pub segments: Vec<Segment>,
+    /// The ranks' clocks before the first segment and after the last; none where
+    /// they were not compared.
+    pub clocks: [Vec<Offset>; 2],
+}
+
+impl Measured {
+    /// How long all segments took, by the first rank's clock, ns.
+    #[must_use]
+    pub fn took_ns(&self) -> u64 {
+        let first = |segment: Option<&Segment>| segment.and_then(|s| s.courses.first().copied());
+        let begin = first(self.segments.first()).map_or(0, |course| course.begin_ns);
+        let end = first(self.segments.last()).map_or(0, |course| course.end_ns);
+        end.saturating_sub(begin)
+    }
 }

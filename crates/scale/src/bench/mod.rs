@@ -13,22 +13,28 @@
 //! afterwards. So thousands of ranks need no machine, only time.
 
 mod alone;
+mod apart;
 mod barrier;
 mod clock;
+mod clocks;
 mod figures;
 mod measured;
 mod rank;
 mod ranks;
+mod saturated;
 mod shared;
 mod work;
 
 pub use alone::{Virtual, virtual_ranks};
+pub use apart::{Apart, apart};
 pub use barrier::Barrier;
 pub use clock::AnyClock;
+pub use clocks::{Messages, Offset};
 pub use figures::{PerRank, Slowdown, per_rank, slowdown};
-pub use measured::{Measured, Segment};
+pub use measured::{Course, Measured, Segment};
 pub use rank::{Length, Phase, Rank};
 pub use ranks::measure;
+pub use saturated::{Load, load};
 pub use work::{Lcg, calibrate};
 
 use std::time::Duration;

@@ -6,6 +6,8 @@ use sandbag_inject::{Plan, Polled, Sync};
 
 use super::barrier::Barrier;
 use super::clock::AnyClock;
+use super::clocks::{Messages, Offset, compare};
+use super::measured::Course;
 use super::work::Lcg;
 
 /// A phase of one rank, ns.
@@ -24,6 +26,15 @@ pub struct Length {
     pub ms: u32,
     /// Phases.
     pub phases: usize,
+}
+
+/// Later than this, events that are over are passed over: somebody else had the
+/// CPU, or there is more noise than time.
+pub(super) const LATEST_NS: u64 = 100_000_000;
+
+/// What has piled up of a rank's events, ns.
+pub(super) fn piled_ns(polled: &Polled, now_ns: u64) -> u64 {
+    polled.late_ns(now_ns) + polled.passed_ns()
 }
 
 /// One rank among others.
@@ -49,18 +60,22 @@ impl<'a, B: Barrier> Rank<'a, B> {
     }
 
     /// Phases in a row, all with jitter or all without; each is given to `keep`.
-    /// All ranks do as many. `number`: which segment of the run this is.
+    /// All ranks do as many. `number`: which segment of the run this is. What the
+    /// rank can say of the whole is given back.
     pub fn segment(
         &mut self,
         number: u64,
         jitter: bool,
         length: Length,
         keep: &mut dyn FnMut(Phase),
-    ) {
+    ) -> Course {
         let clock = self.clock;
         let plan = self.plan.filter(|_| jitter);
         // Phases set ranks to a common position.
-        let resets = plan.is_some_and(|plan| matches!(plan.options().sync, Sync::Phases(_)));
+        let resets = plan.and_then(|plan| match plan.options().sync {
+            Sync::Phases(every) => Some(every.max(1) as usize),
+            Sync::None | Sync::Once => None,
+        });
         let mut polled = plan.map(|plan| self.portion(plan, number));
         self.barrier.wait(0, &mut || {});
         self.barrier.said();
@@ -68,11 +83,12 @@ impl<'a, B: Barrier> Rank<'a, B> {
         if let Some(polled) = &mut polled {
             polled.begin(begin);
         }
-        for _ in 0..length.phases {
+        let mut end_ns = begin;
+        for number in 0..length.phases {
             if let Some(polled) = &mut polled {
-                if resets {
+                if resets.is_some_and(|every| number.is_multiple_of(every)) {
                     // Who is set to another position has no event under way.
-                    polled.suffer(&clock);
+                    polled.finish(&clock);
                 }
                 polled.begin_phase(clock.now_ns());
             }
@@ -87,6 +103,7 @@ impl<'a, B: Barrier> Rank<'a, B> {
                 }
             });
             let t2 = clock.now_ns();
+            end_ns = t2;
             let ns = |from: u64, until: u64| {
                 u32::try_from(until.saturating_sub(from)).unwrap_or(u32::MAX)
             };
@@ -100,9 +117,22 @@ impl<'a, B: Barrier> Rank<'a, B> {
                 break;
             }
         }
-        if let Some(polled) = &mut polled {
-            polled.suffer(&clock);
+        Course {
+            begin_ns: begin,
+            end_ns,
+            piled_ns: polled.map_or(0, |polled| piled_ns(&polled, end_ns)),
         }
+    }
+
+    /// The ranks' clocks, held against the first one's, which knows them then.
+    /// All ranks call this together.
+    pub fn clocks(&mut self) -> Vec<Offset>
+    where
+        B: Messages,
+    {
+        let (rank, ranks) = (self.barrier.rank(), self.barrier.size());
+        let clock = self.clock;
+        compare(&mut self.barrier, rank, ranks, &clock)
     }
 
     /// The portion of a rank in a segment: other segments are other ranks of the
@@ -112,6 +142,8 @@ impl<'a, B: Barrier> Rank<'a, B> {
         // As many as keep a rank on its column.
         let step = segment * 1_000_003 * columns;
         let rank = u64::from(self.barrier.rank()) + step;
-        plan.rank(rank).polled(0, self.clock.now_ns())
+        plan.rank(rank)
+            .polled(0, self.clock.now_ns())
+            .latest_after(LATEST_NS)
     }
 }

@@ -3,9 +3,10 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::barrier::{Together, WORDS};
+use super::barrier::{self, Together};
 use super::clock::AnyClock;
-use super::measured::{Measured, Segment};
+use super::clocks::Offset;
+use super::measured::{Course, Measured, Segment};
 use super::rank::{Phase, Rank};
 use super::shared::{Shared, fork_each, pin};
 use super::work::{calibrate, too_short};
@@ -25,13 +26,21 @@ struct Room {
 
 impl Room {
     fn words(&self) -> usize {
-        1 + 2 * self.phases * self.ranks
+        1 + (COURSE + 2 * self.phases) * self.ranks
+    }
+
+    fn course(&self, rank: usize) -> usize {
+        self.first + 1 + COURSE * rank
     }
 
     fn qt(&self, phase: usize, rank: usize) -> usize {
-        self.first + 1 + 2 * (phase * self.ranks + rank)
+        self.first + 1 + COURSE * self.ranks + 2 * (phase * self.ranks + rank)
     }
 }
+
+/// Words of a [`Course`], and of an [`Offset`].
+const COURSE: usize = 6;
+const OFFSET: usize = 6;
 
 /// Runs all of it: without jitter, with it, and so on in turn.
 ///
@@ -40,19 +49,21 @@ impl Room {
 pub fn measure(settings: &Settings) -> Result<Measured> {
     settings.check()?;
     let (segments, length) = (settings.segments(), settings.length());
-    let words = (2 * length.phases as u64 * u64::from(settings.ranks))
+    let words = ((COURSE as u64 + 2 * length.phases as u64) * u64::from(settings.ranks))
         .saturating_mul(segments.len() as u64);
     if words > MOST_WORDS {
         return Err(too_many(length.phases as u64));
     }
-    let mut first = WORDS;
+    let ranks = settings.ranks as usize;
+    let offsets = barrier::words(ranks);
+    let mut first = offsets + 2 * OFFSET * ranks;
     let rooms: Vec<Room> = segments
         .iter()
         .map(|_| {
             let room = Room {
                 first,
                 phases: length.phases,
-                ranks: settings.ranks as usize,
+                ranks,
             };
             first += room.words();
             room
@@ -67,9 +78,24 @@ pub fn measure(settings: &Settings) -> Result<Measured> {
         let barrier = Together::new(&shared, rank, settings.ranks, oversubscribed);
         let mut one = Rank::new(barrier, clock, iterations, settings.plan.as_ref());
         let words = shared.words();
+        // More ranks than CPUs would ask each other for CPUs, not for the time.
+        let compare = |one: &mut Rank<'_, Together<'_>>, at: usize| {
+            let all = if oversubscribed {
+                Vec::new()
+            } else {
+                one.clocks()
+            };
+            for (number, offset) in all.iter().enumerate() {
+                let at = offsets + (at * ranks + number) * OFFSET;
+                shared.put(at, offset.at_ns);
+                shared.put(at + 2, offset.ahead_ns.cast_unsigned());
+                shared.put(at + 4, offset.error_ns);
+            }
+        };
+        compare(&mut one, 0);
         for (number, (jitter, room)) in segments.iter().zip(&rooms).enumerate() {
             let mut phase = 0;
-            one.segment(
+            let course = one.segment(
                 number as u64,
                 *jitter,
                 length,
@@ -83,7 +109,12 @@ pub fn measure(settings: &Settings) -> Result<Measured> {
                     }
                 },
             );
+            let at = room.course(rank as usize);
+            shared.put(at, course.begin_ns);
+            shared.put(at + 2, course.end_ns);
+            shared.put(at + 4, course.piled_ns);
         }
+        compare(&mut one, 1);
     })?;
     let words = shared.words();
     let segments = segments.iter().zip(&rooms).map(|(jitter, room)| {
@@ -93,11 +124,32 @@ pub fn measure(settings: &Settings) -> Result<Measured> {
             let at = |(phase, rank)| words[room.qt(phase, rank) + add].load(Relaxed);
             all().map(at).collect()
         };
+        let course = |rank: usize| {
+            let at = room.course(rank);
+            Course {
+                begin_ns: shared.take(at),
+                end_ns: shared.take(at + 2),
+                piled_ns: shared.take(at + 4),
+            }
+        };
         Segment {
             jitter: *jitter,
             qt_ns: of(0),
             bt_ns: of(1),
+            courses: (0..ranks).map(course).collect(),
         }
+    });
+    let clocks = [0, 1].map(|time| {
+        let compared = if oversubscribed { 0 } else { ranks };
+        let offset = |number: usize| {
+            let at = offsets + (time * ranks + number) * OFFSET;
+            Offset {
+                at_ns: shared.take(at),
+                ahead_ns: shared.take(at + 2).cast_signed(),
+                error_ns: shared.take(at + 4),
+            }
+        };
+        (0..compared).map(offset).collect()
     });
     Ok(Measured {
         ranks: settings.ranks,
@@ -105,6 +157,7 @@ pub fn measure(settings: &Settings) -> Result<Measured> {
         iterations,
         calibrated_ns,
         segments: segments.collect(),
+        clocks,
     })
 }
 
@@ -115,16 +168,10 @@ pub(super) fn calibrated(settings: &Settings, clock: &AnyClock) -> Result<(u64, 
     fork_each(1, &|_| {
         pin(settings.cpus[0]);
         let (iterations, took) = calibrate(settings.quantum_ns, clock).unwrap_or((0, 0));
-        let words = shared.words();
-        for (word, value) in [iterations, iterations >> 32, took, took >> 32]
-            .into_iter()
-            .enumerate()
-        {
-            words[word].store(value as u32, Release);
-        }
+        shared.put(0, iterations);
+        shared.put(2, took);
     })?;
-    let word = |at: usize| u64::from(shared.words()[at].load(Acquire));
-    match (word(0) | word(1) << 32, word(2) | word(3) << 32) {
+    match (shared.take(0), shared.take(2)) {
         (0, _) => Err(too_short(settings.quantum_ns)),
         found => Ok(found),
     }

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::{Error, Result};
 
@@ -52,6 +53,18 @@ impl Shared {
         // SAFETY: so many words were mapped, are 0 at first, and are only
         // reached as atomics.
         unsafe { std::slice::from_raw_parts(self.first, self.words) }
+    }
+
+    /// A number in two words; who reads it knows that it is there.
+    pub(super) fn put(&self, word: usize, value: u64) {
+        self.words()[word].store(value as u32, Relaxed);
+        self.words()[word + 1].store((value >> 32) as u32, Release);
+    }
+
+    /// It again.
+    pub(super) fn take(&self, word: usize) -> u64 {
+        let high = u64::from(self.words()[word + 1].load(Acquire));
+        high << 32 | u64::from(self.words()[word].load(Relaxed))
     }
 
     /// Sleeps if the word is this, until it is woken; or a little.

@@ -33,8 +33,9 @@ impl Lcg {
     }
 
     /// So many iterations of a few steps each. Between them the clock is asked,
-    /// and what is due is suffered; without jitter the clock is asked as well,
-    /// so that both are the same work.
+    /// and what is due is suffered, one event at a time: work comes to an end
+    /// also where noise leaves hardly anything. Without jitter the clock is asked
+    /// as well, so that both are the same work.
     #[inline(never)]
     pub fn work(&mut self, iterations: u64, clock: &impl Clock, polled: Option<&mut Polled>) {
         match polled {
@@ -47,7 +48,7 @@ impl Lcg {
             Some(polled) => {
                 for _ in 0..iterations {
                     self.steps();
-                    polled.suffer(clock);
+                    polled.suffer_one(clock);
                 }
             }
         }
@@ -61,8 +62,9 @@ const TRIALS: u64 = 60;
 const FEWEST: u64 = 3;
 /// What all trials of a guess are to take, about, ns.
 const TRIALS_NS: u64 = 100_000_000;
-/// Guesses.
+/// Guesses, at most; less where a guess is as good as this part of a quantum.
 const GUESSES: usize = 6;
+const GOOD: u64 = 2000;
 
 /// Iterations that take a quantum on this CPU while nobody disturbs: the least
 /// of many trials counts. Also how long they took at last, ns.
@@ -83,6 +85,9 @@ pub fn calibrate(quantum_ns: u64, clock: &impl Clock) -> Result<(u64, u64)> {
     let mut iterations = 1000;
     let mut best_ns = took(iterations);
     for _ in 0..GUESSES {
+        if best_ns.abs_diff(quantum_ns) <= quantum_ns / GOOD {
+            break;
+        }
         let next = (iterations as f64 * quantum_ns as f64 / best_ns as f64).round();
         iterations = next.clamp(1.0, 1e12) as u64;
         best_ns = took(iterations);

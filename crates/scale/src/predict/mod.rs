@@ -12,22 +12,27 @@
 //! [`replay`] does without all of it, rank by rank, and is what tests hold the
 //! rest against.
 
+mod apart;
 mod barrier;
 mod bootstrap;
 mod cells;
 pub(crate) mod chance;
 mod classes;
+mod costs;
 mod drift;
 #[cfg(test)]
 mod fixture;
 mod noise;
 mod options;
 pub mod replay;
+mod swept;
+mod synchronised;
 mod tail;
 #[cfg(test)]
 mod tests;
 mod threads;
 mod waiting;
+mod warnings;
 mod windows;
 mod working;
 
@@ -92,9 +97,16 @@ pub struct Prediction {
     /// What classes of events cost; in the order in which they were given,
     /// those without an event left out.
     pub classes: Vec<Cost>,
+    /// What noise takes of the time of a CPU of the trace, percent; the CPU that
+    /// it takes most of. Of [`SATURATED_PCT`] or more nothing much is left to the
+    /// work, and the slowdown is decided by how that little lies.
+    pub noise_pct: f64,
     /// What the user should hear.
     pub warnings: Vec<String>,
 }
+
+/// Noise that takes so much of the time, percent, saturates a CPU.
+pub const SATURATED_PCT: f64 = 90.0;
 
 /// Predicts. Nodes of several sources run together, each with its share of the
 /// ranks.
@@ -127,5 +139,5 @@ pub fn one_rank(source: Source<'_>, options: &Options) -> Result<Noise> {
 /// As of [`predict`].
 pub fn costs(sources: &[Source<'_>], options: &Options, classes: &[Class]) -> Result<Vec<Cost>> {
     options.check(sources)?;
-    working::costs(sources, options, classes)
+    costs::costs(sources, options, classes)
 }

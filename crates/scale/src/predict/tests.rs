@@ -269,6 +269,24 @@ fn a_short_trace_says_so() {
 }
 
 #[test]
+fn a_cpu_that_noise_takes_nearly_all_of_is_saturated() {
+    let regular = |length: u64| {
+        let events: Vec<(u64, u64)> = (0..100).map(|i| (i * 10_000_000, length)).collect();
+        trace(vec![cpu(&[(0, SECOND)], &[]), cpu(&[(0, SECOND)], &events)])
+    };
+    let found = one(&regular(5_000_000), &options(&[1]));
+    assert!((found.noise_pct - 50.0).abs() < 1e-9);
+    assert!(found.warnings.is_empty(), "{:?}", found.warnings);
+    let found = one(&regular(9_500_000), &options(&[1]));
+    assert!((found.noise_pct - 95.0).abs() < 1e-9);
+    assert!(
+        found.warnings[0].starts_with("saturated"),
+        "{:?}",
+        found.warnings
+    );
+}
+
+#[test]
 fn classes_are_ranked_otherwise_at_scale() {
     // Short events take most time, long ones are rare.
     let trace = trace(vec![by_chance(10, 100 * SECOND, 2.0, |chance| {

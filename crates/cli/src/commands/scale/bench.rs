@@ -34,7 +34,7 @@ use crate::units::{self, Cpus};
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     /// How many ranks [default: as many as CPUs]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576), allow_negative_numbers = true)]
     ranks: Option<u32>,
 
     /// Where ranks run, in turn: 0,2-3, or all, even, odd, core

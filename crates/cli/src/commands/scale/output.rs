@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use sandbag_report::html::scale as page;
 use sandbag_report::quantity::time;
-use sandbag_scale::predict::{Barrier, Options, Point, Spread};
+use sandbag_scale::predict::{Barrier, Options, Point, SATURATED_PCT, Spread};
 use serde_json::json;
 
 use super::predict::{Classes, Curve};
@@ -92,6 +92,8 @@ fn json(shown: &Shown<'_>) -> Result<String> {
                 "sync": curve.sync.to_string(),
                 "points": curve.prediction.points,
                 "tail": curve.prediction.tail,
+                "noise_pct": curve.prediction.noise_pct,
+                "saturated_by_noise": curve.prediction.noise_pct >= SATURATED_PCT,
                 "warnings": curve.prediction.warnings,
             })
         })
@@ -187,6 +189,7 @@ fn html(shown: &Shown<'_>) -> String {
     let curves = shown.curves.iter().map(|curve| page::Curve {
         name: curve.name.clone(),
         points: curve.prediction.points.iter().map(point).collect(),
+        published: false,
     });
     let costs = shown
         .classes
@@ -233,8 +236,10 @@ fn point(point: &Point) -> page::Point {
         ranks: point.ranks,
         slowdown_pct: point.mean.slowdown_pct,
         interval_pct: point.mean.interval_pct,
-        p99_pct: point.phases_pct[2],
+        phases_pct: point.phases_pct,
+        barrier_ns: point.barrier_ns,
         lower_bound: point.saturated,
         tail_pct: point.tail.map(|tail| tail.slowdown_pct),
+        tail_interval_pct: point.tail.and_then(|tail| tail.interval_pct),
     }
 }

@@ -9,13 +9,12 @@ use clap::{Args, ValueEnum};
 use sandbag_jitter::Trace;
 use sandbag_report::quantity::time;
 use sandbag_scale::predict::{
-    Barrier, Class, Cost, Drift, LogGp, Options, Prediction, Source, Spread, Starts, Sync, costs,
-    predict,
+    Barrier, Class, Cost, LogGp, Options, Prediction, Source, Starts, Sync, costs, predict,
 };
 
 use super::output::{self, To};
 use super::table;
-use super::values::{self, Ranks, Shares};
+use super::values::{self, DriftArg, Ranks, Shares};
 use crate::commands::jitter;
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
@@ -35,11 +34,11 @@ pub struct PredictArgs {
     traces: Vec<PathBuf>,
 
     /// Work of each rank between two barriers, on a quiet CPU
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::positive_duration, allow_hyphen_values = true)]
     quantum: Duration,
 
     /// How many ranks: 16,32 or 1..1e6 (powers of two and the ends)
-    #[arg(long, value_name = "N", default_value = "1..1e6", value_parser = values::ranks)]
+    #[arg(long, value_name = "N", default_value = "1..1e6", value_parser = values::ranks, allow_hyphen_values = true)]
     ranks: Ranks,
 
     /// Which ranks meet the same at the same time: none, once (at the begin,
@@ -53,12 +52,18 @@ pub struct PredictArgs {
     sync: Vec<Sync>,
 
     /// How far ranks that were synchronised once are apart at the end: from the
-    /// first to the last; with ,normal the standard deviation
-    #[arg(long, value_name = "TIME[,SHAPE]", value_parser = values::drift)]
-    drift: Option<(u64, Spread)>,
+    /// first to the last; with ,normal the standard deviation. Or as `scale bench
+    /// --json FILE.json` measured it, in proportion to the phases
+    #[arg(
+        long,
+        value_name = "TIME[,SHAPE]|FILE.json",
+        value_parser = values::drift,
+        allow_hyphen_values = true
+    )]
+    drift: Option<DriftArg>,
 
     /// Phases of a run
-    #[arg(long, value_name = "N", default_value = "1e5", value_parser = sandbag_scale::predict::phases)]
+    #[arg(long, value_name = "N", default_value = "1e5", value_parser = sandbag_scale::predict::phases, allow_hyphen_values = true)]
     phases: u64,
 
     /// How ranks wait for each other
@@ -67,16 +72,16 @@ pub struct PredictArgs {
 
     /// What messages of the barrier cost: latency, overhead, gap, gap per byte;
     /// such as 5us,1us,0.5us,0.1ns
-    #[arg(long, value_name = "L,o,g,G", value_parser = values::loggp)]
+    #[arg(long, value_name = "L,o,g,G", value_parser = values::loggp, allow_hyphen_values = true)]
     loggp: Option<LogGp>,
 
     /// Bytes of such a message
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     bytes: u32,
 
     /// Ranks of a node, on as many CPUs that were recorded together: what they
     /// have in common is kept
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     group: u32,
 
     /// Several traces are kinds of nodes of one machine; so many of each
@@ -93,7 +98,7 @@ pub struct PredictArgs {
 
     /// Also a class: events that come once in this time; kernels' ticks are
     /// looked for anyhow
-    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = units::positive_duration)]
+    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = units::positive_duration, allow_hyphen_values = true)]
     period: Vec<Duration>,
 
     /// Leave out what classes of events cost
@@ -101,11 +106,16 @@ pub struct PredictArgs {
     no_classes: bool,
 
     /// Decides all that is left to chance
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     seed: u64,
 
     /// Threads; the figures do not depend on it [default: as many as CPUs]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), allow_negative_numbers = true)]
     threads: Option<u16>,
 
     /// A file to write: .html, .json or .csv; - for JSON on standard output
@@ -289,7 +299,11 @@ fn options(args: &PredictArgs) -> Result<Options> {
             StartsArg::Running => Starts::Running,
             StartsArg::Any => Starts::Any,
         },
-        drift: args.drift.map(|(end_ns, spread)| Drift { end_ns, spread }),
+        drift: args
+            .drift
+            .as_ref()
+            .map(|drift| drift.over(args.phases))
+            .transpose()?,
         phases: args.phases,
         seed: args.seed,
         threads: args.threads.map_or(all, usize::from),

@@ -32,9 +32,13 @@ pub(super) fn print(shown: &Shown<'_>) -> Result<()> {
 
 fn text(shown: &Shown<'_>) -> String {
     let mut text = format!(
-        "Slowdown in percent, mean of all phases of {}; in brackets the 95 % interval\n\n",
+        "Slowdown in percent, mean of all phases of {} (95 % interval)\n",
         time(shown.options.quantum_ns as f64)
     );
+    if shown.curves.len() == 1 {
+        text.push_str("50 % to 99.9 %: so many of the phases are slowed down by no more\n");
+    }
+    text.push('\n');
     text += &match shown.curves {
         [one] => alone(&one.prediction.points),
         _ => beside(shown),
@@ -42,8 +46,8 @@ fn text(shown: &Shown<'_>) -> String {
     text.push('\n');
     if shown.points().any(|point| point.saturated) {
         text.push_str(
-            "\n>= at least: so many ranks meet the greatest noise of the trace in nearly every \
-             phase, and it is\ntoo short to say what is rarer. Record for longer, or extrapolate \
+            "\n>= at least: so many ranks meet the greatest noise of the trace in nearly\nevery \
+             phase, and it is too short to say what is rarer. Record for longer,\nor extrapolate \
              with --tail.\n",
         );
     }
@@ -79,7 +83,7 @@ fn estimate(point: &Point) -> String {
 fn with_interval(estimate: &Estimate) -> String {
     let mean = percent(estimate.slowdown_pct);
     match estimate.interval_pct {
-        Some((low, high)) => format!("{mean} ({} to {})", percent(low), percent(high)),
+        Some((low, high)) => format!("{mean} ({}-{})", percent(low), percent(high)),
         None => mean,
     }
 }
@@ -89,7 +93,7 @@ fn alone(points: &[Point]) -> String {
     let barrier = points.iter().any(|point| point.barrier_ns > 0.0);
     let tails = points.iter().any(|point| point.tail.is_some());
     let mut header = vec!["ranks", "slowdown %"];
-    header.extend(["50 % of phases", "90 %", "99 %", "99.9 %"]);
+    header.extend(["50 %", "90 %", "99 %", "99.9 %"]);
     header.extend(barrier.then_some("barrier"));
     header.extend(tails.then_some("with a tail %"));
     let mut table = plain(header);
@@ -109,7 +113,12 @@ fn alone(points: &[Point]) -> String {
 /// Several, one column each.
 fn beside(shown: &Shown<'_>) -> String {
     let mut header = vec!["ranks".to_owned()];
-    header.extend(shown.curves.iter().map(|curve| curve.name.clone()));
+    header.extend(
+        shown
+            .curves
+            .iter()
+            .map(|curve| curve.name.replace(", ", ",\n")),
+    );
     let mut table = plain(header);
     for (i, ranks) in shown.options.ranks.iter().enumerate() {
         let mut row = vec![ranks.to_string()];
@@ -123,8 +132,8 @@ fn beside(shown: &Shown<'_>) -> String {
 /// The class that costs most at the most ranks first; beside it its rank by
 /// mean noise.
 fn costs(shown: &Shown<'_>, costs: &[sandbag_scale::predict::Cost]) -> String {
-    let mut header = vec!["class".to_owned(), "of the noise %".to_owned()];
-    header.extend(shown.class_ranks.iter().map(|n| format!("{n} ranks")));
+    let mut header = vec!["class".to_owned(), "of the\nnoise %".to_owned()];
+    header.extend(shown.class_ranks.iter().map(|n| format!("{n}\nranks")));
     let mut table = plain(header);
     for cost in output_order(costs) {
         let mut row = vec![cost.class.clone(), percent(cost.noise_pct)];

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What users write: ranks, synchronisations, the cost of messages.
 
-use sandbag_scale::predict::{LogGp, MOST_RANKS, Spread};
+use std::path::PathBuf;
 
+use sandbag_scale::predict::{Drift, LogGp, MOST_RANKS, Spread};
+
+use crate::exit::BadInput;
 use crate::units;
 
 /// `16`, `16,32`, `1..1e6`: powers of two from here to there, and the ends.
@@ -33,14 +36,16 @@ pub(super) fn ranks(text: &str) -> Result<Ranks, String> {
 pub(super) struct Ranks(pub Vec<u64>);
 
 fn count(text: &str) -> Result<u64, String> {
-    let bad = || "expected numbers of ranks such as 16, 16,32 or 1..1e6".to_owned();
-    let value: f64 = text.trim().parse().map_err(|_| bad())?;
+    let text = text.trim();
+    let bad =
+        || format!("`{text}` is no number of ranks: expected numbers such as 16, 16,32 or 1..1e6");
+    let value: f64 = text.parse().map_err(|_| bad())?;
     if value.fract() != 0.0 {
         return Err(bad());
     }
     match (1.0..=MOST_RANKS as f64).contains(&value) {
         true => Ok(value as u64),
-        false => Err(format!("{} ranks: there are 1 to 10^9", text.trim())),
+        false => Err(format!("{text} ranks: there are 1 to 10^9")),
     }
 }
 
@@ -80,15 +85,70 @@ pub(super) fn loggp(text: &str) -> Result<LogGp, String> {
     })
 }
 
-/// `5300us`, `5300us,normal`.
-pub(super) fn drift(text: &str) -> Result<(u64, Spread), String> {
+/// How far ranks drift apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum DriftArg {
+    /// So far, ns.
+    Known(u64, Spread),
+    /// As `scale bench` measured it: its figures.
+    Measured(PathBuf),
+}
+
+/// `5300us`, `5300us,normal`, `bench.json`.
+pub(super) fn drift(text: &str) -> Result<DriftArg, String> {
+    if text.ends_with(".json") {
+        return Ok(DriftArg::Measured(text.into()));
+    }
     let (time, spread) = match text.split_once(',') {
         None => (text, Spread::Uniform),
         Some((time, "uniform")) => (time, Spread::Uniform),
         Some((time, "normal")) => (time, Spread::Normal),
         Some(_) => return Err("expected TIME, TIME,uniform or TIME,normal".to_owned()),
     };
-    Ok((units::nanos(units::duration(time)?), spread))
+    let time = units::duration(time)
+        .map_err(|wrong| format!("{wrong}, or a file .json of `scale bench --json`"))?;
+    Ok(DriftArg::Known(units::nanos(time), spread))
+}
+
+impl DriftArg {
+    /// For a run of so many phases. What was measured over others is taken to
+    /// grow in proportion.
+    ///
+    /// # Errors
+    /// The file is not what `scale bench` writes.
+    pub(super) fn over(&self, phases: u64) -> anyhow::Result<Drift> {
+        let path = match self {
+            Self::Known(end_ns, spread) => {
+                return Ok(Drift {
+                    end_ns: *end_ns,
+                    spread: *spread,
+                });
+            }
+            Self::Measured(path) => path,
+        };
+        let name = path.display();
+        let text = std::fs::read_to_string(path).map_err(|e| BadInput(format!("{name}: {e}")))?;
+        let wrong = |what: &str| BadInput(format!("{name}: {what}"));
+        let figures: serde_json::Value =
+            serde_json::from_str(&text).map_err(|e| wrong(&e.to_string()))?;
+        let drift = &figures["drift_ns"];
+        let (end_ns, measured) = drift["first_to_last"]
+            .as_f64()
+            .zip(drift["phases"].as_u64())
+            .ok_or_else(|| {
+                wrong(
+                    "it has no drift (drift_ns): expected what `scale bench --json` writes, of \
+                     two or more ranks that are not more than there are CPUs, or of virtual ones",
+                )
+            })?;
+        // What a barrier does comes once, whatever the phases.
+        let begin_ns = drift["begin"].as_f64().unwrap_or(0.0).min(end_ns);
+        let longer = phases as f64 / measured.max(1) as f64;
+        Ok(Drift {
+            end_ns: (begin_ns + (end_ns - begin_ns) * longer).max(0.0) as u64,
+            spread: Spread::Uniform,
+        })
+    }
 }
 
 /// Shares of nodes: `9:1`.
@@ -135,10 +195,33 @@ mod tests {
     }
 
     #[test]
+    fn a_drift_that_was_measured_grows_with_the_phases() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("b.json");
+        let with = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            DriftArg::Measured(path.clone()).over(10_000)
+        };
+        let found = with(r#"{"drift_ns": {"first_to_last": 70.0, "phases": 1000}}"#);
+        assert_eq!(found.unwrap().end_ns, 700);
+        let found = with(r#"{"drift_ns": {"begin": 50.0, "first_to_last": 70.0, "phases": 1000}}"#);
+        assert_eq!(found.unwrap().end_ns, 250);
+        for bad in ["{}", "x", r#"{"drift_ns": null}"#] {
+            assert!(
+                with(bad).unwrap_err().to_string().contains("b.json"),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
     fn drifts_have_a_shape() {
-        assert_eq!(drift("5300us"), Ok((5_300_000, Spread::Uniform)));
-        assert_eq!(drift("4ms,normal"), Ok((4_000_000, Spread::Normal)));
+        use DriftArg::{Known, Measured};
+        assert_eq!(drift("5300us"), Ok(Known(5_300_000, Spread::Uniform)));
+        assert_eq!(drift("4ms,normal"), Ok(Known(4_000_000, Spread::Normal)));
+        assert_eq!(drift("b.json"), Ok(Measured("b.json".into())));
         assert!(drift("4ms,odd").is_err() && drift("far").is_err());
+        assert!(drift("-4ms").unwrap_err().contains("less than 0"));
         assert_eq!(shares("9:1"), Ok(Shares(vec![9, 1])));
         assert!(shares("9:0").is_err());
     }

@@ -3,10 +3,12 @@
 
 use anyhow::Result;
 use sandbag_jitter::Trace;
-use sandbag_report::quantity::time;
+use sandbag_report::quantity::{percent, time};
 use sandbag_scale::bench::{Settings, Virtual, virtual_ranks};
 use sandbag_scale::predict::{self, Source, Starts, Sync};
-use sandbag_scale_bench::{Row, predicted, slowdowns};
+use sandbag_scale_bench::{
+    Row, Together, drift_json, predicted, said_of_load, said_of_time, slowdowns,
+};
 use serde_json::json;
 
 use super::{BenchArgs, rows_file, told};
@@ -32,7 +34,13 @@ pub(super) fn main(
     }
     let found = measured.slowdowns();
     let drift_ns = measured.drift_ns();
-    let predicted = trace.and_then(|trace| predicted(trace, asked, &found, Starts::Running));
+    let load = measured.load();
+    let together = Some(Together {
+        end_ns: drift_ns.0,
+        phases: u64::from(measured.phases),
+    });
+    let predicted =
+        trace.and_then(|trace| predicted(trace, asked, &found, Starts::Running, together));
     let with_host = trace.and_then(|trace| with_host(args, settings, trace, &measured));
     let figures = json!({
         "format": 1,
@@ -45,15 +53,19 @@ pub(super) fn main(
         "iterations": measured.iterations,
         "seed": asked.seed,
         "sync": asked.sync.to_string(),
-        "drift_ns": {"first_to_last": drift_ns.0, "standard_deviation": drift_ns.1},
+        "asked_s": asked.duration.as_secs_f64(),
+        "took_s": measured.took_ns as f64 / 1e9,
+        "planned_pct": measured.planned_pct,
+        "load": load,
+        "drift_ns": drift_json(drift_ns.0, drift_ns.1, u64::from(measured.phases)),
         "slowdowns": found,
         "predicted": predicted,
         "predicted_over_quantum_pct": with_host,
     });
     let text = format!(
         "{} virtual ranks on {} CPUs, {} phases each; quantum {} (calibrated: {} in {} \
-         iterations)\n\n{}\n\nAt the end they are {} apart from the first to the last, standard \
-         deviation {} (--drift).\n",
+         iterations)\n\n{}\n{}\nAt the end they are {} apart from the first to the last, standard \
+         deviation {} (--drift).\n{}",
         measured.ranks,
         settings.cpus.len(),
         measured.phases,
@@ -61,10 +73,24 @@ pub(super) fn main(
         time(measured.calibrated_ns as f64),
         measured.iterations,
         slowdowns(&found, predicted.as_deref(), with_host.as_deref()),
+        said_of_load(load),
         time(drift_ns.0),
         time(drift_ns.1),
+        said_of_time(asked.duration, measured.took_ns, &planned(&measured)),
     );
     told(args, &text, &figures, file, rows_of(&measured))
+}
+
+/// How phases were counted.
+fn planned(measured: &Virtual) -> String {
+    let noise = match measured.planned_pct > 0.0 {
+        true => format!(
+            ", with the {} % of its time that jitter takes a rank in them",
+            percent(measured.planned_pct)
+        ),
+        false => String::new(),
+    };
+    format!("the phases were planned to fit{noise}")
 }
 
 /// Predicted over the quantum, the host's own noise included.

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag-bench figures`: figures 5, 6 and 8 of De, Kothari and Mann (2008), from
+//! traces: how a bulk-synchronous program slows down from 16 to 2048 ranks that
+//! are never, once and always synchronised, beside what they measured.
+
+mod svg;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use sandbag_jitter::Trace;
+use sandbag_kernel::Root;
+use sandbag_lab::machine;
+use sandbag_report::html::scale as page;
+use sandbag_report::quantity::{self, percent, time};
+use sandbag_scale::predict::{Drift, Options, Point, Prediction, Source, Spread, Sync, predict};
+use serde_json::json;
+
+use crate::markdown::Table;
+use crate::scale::traces::read;
+
+/// Draw figures 5, 6 and 8 of De, Kothari and Mann (2008) from traces
+///
+/// Each is a page (figure-5.html, ...) and an image (.svg); figures.md has the
+/// tables and figures.json all figures.
+#[derive(Debug, Args)]
+pub struct FiguresArgs {
+    /// Traces, or NAME=TRACE to call one so
+    #[arg(value_name = "[NAME=]TRACE", required = true)]
+    traces: Vec<Named>,
+    /// Work between two barriers
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = quantity::positive_duration)]
+    quantum: std::time::Duration,
+    /// How far ranks that were synchronised once are apart at the end
+    #[arg(long, value_name = "TIME", default_value = "5300us", value_parser = quantity::positive_duration)]
+    drift: std::time::Duration,
+    /// Decides all that is left to chance
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// The directory to write into; it is made
+    #[arg(long, value_name = "DIR", default_value = "docs/results/scale")]
+    out: PathBuf,
+}
+
+/// A trace, and what it is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Named {
+    name: String,
+    path: PathBuf,
+}
+
+impl FromStr for Named {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // A file may have such a sign in its name.
+        match text
+            .split_once('=')
+            .filter(|_| !PathBuf::from(text).exists())
+        {
+            Some((name, path)) if !name.is_empty() && !path.is_empty() => Ok(Self {
+                name: name.to_owned(),
+                path: path.into(),
+            }),
+            Some(_) => Err("expected TRACE or NAME=TRACE".to_owned()),
+            None => Ok(Self {
+                name: text.to_owned(),
+                path: text.into(),
+            }),
+        }
+    }
+}
+
+/// What was published: machine, and percent at numbers of processes.
+type Published = (&'static str, &'static [(u64, f64)]);
+
+/// A figure of the paper.
+struct Figure {
+    number: u32,
+    what: &'static str,
+    sync: Sync,
+    published: [Published; 2],
+}
+
+const FIGURES: [Figure; 3] = [
+    Figure {
+        number: 5,
+        what: "never synchronised",
+        sync: Sync::None,
+        published: [
+            ("Linux 2.6", &[(2048, 99.0)]),
+            ("Blue Gene/L I/O node", &[(2048, 20.0)]),
+        ],
+    },
+    Figure {
+        number: 6,
+        what: "synchronised once",
+        sync: Sync::Once,
+        published: [
+            ("Linux 2.6", &[(2048, 13.0)]),
+            ("Blue Gene/L I/O node", &[(2048, 6.0)]),
+        ],
+    },
+    Figure {
+        number: 8,
+        what: "synchronised at each phase",
+        sync: Sync::Phases(1),
+        published: [
+            ("Linux 2.6", &[(16, 0.7), (2048, 0.7)]),
+            ("Blue Gene/L I/O node", &[(16, 0.9), (2048, 0.9)]),
+        ],
+    },
+];
+
+/// Processes, as powers of two.
+const RANKS: std::ops::RangeInclusive<u32> = 4..=11;
+
+/// Reads the traces, predicts and writes.
+pub fn figures(args: &FiguresArgs) -> Result<()> {
+    fs::create_dir_all(&args.out).with_context(|| format!("make {}", args.out.display()))?;
+    let traces: Vec<(&Named, Trace)> = args
+        .traces
+        .iter()
+        .map(|named| Ok((named, read(&named.path)?)))
+        .collect::<Result<_>>()?;
+    let mut text = String::from("# Figures 5, 6 and 8 of De, Kothari and Mann (2008)\n\n");
+    for (name, value) in machine::describe(&Root::default()) {
+        let _ = writeln!(text, "- predicted on, {name}: {value}");
+    }
+    let _ = writeln!(
+        text,
+        "\nQuantum {}, 10^5 phases; synchronised once: {} apart at the end, from the first to the \
+         last. In brackets 95 % intervals. `>=`: the trace is too short for so many ranks.",
+        time(quantity::nanos(args.quantum) as f64),
+        time(quantity::nanos(args.drift) as f64)
+    );
+    let mut all = Vec::new();
+    for figure in &FIGURES {
+        let found: Vec<(&Named, Prediction)> = traces
+            .iter()
+            .map(|(named, trace)| {
+                let found = predict(&[Source { trace, share: 1 }], &options(args, figure.sync))
+                    .with_context(|| named.name.clone())?;
+                for warning in &found.warnings {
+                    eprintln!("{}: {warning}", named.name);
+                }
+                Ok((*named, found))
+            })
+            .collect::<Result<_>>()?;
+        let drawn = drawn(args, figure, &found);
+        for (ending, text) in [
+            ("html", page::render(&drawn)),
+            ("svg", svg::draw(&drawn.curves)),
+        ] {
+            let path = args.out.join(format!("figure-{}.{ending}", figure.number));
+            fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        }
+        let _ = write!(
+            text,
+            "\n## Figure {0}: {1}\n\n![Slowdown against ranks](figure-{0}.svg)\n\n[As a page]\
+             (figure-{0}.html)\n\n{2}",
+            figure.number,
+            figure.what,
+            table(figure, &found)
+        );
+        all.push(json!({
+            "figure": figure.number,
+            "sync": figure.sync.to_string(),
+            "published": figure.published,
+            "traces": found.iter().map(|(named, prediction)| json!({
+                "name": named.name,
+                "points": prediction.points,
+                "warnings": prediction.warnings,
+            })).collect::<Vec<_>>(),
+        }));
+    }
+    for (name, bytes) in [
+        ("figures.md", text.as_bytes().to_vec()),
+        ("figures.json", serde_json::to_vec_pretty(&all)?),
+    ] {
+        let path = args.out.join(name);
+        fs::write(&path, bytes).with_context(|| format!("write {}", path.display()))?;
+    }
+    print!("{text}");
+    Ok(())
+}
+
+fn options(args: &FiguresArgs, sync: Sync) -> Options {
+    Options {
+        quantum_ns: quantity::nanos(args.quantum),
+        ranks: RANKS.map(|power| 1 << power).collect(),
+        sync,
+        drift: Some(Drift {
+            end_ns: quantity::nanos(args.drift),
+            spread: Spread::Uniform,
+        }),
+        seed: args.seed,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        ..Options::default()
+    }
+}
+
+fn drawn(args: &FiguresArgs, figure: &Figure, found: &[(&Named, Prediction)]) -> page::Page {
+    let mut curves: Vec<page::Curve> = found
+        .iter()
+        .map(|(named, prediction)| page::Curve {
+            name: named.name.clone(),
+            points: prediction.points.iter().map(point).collect(),
+            published: false,
+        })
+        .collect();
+    curves.extend(figure.published.iter().map(|(machine, points)| {
+        page::Curve {
+            name: format!("published: {machine}"),
+            points: points
+                .iter()
+                .map(|(ranks, pct)| measured(*ranks, *pct))
+                .collect(),
+            published: true,
+        }
+    }));
+    let mut arguments = vec!["scale".to_owned(), "predict".to_owned()];
+    arguments.extend(
+        found
+            .iter()
+            .map(|(named, _)| named.path.display().to_string()),
+    );
+    arguments.extend(["--ranks".to_owned(), "16..2048".to_owned()]);
+    arguments.extend(["--sync".to_owned(), figure.sync.to_string()]);
+    if figure.sync == Sync::Once {
+        arguments.extend(["--drift".to_owned(), format!("{:?}", args.drift)]);
+    }
+    arguments.extend(["-o".to_owned(), format!("figure-{}.html", figure.number)]);
+    page::Page {
+        subject: format!(
+            "figure {} of De, Kothari and Mann (2008), {}",
+            figure.number, figure.what
+        ),
+        how: vec![
+            format!("quantum {}", time(quantity::nanos(args.quantum) as f64)),
+            "ideal barrier".to_owned(),
+            "10^5 phases".to_owned(),
+        ],
+        curves,
+        arguments,
+        sandbag: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: args.seed,
+        ..page::Page::default()
+    }
+}
+
+fn point(point: &Point) -> page::Point {
+    page::Point {
+        ranks: point.ranks,
+        slowdown_pct: point.mean.slowdown_pct,
+        interval_pct: point.mean.interval_pct,
+        phases_pct: point.phases_pct,
+        barrier_ns: point.barrier_ns,
+        lower_bound: point.saturated,
+        tail_pct: None,
+        tail_interval_pct: None,
+    }
+}
+
+fn measured(ranks: u64, slowdown_pct: f64) -> page::Point {
+    page::Point {
+        ranks,
+        slowdown_pct,
+        interval_pct: None,
+        phases_pct: [slowdown_pct; page::PHASES.len()],
+        barrier_ns: 0.0,
+        lower_bound: false,
+        tail_pct: None,
+        tail_interval_pct: None,
+    }
+}
+
+fn table(figure: &Figure, found: &[(&Named, Prediction)]) -> String {
+    let mut heads = vec!["ranks"];
+    heads.extend(found.iter().map(|(named, _)| named.name.as_str()));
+    let published: Vec<String> = figure
+        .published
+        .iter()
+        .map(|(machine, _)| format!("published, {machine}"))
+        .collect();
+    heads.extend(published.iter().map(String::as_str));
+    let mut table = Table::new(&heads);
+    for (i, power) in RANKS.enumerate() {
+        let ranks = 1u64 << power;
+        let mut row = vec![ranks.to_string()];
+        let cells = found
+            .iter()
+            .filter_map(|(_, prediction)| prediction.points.get(i));
+        row.extend(cells.map(|point| {
+            let least = if point.saturated { ">= " } else { "" };
+            let interval = point
+                .mean
+                .interval_pct
+                .map_or_else(String::new, |(low, high)| {
+                    format!(" ({}-{})", percent(low), percent(high))
+                });
+            format!("{least}{}{interval}", percent(point.mean.slowdown_pct))
+        }));
+        row.extend(figure.published.iter().map(|(_, points)| {
+            let here = points.iter().find(|(of, _)| *of == ranks);
+            here.map_or_else(|| "-".to_owned(), |(_, pct)| percent(*pct))
+        }));
+        table.push(row);
+    }
+    table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scale::traces::NOISY;
+
+    #[test]
+    fn traces_may_have_names() {
+        let named: Named = "quiet=a.sbj".parse().unwrap();
+        assert_eq!(
+            (named.name.as_str(), named.path.to_str()),
+            ("quiet", Some("a.sbj"))
+        );
+        assert_eq!("a.sbj".parse::<Named>().unwrap().name, "a.sbj");
+        assert!("=a.sbj".parse::<Named>().is_err());
+    }
+
+    #[test]
+    fn each_figure_is_a_page_with_what_was_published() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = crate::scale::traces::Made {
+            seconds: 20,
+            ..NOISY
+        };
+        let path = made.write(dir.path(), "a.sbj").unwrap();
+        let args = FiguresArgs {
+            traces: vec![Named {
+                name: "made".to_owned(),
+                path,
+            }],
+            quantum: std::time::Duration::from_millis(1),
+            drift: std::time::Duration::from_micros(500),
+            seed: 1,
+            out: dir.path().join("out"),
+        };
+        figures(&args).unwrap();
+        for number in [5, 6, 8] {
+            let page = fs::read_to_string(args.out.join(format!("figure-{number}.html"))).unwrap();
+            assert!(page.contains("published: Linux 2.6") && page.contains("made"));
+            assert!(args.out.join(format!("figure-{number}.svg")).is_file());
+        }
+        let text = fs::read_to_string(args.out.join("figures.md")).unwrap();
+        assert!(
+            text.contains("## Figure 8") && text.contains("published, Blue Gene"),
+            "{text}"
+        );
+        assert!(args.out.join("figures.json").is_file());
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The predictor against brute force: every rank, phase and message replayed.
+
+use anyhow::Result;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt as _, SeedableRng as _};
+use sandbag_jitter::Trace;
+use sandbag_lab::interrupt;
+use sandbag_scale::predict::replay::{Rank, anywhere, run};
+use sandbag_scale::predict::{
+    Barrier, Drift, LogGp, Options, Source, Spread, Starts, Sync, predict,
+};
+use serde_json::json;
+
+use super::traces::NOISY;
+use super::{Section, Stand, spread};
+
+/// Of the time of a phase, percent.
+const TARGET_PCT: f64 = 1.0;
+const WORK_NS: u64 = 1_000_000;
+const COST: LogGp = LogGp {
+    l_ns: 5_000.0,
+    o_ns: 2_000.0,
+    g_ns: 0.0,
+    g_byte_ns: 0.0,
+    bytes: 1,
+};
+
+/// How ranks are synchronised.
+#[derive(Clone, Copy, PartialEq)]
+enum How {
+    Never(Barrier),
+    Once(Drift),
+    Each,
+}
+
+const CASES: [(&str, How, &[u64]); 5] = [
+    ("never", How::Never(Barrier::Ideal), &[1, 2, 8, 64, 256]),
+    (
+        "never, dissemination (L 5, o 2 us)",
+        How::Never(Barrier::Dissemination(COST)),
+        &[8, 64],
+    ),
+    (
+        "never, binomial tree (L 5, o 2 us)",
+        How::Never(Barrier::Binomial(COST)),
+        &[8, 64],
+    ),
+    (
+        "once, drift 4 ms",
+        How::Once(Drift {
+            end_ns: 4_000_000,
+            spread: Spread::Uniform,
+        }),
+        &[16, 65, 256],
+    ),
+    ("at each phase", How::Each, &[16]),
+];
+
+pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
+    let trace = NOISY.trace(1)?;
+    let rounds: u64 = if stand.quick { 3 } else { 7 };
+    let work: u64 = if stand.quick { 1_000_000 } else { 8_000_000 };
+    let mut rows = Vec::new();
+    let mut figures = Vec::new();
+    for (name, how, counts) in CASES {
+        for ranks in counts {
+            // Ranks take time by themselves, so there are fewer phases of many.
+            let phases = (work / ranks).clamp(1_000, 100_000);
+            let predicted = predicted(&trace, how, *ranks, phases)?;
+            let mut found = Vec::new();
+            for round in 0..rounds {
+                found.push(brute(&trace, how, *ranks, phases, round));
+                interrupt::check()?;
+            }
+            let apart: Vec<f64> = found
+                .iter()
+                .map(|found| (predicted - found) / (1.0 + found / 100.0))
+                .collect();
+            let mean = apart.iter().sum::<f64>() / apart.len() as f64;
+            let met = mean.abs() <= TARGET_PCT;
+            eprintln!(
+                "{name}, {ranks} ranks: {predicted:.2} and {}",
+                spread(&found, 2)
+            );
+            rows.push(vec![
+                name.to_owned(),
+                ranks.to_string(),
+                format!("{predicted:.2}"),
+                spread(&found, 2),
+                spread(&apart, 2),
+                if met { "yes" } else { "no" }.to_owned(),
+            ]);
+            figures.push(json!({
+                "what": name, "ranks": ranks, "phases": phases,
+                "predicted_pct": predicted, "brute_pct": found, "apart_pct": apart,
+            }));
+        }
+    }
+    Ok(Section {
+        title: "Against brute force",
+        note: format!(
+            "A made trace: 0.6 events a millisecond, a tenth of them 50 to 450 us, 400 s; quantum \
+             1 ms. Slowdown in percent, predicted and by a replay of every rank, phase and message \
+             (median of {rounds} runs from other positions, least and greatest in brackets). Apart: \
+             percent of the time of a phase. Target: their mean within {TARGET_PCT} %."
+        ),
+        heads: vec![
+            "synchronised",
+            "ranks",
+            "predicted",
+            "brute force",
+            "apart, %",
+            "target met",
+        ],
+        rows,
+        figures: figures.into(),
+    })
+}
+
+fn predicted(trace: &Trace, how: How, ranks: u64, phases: u64) -> Result<f64> {
+    let usual = Options {
+        quantum_ns: WORK_NS,
+        ranks: vec![ranks],
+        intervals: false,
+        threads: 2,
+        ..Options::default()
+    };
+    let options = match how {
+        How::Never(barrier) => Options { barrier, ..usual },
+        How::Once(drift) => Options {
+            sync: Sync::Once,
+            drift: Some(drift),
+            phases,
+            ..usual
+        },
+        How::Each => Options {
+            sync: Sync::Phases(1),
+            starts: Starts::Any,
+            ..usual
+        },
+    };
+    let found = predict(&[Source { trace, share: 1 }], &options)?;
+    Ok(found.points[0].mean.slowdown_pct)
+}
+
+fn brute(trace: &Trace, how: How, ranks: u64, phases: u64, seed: u64) -> f64 {
+    let cpu = &trace.cpus[0];
+    let half_ns = NOISY.seconds * 1_000_000_000 / 2;
+    let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed << 32 | ranks);
+    match how {
+        How::Never(barrier) => {
+            // So many begin in the first half, so the second is the longest run.
+            let longest = half_ns / (3 * WORK_NS);
+            let phases = phases.min(longest);
+            let mut all = anywhere(cpu, ranks as usize, seed);
+            let quiet = WORK_NS as f64 + barrier.quiet_ns(ranks);
+            let took = run(&mut all, WORK_NS, phases, &barrier);
+            (took as f64 / (phases as f64 * quiet) - 1.0) * 100.0
+        }
+        How::Once(drift) => {
+            let places: Vec<f64> = (0..ranks).map(|_| chance.random()).collect();
+            let mut all: Vec<Rank<'_>> = places.iter().map(|_| Rank::new(cpu, 0)).collect();
+            let mut now = chance.random_range(0..half_ns);
+            let mut noise = 0;
+            let phases = phases.min(half_ns / (2 * WORK_NS));
+            for phase in 0..phases {
+                let reach = drift.end_ns as f64 * phase as f64 / phases as f64;
+                let most = all.iter_mut().zip(&places).map(|(rank, place)| {
+                    let begin = now + (place * reach) as u64;
+                    rank.works(begin, WORK_NS) - begin - WORK_NS
+                });
+                let most = most.max().unwrap_or(0);
+                noise += most;
+                now += WORK_NS + most;
+            }
+            noise as f64 / (phases * WORK_NS) as f64 * 100.0
+        }
+        How::Each => {
+            let noise: u64 = (0..phases)
+                .map(|_| {
+                    let at = chance.random_range(0..half_ns);
+                    Rank::new(cpu, at).works(0, WORK_NS) - WORK_NS
+                })
+                .sum();
+            noise as f64 / (phases * WORK_NS) as f64 * 100.0
+        }
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag-bench scale`: how fast and how right the predictor of jitter at scale
+//! is. `speed` times the real program, `brute` holds the predictor against a replay
+//! of every rank and message, `virtually` against the benchmark with virtual ranks,
+//! `program` puts a slowed MPI program beside the benchmark.
+
+mod brute;
+mod program;
+mod run;
+mod speed;
+pub mod traces;
+mod virtually;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::{Args, ValueEnum};
+use sandbag_kernel::Root;
+use sandbag_lab::{interrupt, machine};
+use serde::Serialize;
+
+use crate::markdown::Table;
+use crate::stats::{median, range};
+
+/// Measure how fast and how right the predictor of jitter at scale is
+#[derive(Debug, Args)]
+pub struct ScaleArgs {
+    /// The sandbag to measure [default: beside this program]
+    #[arg(long, value_name = "PATH")]
+    sandbag: Option<PathBuf>,
+    /// These parts only
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "speed,brute,virtual,program"
+    )]
+    parts: Vec<Part>,
+    /// The trace of the virtual ranks and of the MPI program [default: made ones]
+    #[arg(long, value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// A few minutes; else an hour
+    #[arg(long)]
+    quick: bool,
+    /// Write tables (.md) and figures (.json) here
+    #[arg(long, default_value = "scale-results.md")]
+    out: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Seconds of the predictor
+    Speed,
+    /// Against a replay of every rank
+    Brute,
+    /// Against virtual ranks
+    Virtual,
+    /// An MPI program with jitter inside its ranks
+    Program,
+}
+
+/// What a part came to.
+#[derive(Debug, Serialize)]
+struct Section {
+    title: &'static str,
+    /// How to read it.
+    note: String,
+    heads: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+    /// The figures of the rows.
+    figures: serde_json::Value,
+}
+
+/// Measures and prints all parts.
+pub fn scale(args: &ScaleArgs) -> Result<()> {
+    interrupt::watch()?;
+    let program = std::env::current_exe().context("find this program")?;
+    let sandbag = match &args.sandbag {
+        Some(path) => path.clone(),
+        None => program.with_file_name("sandbag"),
+    };
+    let sandbag = sandbag
+        .canonicalize()
+        .with_context(|| format!("find {}", sandbag.display()))?;
+    let dir = tempfile::tempdir().context("make a directory for traces")?;
+    let machine = machine::describe(&Root::default());
+    let mut sections = Vec::new();
+    for part in &args.parts {
+        let stand = Stand {
+            sandbag: &sandbag,
+            dir: dir.path(),
+            trace: args.trace.as_deref(),
+            quick: args.quick,
+        };
+        let section = match part {
+            Part::Speed => speed::measure(&stand)?,
+            Part::Brute => brute::measure(&stand)?,
+            Part::Virtual => virtually::measure(&stand)?,
+            Part::Program => program::measure(&stand)?,
+        };
+        sections.push(section);
+        // What is there is kept, whatever happens next.
+        write(&args.out, &machine, &sections)?;
+        interrupt::check()?;
+    }
+    print!("{}", fs::read_to_string(&args.out)?);
+    Ok(())
+}
+
+/// What all parts share.
+struct Stand<'a> {
+    sandbag: &'a Path,
+    /// For traces and figures.
+    dir: &'a Path,
+    trace: Option<&'a Path>,
+    quick: bool,
+}
+
+fn write(out: &Path, machine: &[(&'static str, String)], sections: &[Section]) -> Result<()> {
+    let mut text = String::from("# Jitter at scale: how fast, and how right\n\n");
+    for (name, value) in machine {
+        text += &format!("- {name}: {value}\n");
+    }
+    for section in sections {
+        let mut table = Table::new(&section.heads);
+        section.rows.iter().for_each(|row| table.push(row.clone()));
+        text += &format!(
+            "\n## {}\n\n{}\n\n{}",
+            section.title,
+            section.note,
+            table.render()
+        );
+    }
+    fs::write(out, text).with_context(|| format!("write {}", out.display()))?;
+    let figures = out.with_extension("json");
+    fs::write(&figures, serde_json::to_vec_pretty(sections)?)
+        .with_context(|| format!("write {}", figures.display()))
+}
+
+/// Median, least and greatest.
+fn spread(values: &[f64], decimals: usize) -> String {
+    let Some((middle, (least, most))) = median(values).zip(range(values)) else {
+        return "-".to_owned();
+    };
+    match values.len() {
+        1 => format!("{middle:.decimals$}"),
+        _ => format!("{middle:.decimals$} ({least:.decimals$}..{most:.decimals$})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_their_spread() {
+        assert_eq!(spread(&[1.0, 3.0, 2.0], 1), "2.0 (1.0..3.0)");
+        assert_eq!(spread(&[1.234], 2), "1.23");
+        assert_eq!(spread(&[], 2), "-");
+    }
+
+    #[test]
+    fn what_was_measured_is_on_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("s.md");
+        let section = Section {
+            title: "Speed",
+            note: "How to read it.".to_owned(),
+            heads: vec!["what", "s"],
+            rows: vec![vec!["none".to_owned(), "1.0".to_owned()]],
+            figures: serde_json::json!([{"wall_s": [1.0]}]),
+        };
+        write(&out, &[("CPU", "some".to_owned())], &[section]).unwrap();
+        let text = fs::read_to_string(&out).unwrap();
+        assert!(
+            text.contains("## Speed") && text.contains("| none | 1.0 |"),
+            "{text}"
+        );
+        let figures = fs::read_to_string(out.with_extension("json")).unwrap();
+        assert!(figures.contains("wall_s"));
+    }
+}

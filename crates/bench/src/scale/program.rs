@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A real MPI program (hpcc: Linpack and the rest of its suite at its smallest)
+//! with jitter replayed inside each of its ranks, beside the benchmark under the
+//! same trace.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use sandbag_lab::{interrupt, workload};
+use serde_json::{Value, json};
+
+use super::run::run;
+use super::traces::{Made, read};
+use super::{Section, Stand, spread};
+
+const RANKS: u32 = 2;
+/// Events that timers can make: 500 us every 5 ms in the mean, a tenth of the
+/// time.
+const TRACE: Made = Made {
+    cpus: RANKS,
+    seconds: 120,
+    per_ms: 0.2,
+    long_share: 1.0,
+    long_ns: (300e3, 700e3),
+};
+/// How long a run without jitter is to take about, at least.
+const LEAST: Duration = Duration::from_secs(2);
+
+pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
+    let heads = vec!["what", "with to without jitter, % more", "runs"];
+    let title = "A real program";
+    for (program, package) in [("hpcc", "hpcc"), ("mpirun", "openmpi-bin")] {
+        if !is_there(program) {
+            return Ok(Section {
+                title,
+                note: format!("Not measured: no {program} here (apt-get install {package})."),
+                heads,
+                rows: Vec::new(),
+                figures: Value::Null,
+            });
+        }
+    }
+    let trace = match stand.trace {
+        Some(path) => path.to_owned(),
+        None => TRACE.write(stand.dir, "program.sbj")?,
+    };
+    let size = problem(stand.dir)?;
+    let pairs = if stand.quick { 3 } else { 10 };
+    let (mut walls, mut linpacks, mut injected) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..pairs {
+        let plain = hpcc(stand, None)?;
+        let jitter = hpcc(stand, Some(&trace))?;
+        walls.push(more_pct(jitter.wall_s, plain.wall_s));
+        linpacks.push(more_pct(jitter.linpack_s, plain.linpack_s));
+        injected.push(jitter.injected);
+        eprintln!("hpcc: {:.2} and {:.2} s", plain.wall_s, jitter.wall_s);
+        interrupt::check()?;
+    }
+    let bench = benchmark(stand, &trace)?;
+    let share = {
+        let trace = read(&trace)?;
+        let known: u64 = trace.cpus.iter().map(|cpu| cpu.known_ns()).sum();
+        let noise: u64 = trace.cpus.iter().map(|cpu| cpu.noise_ns()).sum();
+        noise as f64 / known.max(1) as f64
+    };
+    let measured = bench["slowdown"]["over_run_pct"].as_f64().unwrap_or(0.0);
+    let predicted = bench["predicted"][0]["mean"]["slowdown_pct"].as_f64();
+    let row = |what: &str, values: &[f64]| {
+        let count = values.len().to_string();
+        vec![what.to_owned(), spread(values, 1), count]
+    };
+    Ok(Section {
+        title,
+        note: format!(
+            "Debian's hpcc on {RANKS} ranks (Linpack of size {size}, the rest of the suite at its \
+             smallest) under `jitter replay --inside --loop --only rank`, runs with and without in \
+             turn; median, least and greatest. Beside it `scale bench --ranks {RANKS}` under the \
+             same trace, of which noise takes {:.1} % of the time. A program that never waited would \
+             be slower by {:.1} %.",
+            share * 100.0,
+            share / (1.0 - share) * 100.0
+        ),
+        heads,
+        rows: vec![
+            row("hpcc, its Linpack", &linpacks),
+            row("hpcc, from start to end", &walls),
+            row("benchmark, quantum 1 ms", &[measured]),
+            row(
+                "predicted for it",
+                &predicted.map_or_else(Vec::new, |pct| vec![pct]),
+            ),
+        ],
+        figures: json!({
+            "linpack_pct": linpacks, "wall_pct": walls, "injected": injected,
+            "benchmark": bench,
+        }),
+    })
+}
+
+fn more_pct(with_s: f64, without_s: f64) -> f64 {
+    (with_s / without_s.max(1e-9) - 1.0) * 100.0
+}
+
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+/// A run of hpcc.
+struct Ran {
+    wall_s: f64,
+    linpack_s: f64,
+    /// Events, of each rank.
+    injected: Vec<u64>,
+}
+
+/// Writes its input, for a size at which Linpack takes long enough here.
+fn problem(dir: &Path) -> Result<u32> {
+    let mut size = 1000;
+    loop {
+        let input = workload::hpccinf(size, RANKS);
+        fs::write(dir.join("hpccinf.txt"), input).context("write hpccinf.txt")?;
+        let mut command = mpirun();
+        command.current_dir(dir);
+        run(&mut command)?;
+        let took = outcome(dir)?;
+        if took >= LEAST.as_secs_f64() || size >= 8000 {
+            return Ok(size);
+        }
+        // Its work grows with the third power.
+        let factor = (LEAST.as_secs_f64() * 1.2 / took.max(0.01)).cbrt();
+        size = (f64::from(size) * factor.clamp(1.1, 3.0)) as u32;
+        interrupt::check()?;
+    }
+}
+
+fn mpirun() -> Command {
+    let mut command = Command::new("mpirun");
+    command.args([
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+    ]);
+    command.args(["-n", &RANKS.to_string(), "hpcc"]);
+    command
+}
+
+fn hpcc(stand: &Stand<'_>, trace: Option<&Path>) -> Result<Ran> {
+    let inner = mpirun();
+    let record = stand.dir.join("hpcc.json");
+    let mut command = match trace {
+        None => mpirun(),
+        Some(trace) => {
+            let mut command = Command::new(stand.sandbag);
+            command.args(["-q", "jitter", "replay"]).arg(trace);
+            command.args(["--inside", "--loop", "--only", "rank", "--no-out"]);
+            if nix::unistd::geteuid().is_root() {
+                command.arg("--as-root");
+            }
+            command.arg(format!("--json={}", record.display()));
+            command
+                .arg("--")
+                .arg(inner.get_program())
+                .args(inner.get_args());
+            command
+        }
+    };
+    command.current_dir(stand.dir);
+    let took = run(&mut command)?;
+    let injected = match trace {
+        None => Vec::new(),
+        Some(_) => {
+            let record: Value = serde_json::from_str(&fs::read_to_string(&record)?)?;
+            let all = record["processes"].as_array().cloned().unwrap_or_default();
+            let ranks = all.iter().filter(|one| !one["rank"].is_null());
+            ranks
+                .filter_map(|one| one["suffered"]["injected"].as_u64())
+                .collect()
+        }
+    };
+    ensure!(
+        trace.is_none() || injected.len() == RANKS as usize && injected.iter().all(|n| *n > 0),
+        "jitter was injected in {} of {RANKS} ranks",
+        injected.iter().filter(|n| **n > 0).count()
+    );
+    Ok(Ran {
+        wall_s: took.wall_s,
+        linpack_s: outcome(stand.dir)?,
+        injected,
+    })
+}
+
+/// Seconds of its Linpack, whose residuals were right.
+fn outcome(dir: &Path) -> Result<f64> {
+    let path = dir.join("hpccoutf.txt");
+    let text = fs::read_to_string(&path).context("read hpccoutf.txt")?;
+    fs::remove_file(&path).context("remove hpccoutf.txt")?;
+    linpack_s(&text).context("hpcc wrote no time of Linpack, or its residuals were wrong")
+}
+
+fn linpack_s(text: &str) -> Option<f64> {
+    let right = "1 tests completed and passed residual checks";
+    if !text.contains(right) {
+        return None;
+    }
+    text.lines()
+        .find_map(|l| l.strip_prefix("HPL_time=")?.trim().parse().ok())
+}
+
+fn benchmark(stand: &Stand<'_>, trace: &Path) -> Result<Value> {
+    let file = stand.dir.join("bench.json");
+    let mut command = Command::new(stand.sandbag);
+    let seconds = if stand.quick { "20s" } else { "120s" };
+    command.args(["-q", "scale", "bench", "-d", seconds]);
+    command.args(["--ranks", &RANKS.to_string()]);
+    command.arg("--jitter").arg(trace).arg("--json").arg(&file);
+    run(&mut command)?;
+    Ok(serde_json::from_str(&fs::read_to_string(&file)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_right_linpack_has_a_time() {
+        let text = "x\n   1 tests completed and passed residual checks,\nHPL_time=2.5\n";
+        assert_eq!(linpack_s(text), Some(2.5));
+        assert_eq!(linpack_s("HPL_time=2.5\n"), None);
+        assert!((more_pct(1.1, 1.0) - 10.0).abs() < 1e-9);
+    }
+}

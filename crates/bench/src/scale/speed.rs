@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Seconds of `sandbag scale predict`: 1 to 10^6 ranks, 10^5 phases, two threads.
+
+use std::process::Command;
+
+use anyhow::Result;
+use sandbag_lab::interrupt;
+use serde_json::json;
+
+use super::run::{Took, run};
+use super::traces::Made;
+use super::{Section, Stand, spread};
+
+/// What each is to take at most, seconds.
+const TARGET_S: f64 = 10.0;
+const COST: &str = "5us,1us,0.5us,0.1ns";
+
+/// What is predicted, and its options.
+const KINDS: [(&str, &str); 8] = [
+    ("never synchronised", ""),
+    ("once, drift 5300 us", "--sync once --drift 5300us"),
+    ("at each phase", "--sync phase"),
+    ("every 100 phases", "--sync every:100 --drift 5300us"),
+    ("never, nodes of 32", "--group 32"),
+    (
+        "once, drift, nodes of 32",
+        "--group 32 --sync once --drift 5300us",
+    ),
+    ("never, dissemination barrier", "--barrier dissemination"),
+    (
+        "never, nodes of 32, dissemination",
+        "--group 32 --barrier dissemination",
+    ),
+];
+
+/// As published of Linux: 0.6 events a millisecond, one in fifty long.
+const TRACE: Made = Made {
+    cpus: 32,
+    seconds: 60,
+    per_ms: 0.6,
+    long_share: 0.02,
+    long_ns: (14e3, 600e3),
+};
+
+pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
+    let trace = TRACE.write(stand.dir, "speed.sbj")?;
+    let rounds = if stand.quick { 1 } else { 5 };
+    let mut took: Vec<Vec<Took>> = vec![Vec::new(); KINDS.len()];
+    for _ in 0..rounds {
+        for ((name, options), took) in KINDS.iter().zip(&mut took) {
+            let mut command = Command::new(stand.sandbag);
+            command.args(["-q", "scale", "predict"]).arg(&trace);
+            command.args("--ranks 1..1e6 --phases 1e5 --threads 2 --no-classes -o -".split(' '));
+            command.args(options.split_whitespace());
+            if options.contains("--barrier") {
+                command.args(["--loggp", COST]);
+            }
+            let one = run(&mut command)?;
+            eprintln!("{name}: {:.2} s", one.wall_s);
+            took.push(one);
+            interrupt::check()?;
+        }
+    }
+    let rows = KINDS.iter().zip(&took).map(|((name, _), took)| {
+        let all = |of: fn(&Took) -> f64| took.iter().map(of).collect::<Vec<f64>>();
+        let wall = all(|t| t.wall_s);
+        let met = wall.iter().all(|s| *s <= TARGET_S);
+        vec![
+            (*name).to_owned(),
+            spread(&wall, 2),
+            spread(&all(|t| t.cpu_s), 2),
+            spread(&all(|t| t.most_mib), 0),
+            if met { "yes" } else { "no" }.to_owned(),
+        ]
+    });
+    let figures = KINDS.iter().zip(&took).map(|((name, options), took)| {
+        json!({
+            "what": name,
+            "options": options,
+            "wall_s": took.iter().map(|t| t.wall_s).collect::<Vec<_>>(),
+            "cpu_s": took.iter().map(|t| t.cpu_s).collect::<Vec<_>>(),
+            "most_mib": took.iter().map(|t| t.most_mib).collect::<Vec<_>>(),
+        })
+    });
+    Ok(Section {
+        title: "Speed",
+        note: format!(
+            "`sandbag scale predict` of 21 numbers of ranks from 1 to 10^6, 10^5 phases, with \
+             intervals and the distribution over phases; a made trace of 32 CPUs with 36 000 \
+             events each, two threads. Median of {rounds}, least and greatest in brackets. Target: \
+             {TARGET_S} s."
+        ),
+        heads: vec!["synchronised", "s", "CPU, s", "memory, MiB", "target met"],
+        rows: rows.collect(),
+        figures: figures.collect(),
+    })
+}

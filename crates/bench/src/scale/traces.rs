@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Made traces: the same on every machine.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use sandbag_jitter::synth::{Arrivals, Component, Lengths, Model, synthesise};
+use sandbag_jitter::{Trace, format, import};
+
+/// Events at random of two kinds, short and long.
+#[derive(Debug, Clone, Copy)]
+pub struct Made {
+    /// CPUs.
+    pub cpus: u32,
+    /// Length.
+    pub seconds: u64,
+    /// Events in a millisecond.
+    pub per_ms: f64,
+    /// How many of them are long.
+    pub long_share: f64,
+    /// Shortest and longest of the long ones, ns.
+    pub long_ns: (f64, f64),
+}
+
+/// 0.6 events a millisecond, a tenth of them 50 to 450 us, as the tests' traces.
+pub const NOISY: Made = Made {
+    cpus: 1,
+    seconds: 400,
+    per_ms: 0.6,
+    long_share: 0.1,
+    long_ns: (50e3, 450e3),
+};
+
+impl Made {
+    /// The trace.
+    pub fn trace(&self, seed: u64) -> Result<Trace> {
+        let even =
+            |least: f64, most: f64| Lengths::Quantiles(vec![least, (least + most) / 2.0, most]);
+        let (least, most) = self.long_ns;
+        let lengths = Lengths::Mixed(vec![
+            (1.0 - self.long_share, even(5e3, 15e3)),
+            (self.long_share, even(least, most)),
+        ]);
+        let arrivals = Arrivals::Poisson {
+            per_s: self.per_ms * 1e3,
+        };
+        let model = Model {
+            cpus: (0..self.cpus).collect(),
+            duration_ns: self.seconds * 1_000_000_000,
+            seed,
+            components: vec![Component::new(arrivals, lengths)],
+        };
+        Ok(synthesise(&model)?.trace)
+    }
+
+    /// The trace as a file.
+    pub fn write(&self, dir: &Path, name: &str) -> Result<PathBuf> {
+        let path = dir.join(name);
+        let file = File::create(&path).with_context(|| path.display().to_string())?;
+        let mut out = BufWriter::new(file);
+        format::write(&self.trace(1)?, &mut out)?;
+        out.flush()?;
+        Ok(path)
+    }
+}
+
+/// A trace from a file.
+pub fn read(path: &Path) -> Result<Trace> {
+    let name = path.display().to_string();
+    let file = File::open(path).with_context(|| name.clone())?;
+    let read = import::read(BufReader::new(file), &name, &import::Options::default())?;
+    Ok(read.into_trace()?)
+}

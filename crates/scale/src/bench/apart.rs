@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How far ranks that began together are apart, as positions of what they
+//! replay: by when the barrier let each begin, and by what their clocks differ in
+//! rate. An event that is late is made up for and takes nobody apart. Pure.
+
+use serde::Serialize;
+
+use super::clocks::Offset;
+use super::measured::{Course, Measured, Segment};
+
+/// See the module's text. Means over the segments in which they replay; over all
+/// if they replay nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Apart {
+    /// When a segment begins, from the first rank to the last, ns: the release of
+    /// the barrier.
+    #[serde(rename = "begin")]
+    pub begin_ns: f64,
+    /// When it ends.
+    #[serde(rename = "first_to_last")]
+    pub end_ns: f64,
+    /// Then, as a standard deviation.
+    #[serde(rename = "standard_deviation")]
+    pub deviation_ns: f64,
+    /// How much of that may be the ways of messages, ns.
+    #[serde(rename = "error")]
+    pub error_ns: f64,
+    /// The fastest clock gains so much on the slowest, ns in a second.
+    pub clocks_ns_per_s: f64,
+    /// How much of that may be the ways of messages.
+    pub clocks_error_ns_per_s: f64,
+    /// Phases of a segment, about.
+    pub phases: u64,
+}
+
+/// Between two readings of a clock, and beyond them, it is taken to be even.
+struct Even {
+    from: Offset,
+    per_ns: f64,
+}
+
+impl Even {
+    fn new(from: Offset, until: Offset) -> Self {
+        let passed = until.at_ns.saturating_sub(from.at_ns).max(1);
+        Self {
+            from,
+            per_ns: (until.ahead_ns - from.ahead_ns) as f64 / passed as f64,
+        }
+    }
+
+    /// How much it is ahead at a time of the first rank's, ns.
+    fn ahead_ns(&self, at_ns: u64) -> f64 {
+        let since = at_ns.wrapping_sub(self.from.at_ns).cast_signed();
+        self.from.ahead_ns as f64 + self.per_ns * since as f64
+    }
+
+    /// A reading of it, on the first rank's; relative to `zero_ns` there.
+    fn common_ns(&self, own_ns: u64, zero_ns: u64) -> f64 {
+        let about = own_ns.wrapping_sub(self.from.ahead_ns.cast_unsigned());
+        let since = own_ns.wrapping_sub(zero_ns).cast_signed();
+        since as f64 - self.ahead_ns(about)
+    }
+}
+
+fn from_first_to_last(all: &[f64]) -> f64 {
+    let first = all.iter().copied().fold(f64::INFINITY, f64::min);
+    let last = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    (last - first).max(0.0)
+}
+
+fn deviation(all: &[f64]) -> f64 {
+    let count = all.len().max(1) as f64;
+    let mean = all.iter().sum::<f64>() / count;
+    let square = all.iter().map(|one| (one - mean).powi(2)).sum::<f64>();
+    (square / count).sqrt()
+}
+
+/// `None` of a single rank, and where clocks were not compared.
+#[must_use]
+pub fn apart(measured: &Measured) -> Option<Apart> {
+    let [before, after] = &measured.clocks;
+    if before.len() < 2 || before.len() != after.len() {
+        return None;
+    }
+    let clocks: Vec<Even> = before
+        .iter()
+        .zip(after)
+        .map(|(from, until)| Even::new(*from, *until))
+        .collect();
+    let replays = measured.segments.iter().any(|segment| segment.jitter);
+    let these: Vec<&Segment> = measured
+        .segments
+        .iter()
+        .filter(|s| s.jitter == replays && s.courses.len() == clocks.len())
+        .collect();
+    let count = these.len();
+    if count == 0 {
+        return None;
+    }
+    let (mut begin_ns, mut end_ns, mut deviation_ns) = (0.0, 0.0, 0.0);
+    for segment in &these {
+        let (begins, positions) = positions(&segment.courses, &clocks);
+        begin_ns += from_first_to_last(&begins) / count as f64;
+        end_ns += from_first_to_last(&positions) / count as f64;
+        deviation_ns += deviation(&positions) / count as f64;
+    }
+    let worst = |all: &[Offset]| all.iter().map(|o| o.error_ns).max().unwrap_or(0) as f64;
+    let error_ns = worst(before).max(worst(after));
+    let rates: Vec<f64> = clocks.iter().map(|clock| clock.per_ns * 1e9).collect();
+    let passed_s = (after[1].at_ns.saturating_sub(before[1].at_ns).max(1)) as f64 / 1e9;
+    let phases: usize = these.iter().map(|s| s.qt_ns.len() / clocks.len()).sum();
+    Some(Apart {
+        begin_ns,
+        end_ns,
+        deviation_ns,
+        error_ns,
+        clocks_ns_per_s: from_first_to_last(&rates),
+        clocks_error_ns_per_s: (worst(before) + worst(after)) / passed_s,
+        phases: (phases / count) as u64,
+    })
+}
+
+/// When each rank began, and where it is in what it replays when the first rank
+/// ends, ns; each with a zero of its own.
+fn positions(courses: &[Course], clocks: &[Even]) -> (Vec<f64>, Vec<f64>) {
+    let (zero_ns, end_ns) = (courses[0].begin_ns, courses[0].end_ns);
+    let passed_ns = end_ns.saturating_sub(zero_ns) as f64;
+    let mut begins = Vec::new();
+    let mut positions = Vec::new();
+    for (course, clock) in courses.iter().zip(clocks) {
+        let began = clock.common_ns(course.begin_ns, zero_ns);
+        begins.push(began);
+        // By its own clock the time since it began, which is what it goes by.
+        let gained = clock.per_ns * (passed_ns - began);
+        positions.push(passed_ns - began + gained);
+    }
+    (begins, positions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offset(at_ns: u64, ahead_ns: i64) -> Offset {
+        Offset {
+            at_ns,
+            ahead_ns,
+            error_ns: if ahead_ns == 0 { 0 } else { 100 },
+        }
+    }
+
+    fn measured(courses: Vec<Course>, clocks: [Vec<Offset>; 2]) -> Measured {
+        let count = courses.len();
+        let segment = Segment {
+            courses,
+            ..Segment::of_phases(true, &vec![1; 10 * count], &vec![1; 10 * count])
+        };
+        Measured {
+            ranks: count as u32,
+            oversubscribed: false,
+            iterations: 1,
+            calibrated_ns: 1,
+            segments: vec![segment],
+            clocks,
+        }
+    }
+
+    fn course(begin_ns: u64, end_ns: u64) -> Course {
+        Course {
+            begin_ns,
+            end_ns,
+            piled_ns: 0,
+        }
+    }
+
+    #[test]
+    fn clocks_that_differ_take_ranks_apart() {
+        // The second rank's clock is 5 s ahead and gains a part in a million; it
+        // began 300 ns after the first.
+        let second = 1_000_000_000;
+        let clocks = [
+            vec![offset(0, 0), offset(0, 5_000_000_000)],
+            vec![offset(10 * second, 0), offset(10 * second, 5_000_010_000)],
+        ];
+        let courses = vec![
+            course(second, 9 * second),
+            course(6_000_001_300, 14_000_009_000),
+        ];
+        let found = apart(&measured(courses, clocks)).unwrap();
+        assert!((found.begin_ns - 300.0).abs() < 1.0, "{found:?}");
+        assert!((found.end_ns - 7_700.0).abs() < 1.0, "{found:?}");
+        assert!((found.deviation_ns - 3_850.0).abs() < 1.0, "{found:?}");
+        assert!((found.clocks_ns_per_s - 1000.0).abs() < 1e-6, "{found:?}");
+        assert_eq!((found.error_ns, found.phases), (100.0, 10));
+        assert!((found.clocks_error_ns_per_s - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn of_one_rank_or_of_clocks_that_were_not_compared_nothing_is_said() {
+        let one = measured(
+            vec![course(0, 10)],
+            [vec![offset(0, 0)], vec![offset(9, 0)]],
+        );
+        assert_eq!(apart(&one), None);
+        let two = vec![course(0, 10), course(0, 10)];
+        assert_eq!(apart(&measured(two, [Vec::new(), Vec::new()])), None);
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ranks of which each is at a position of its own: the greatest of many that
+//! have nothing in common.
+
+use super::Point;
+use super::barrier::{Barrier, Tree};
+use super::bootstrap::{Draws, Figure, interval};
+use super::cells::{ANY, BANDS, Cells, RUNNING};
+use super::noise::Noise;
+use super::swept::Swept;
+use super::tail::{SHARE, Tail};
+use super::waiting::{Greatest, Kind, greatest};
+use super::working::Working;
+
+/// Nodes of each source, of so many in all: by the largest remainder.
+fn apportion(nodes: u64, shares: &[u64]) -> Vec<u64> {
+    let total: u128 = shares.iter().map(|share| u128::from(*share)).sum();
+    let product = |share: u64| u128::from(nodes) * u128::from(share);
+    let mut counts: Vec<u64> = shares
+        .iter()
+        .map(|share| (product(*share) / total) as u64)
+        .collect();
+    let mut order: Vec<usize> = (0..shares.len()).collect();
+    order.sort_by_key(|i| std::cmp::Reverse(product(shares[*i]) % total));
+    let left = nodes - counts.iter().sum::<u64>();
+    for i in order.into_iter().take(left as usize) {
+        counts[i] += 1;
+    }
+    counts
+}
+
+impl Working<'_> {
+    /// Each node at a position of its own.
+    pub(super) fn apart(&self, ranks: u64) -> Point {
+        let nodes = self.nodes(ranks);
+        let counts = apportion(nodes, &self.shares);
+        let present: Vec<(&Swept, u64)> = self
+            .swept
+            .iter()
+            .zip(counts)
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        let kinds: Vec<Kind<'_>> = present
+            .iter()
+            .map(|(swept, count)| Kind {
+                cells: &swept.work,
+                count: *count,
+            })
+            .collect();
+        let gap_ns = self.options.barrier.quiet_ns(ranks);
+        let found = greatest(&kinds, gap_ns, self.options.starts);
+        let all = match self.options.barrier {
+            Barrier::Ideal => found.all.clone(),
+            _ => self.through_barrier(&found, &present, ranks),
+        };
+        let saturated = present.iter().any(|(swept, count)| {
+            let (most_ns, _) = swept.work.noise(&ANY).greatest();
+            let window_ns = self.options.quantum_ns as f64 + most_ns;
+            *count as f64 * window_ns >= swept.begins_ns
+        });
+        let draws: Option<Vec<(&Draws, f64, f64)>> = present
+            .iter()
+            .zip(&found.accepted)
+            .map(|((swept, count), accepted)| {
+                let inside = mean_accepted(&swept.work, accepted);
+                swept.draws.as_ref().map(|d| (d, *count as f64, inside))
+            })
+            .collect();
+        let ratio = |figure| {
+            let draws = draws.as_ref()?;
+            interval(draws, figure)
+        };
+        let tail = self.tail.zip(found.one.first()).and_then(|(_, one)| {
+            let tail = Tail::fit(one, SHARE)?;
+            let noise_ns = tail.greatest_of(one, nodes as f64);
+            Some(self.estimate(ranks, noise_ns, ratio(Figure::Tail(SHARE))))
+        });
+        Point {
+            saturated,
+            tail,
+            ..self.point(ranks, &all, ratio(Figure::Greatest))
+        }
+    }
+
+    fn through_barrier(&self, found: &Greatest, present: &[(&Swept, u64)], ranks: u64) -> Noise {
+        let nodes = self.nodes(ranks);
+        let part = |count: u64| count as f64 / nodes as f64;
+        let slots: Vec<(&[Cells; 2], f64, &[f64; BANDS])> = present
+            .iter()
+            .zip(&found.accepted)
+            .filter_map(|((swept, count), accepted)| {
+                Some((swept.slots.as_ref()?, part(*count), accepted))
+            })
+            .collect();
+        // Of mixed nodes the one that is delayed may be any: geometric means
+        // of distributions, as their products will be taken.
+        let mixed = |of: &dyn Fn(&[Cells; 2], &[f64; BANDS]) -> Noise| {
+            let noises: Vec<(Noise, f64)> = slots
+                .iter()
+                .map(|(slots, part, accepted)| (of(slots, accepted), *part))
+                .collect();
+            let parts: Vec<(&Noise, f64)> = noises.iter().map(|(n, part)| (n, *part)).collect();
+            Noise::greatest_of_all(&parts)
+        };
+        let has = mixed(&|[has, _], _| has.noise(&RUNNING));
+        let told = mixed(&|[_, told], accepted| told.noise(accepted));
+        let works: Vec<(Noise, f64)> = present
+            .iter()
+            .map(|(swept, count)| (swept.work.noise(&RUNNING), part(*count)))
+            .collect();
+        let works: Vec<(&Noise, f64)> = works.iter().map(|(noise, part)| (noise, *part)).collect();
+        let work = Noise::greatest_of_all(&works);
+        let tree = Tree::new(&has, &told, self.options.barrier.slack_ns());
+        let last = tree.last(&work, nodes);
+        match self.options.barrier {
+            // What the way up adds: each of its messages, on average one in two
+            // rounds, meets somebody who waits.
+            Barrier::Binomial(_) => {
+                let up = f64::from(super::rounds(ranks)) / 2.0 * told.mean();
+                let (values, above) = (last.values(), last.above());
+                let values = values.iter().map(|value| value + up).collect();
+                Noise::of_above(values, above.to_vec())
+            }
+            _ => last,
+        }
+    }
+}
+
+/// Of all begins inside events the share that occurs.
+fn mean_accepted(cells: &Cells, accepted: &[f64; BANDS]) -> f64 {
+    let weights = cells.band_weights();
+    let inside: f64 = weights.iter().skip(1).sum();
+    let occurs: f64 = weights
+        .iter()
+        .zip(accepted)
+        .skip(1)
+        .map(|(w, a)| w * a)
+        .sum();
+    if inside > 0.0 { occurs / inside } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_apportioned() {
+        assert_eq!(apportion(10, &[1]), [10]);
+        assert_eq!(apportion(10, &[9, 1]), [9, 1]);
+        assert_eq!(apportion(1, &[9, 1]), [1, 0]);
+        assert_eq!(apportion(3, &[1, 1]).iter().sum::<u64>(), 3);
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What classes of events cost: the prediction again, without them.
+
+use sandbag_jitter::{CpuTrace, Trace};
+
+use super::Sync;
+use super::classes::{Class, Cost};
+use super::options::{Options, Source};
+use super::working::Working;
+use crate::Result;
+
+/// See [`super::costs`].
+pub(super) fn costs(
+    sources: &[Source<'_>],
+    options: &Options,
+    classes: &[Class],
+) -> Result<Vec<Cost>> {
+    let options = Options {
+        sync: Sync::None,
+        intervals: false,
+        tail: false,
+        ..options.clone()
+    };
+    let slowdowns = |sources: &[Source<'_>]| -> Result<Vec<f64>> {
+        let found = Working::new(sources, &options)?.prediction()?;
+        Ok(found.points.iter().map(|p| p.mean.slowdown_pct).collect())
+    };
+    let whole = slowdowns(sources)?;
+    let all = sources.iter().flat_map(|source| &source.trace.cpus);
+    let noise_ns: u64 = all.map(CpuTrace::noise_ns).sum();
+    let mut costs = Vec::new();
+    for class in classes {
+        let mut gone_ns = 0;
+        let without: Vec<Trace> = sources
+            .iter()
+            .map(|source| {
+                let cpu = |cpu: &CpuTrace| match class.removed(cpu) {
+                    Some((without, ns)) => {
+                        gone_ns += ns;
+                        without
+                    }
+                    None => cpu.clone(),
+                };
+                Trace {
+                    cpus: source.trace.cpus.iter().map(cpu).collect(),
+                    header: source.trace.header.clone(),
+                    notes: source.trace.notes.clone(),
+                    attribution: None,
+                    warnings: Vec::new(),
+                }
+            })
+            .collect();
+        if gone_ns == 0 {
+            continue;
+        }
+        let left: Vec<Source<'_>> = without
+            .iter()
+            .zip(sources)
+            .map(|(trace, source)| Source { trace, ..*source })
+            .collect();
+        let left = slowdowns(&left)?;
+        costs.push(Cost {
+            class: class.name().to_owned(),
+            noise_pct: gone_ns as f64 / noise_ns.max(1) as f64 * 100.0,
+            saves_points: whole.iter().zip(left).map(|(a, b)| a - b).collect(),
+        });
+    }
+    Ok(costs)
+}

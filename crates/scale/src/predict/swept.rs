@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What ranks of a source meet, as distributions: of their work, and of the
+//! messages of a barrier.
+
+use sandbag_jitter::{CpuTrace, Trace};
+
+use super::Sync;
+use super::bootstrap::{Blocks, Draws};
+use super::cells::{Cells, FINE, Grid};
+use super::options::Options;
+use super::threads::each;
+use super::windows::Together;
+use crate::{Error, Result};
+
+/// One source, swept.
+pub(super) struct Swept {
+    /// Begins of the work, of all units alike.
+    pub work: Cells,
+    /// Begins of what who has the news does in a round of the barrier, and who
+    /// is told.
+    pub slots: Option<[Cells; 2]>,
+    /// For intervals.
+    pub draws: Option<Draws>,
+    /// For how long begins are known, of all units, ns.
+    pub begins_ns: f64,
+}
+
+/// The CPUs of each unit: a node's, or one.
+pub(super) fn units(trace: &Trace, group: u32) -> Vec<Vec<&CpuTrace>> {
+    let known: Vec<&CpuTrace> = trace.cpus.iter().filter(|cpu| cpu.known_ns() > 0).collect();
+    let whole = known.chunks_exact(group as usize);
+    whole.map(<[&CpuTrace]>::to_vec).collect()
+}
+
+fn end_ns(trace: &Trace) -> u64 {
+    let known = trace.cpus.iter().flat_map(|cpu| &cpu.known);
+    known.map(|span| span.until_ns).max().unwrap_or(0)
+}
+
+/// Sweeps one unit: its begins, each unit weighing the same.
+fn sweep(unit: &[&CpuTrace], work_ns: u64, blocks: Option<&mut Blocks>) -> (Cells, f64) {
+    let pieces = Together::new(unit, work_ns);
+    let cells = match blocks {
+        None => Cells::gather(Grid::new(FINE), pieces),
+        Some(blocks) => {
+            let seen = pieces.inspect(|piece| blocks.add(piece));
+            Cells::gather(Grid::new(FINE), seen)
+        }
+    };
+    let (outside, inside) = cells.weights();
+    (cells, outside + inside)
+}
+
+fn together(parts: Vec<(Cells, f64)>) -> (Cells, f64) {
+    let begins_ns = parts.iter().map(|(_, weight)| weight).sum();
+    let mut parts = parts.into_iter().filter(|(_, weight)| *weight > 0.0);
+    let Some((first, weight)) = parts.next() else {
+        return (Cells::new(Grid::new(FINE)), 0.0);
+    };
+    let Some(second) = parts.next() else {
+        return (first, begins_ns);
+    };
+    let mut all = Cells::new(Grid::new(FINE));
+    all.add_scaled(&first, 1e9 / weight);
+    for (cells, weight) in std::iter::once(second).chain(parts) {
+        all.add_scaled(&cells, 1e9 / weight);
+    }
+    (all, begins_ns)
+}
+
+impl Swept {
+    pub(super) fn new(trace: &Trace, options: &Options) -> Result<Self> {
+        let units = units(trace, options.group);
+        let wanted = options.intervals && options.sync == Sync::None;
+        let mut blocks = wanted
+            .then(|| Blocks::new(end_ns(trace), options.quantum_ns))
+            .flatten();
+        let parts: Vec<(Cells, f64)> = match &mut blocks {
+            // Blocks are shared, so one unit after another.
+            Some(blocks) => units
+                .iter()
+                .map(|unit| sweep(unit, options.quantum_ns, Some(blocks)))
+                .collect(),
+            None => each(options.threads, units.len(), |i| {
+                sweep(&units[i], options.quantum_ns, None)
+            }),
+        };
+        let (work, begins_ns) = together(parts);
+        if begins_ns <= 0.0 {
+            let longest = trace.cpus.iter().flat_map(|cpu| &cpu.known);
+            return Err(Error::TooShort {
+                what: "a quantum, on all CPUs of a node together,",
+                needed_ns: options.quantum_ns,
+                longest_ns: longest.map(|span| span.length_ns()).max().unwrap_or(0),
+            });
+        }
+        let slots = options.barrier.slots_ns().map(|slots| {
+            slots.map(|slot_ns| {
+                let parts = each(options.threads, units.len(), |i| {
+                    sweep(&units[i], slot_ns.max(1), None)
+                });
+                together(parts).0
+            })
+        });
+        Ok(Self {
+            work,
+            slots,
+            draws: blocks.map(|blocks| blocks.draw(options.seed)),
+            begins_ns,
+        })
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ranks that have a position in common: their phases are gone through.
+
+use sandbag_jitter::Trace;
+
+use super::bootstrap::of_rows;
+use super::drift::{Drift, Run, Spread, Units};
+use super::options::Options;
+use super::swept::units;
+use super::threads::each;
+use super::waiting::Starts;
+use super::windows::{Piece, Together};
+use super::working::Working;
+use super::{PHASES_PCT, Point, Sync};
+use crate::{Error, Result};
+
+impl Working<'_> {
+    /// Positions in common.
+    pub(super) fn synchronised(&self, units: &Units, ranks: u64) -> Point {
+        let options = self.options;
+        let nodes = self.nodes(ranks);
+        let gap_ns = options.barrier.quiet_ns(ranks);
+        let none = Drift {
+            end_ns: 0,
+            spread: Spread::Uniform,
+        };
+        let (every, drift) = match options.sync {
+            Sync::Phases(1) => (1, none),
+            Sync::Phases(every) => (u64::from(every), options.drift.unwrap_or(none)),
+            Sync::Once | Sync::None => (options.phases, options.drift.unwrap_or(none)),
+        };
+        let run = Run {
+            phase_ns: options.quantum_ns.saturating_add(gap_ns as u64),
+            phases: options.phases,
+            every,
+            drift,
+            anywhere: options.starts == Starts::Any,
+            seed: options.seed,
+            threads: options.threads,
+        };
+        let rows = units.slowest(nodes, &run);
+        let ratio = options
+            .intervals
+            .then(|| of_rows(&rows, options.seed))
+            .flatten();
+        // Who is synchronised meets noise in the barrier as in the work: in
+        // proportion to the time.
+        let longer = self.quiet_ns(ranks) / options.quantum_ns as f64;
+        let all = rows.into_iter().flatten();
+        let mut all: Vec<f64> = all.map(|noise| noise * longer).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        let count = all.len().max(1) as f64;
+        let noise_ns = all.iter().sum::<f64>() / count;
+        let quiet_ns = self.quiet_ns(ranks);
+        let at = |part: f64| {
+            let index = ((part / 100.0 * count).ceil() as usize).max(1) - 1;
+            all.get(index.min(all.len().saturating_sub(1))).copied()
+        };
+        Point {
+            ranks,
+            mean: self.estimate(ranks, noise_ns, ratio),
+            phases_pct: PHASES_PCT.map(|part| at(part).unwrap_or(0.0) / quiet_ns * 100.0),
+            noise_ns,
+            barrier_ns: gap_ns,
+            saturated: false,
+            tail: None,
+        }
+    }
+}
+
+/// The pieces of all units.
+pub(super) fn positions(trace: &Trace, options: &Options) -> Result<Units> {
+    let units = units(trace, options.group);
+    let work_ns = options.quantum_ns;
+    let pieces: Vec<Vec<Piece>> = each(options.threads, units.len(), |i| {
+        Together::new(&units[i], work_ns).collect()
+    });
+    let units = Units::new(pieces);
+    let drift = match options.sync {
+        Sync::Phases(1) | Sync::None => None,
+        _ => options.drift,
+    };
+    let needed_ns = drift
+        .map_or(0, |drift| drift.longest_ns())
+        .saturating_add(1);
+    match units.longest_ns() > needed_ns {
+        true => Ok(units),
+        false => Err(Error::TooShort {
+            what: "a quantum and the drift, on all CPUs together,",
+            needed_ns: needed_ns.saturating_add(work_ns),
+            longest_ns: units.longest_ns().saturating_add(work_ns),
+        }),
+    }
+}
