@@ -79,10 +79,11 @@ machine: build ## Tests on this machine's own cgroup tree (root)
 guest: build ## Tests in emulated machines with another kernel
 	SANDBAG_BIN=$(SANDBAG) cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --test guest
 
-bench: build ## The error tables of loads (root; QUICK=1: ten minutes; else an hour per cgroup version)
+bench: build ## The error tables of loads, and of OS jitter (root; QUICK=1: a quarter of an hour; else an hour per cgroup version and half an hour)
 	cargo build $(CARGO_FLAGS) -p sandbag-bench
 	$(RELEASE)/sandbag-bench --sandbag $(SANDBAG) $(if $(QUICK),--quick) \
 	    $(if $(SANDBAG_DISPOSABLE),--v2) --out bench-results.md
+	$(RELEASE)/sandbag-bench jitter --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out jitter-results.md
 
 nodes: build ## The tables of virtual nodes (root; QUICK=1: a quarter of an hour; else an hour)
 	cargo build $(CARGO_FLAGS) -p sandbag-bench
@@ -111,4 +112,4 @@ install: man ## Install binary, man pages and completions under PREFIX
 
 clean: ## Remove what was built and fetched
 	cargo clean
-	rm -rf .guest sandbag-run-* bench-results.* nodes-results.* lab-results
+	rm -rf .guest sandbag-run-* bench-results.* jitter-results.* nodes-results.* lab-results

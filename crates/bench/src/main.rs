@@ -6,8 +6,8 @@
 //! and `closing` verify it, `windows` and `tables` turn it into figures,
 //! `compete` is the competition, `place` and `churn` the groups around it,
 //! `tools` the comparison with others' tools, `hierarchy` the switch from
-//! cgroup v1 to v2 and back. `results` and `report` keep and show what was
-//! found.
+//! cgroup v1 to v2 and back; `jitter` the collector of OS jitter and its
+//! replay. `results` and `report` keep and show what was found.
 
 mod cells;
 mod child;
@@ -17,6 +17,7 @@ mod closing;
 mod compete;
 mod hierarchy;
 mod holders;
+mod jitter;
 mod latency;
 
 mod markdown;
@@ -69,6 +70,9 @@ enum Verb {
     Others(tools::OthersArgs),
     /// Measure how nearly proportional slowed programs are to their speed
     Nodes(nodes::NodesArgs),
+    /// Measure what the collector of OS jitter costs, and how exactly a trace
+    /// is replayed
+    Jitter(jitter::JitterArgs),
     /// Count work for some time
     #[command(hide = true)]
     Work(nodes::work::WorkArgs),
@@ -96,6 +100,7 @@ fn main() -> ExitCode {
         Some(Verb::Clean) => clean(),
         Some(Verb::Others(args)) => tools::others(args),
         Some(Verb::Nodes(args)) => nodes::nodes(args),
+        Some(Verb::Jitter(args)) => jitter::jitter(args),
         Some(Verb::Work(args)) => nodes::work::work(args),
         Some(Verb::Compete(args)) => compete::compete(args),
         Some(Verb::Latency(args)) => latency::latency(args),

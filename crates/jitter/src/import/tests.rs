@@ -297,7 +297,7 @@ fn every_reader_survives_what_is_not_its_own() {
     .to_vec();
     // Rust's own text is a file like any other.
     texts.push(std::fs::read(format!("{fixtures}/mod.rs")).unwrap());
-    texts.push((0..4096u32).map(|i| (i * 7919 >> 3) as u8).collect());
+    texts.push((0..4096u32).map(|i| ((i * 7919) >> 3) as u8).collect());
     assert!(formats().len() > 10);
     for format in formats() {
         for text in &texts {
