@@ -101,7 +101,7 @@ fn published_traces_and_recordings_are_models() {
             "CPU 3, which the trace has not",
         ),
         (
-            "--period 100ns -d 1h -o x.sbj",
+            "--period 100ns --length 10ns -d 1h -o x.sbj",
             "events, and 1e8 is the most",
         ),
     ] {
