@@ -112,14 +112,14 @@ mod tests {
     fn a_target_is_met_by_the_median() {
         let mut figures = Figures::default();
         for value in [9.0, 1.0, 2.0] {
-            figures.add("A", "most", Target::Most(2.0), value);
-            figures.add("A", "least", Target::Least(2.5), value);
+            figures.add("A", "at most", Target::Most(2.0), value);
+            figures.add("A", "at least", Target::Least(2.5), value);
             figures.add("B", "any", Target::None, value);
         }
         let text = figures.render();
         let line = |what: &str| text.lines().find(|l| l.contains(what)).unwrap().to_owned();
-        assert!(line("most").contains("<= 2") && line("most").trim().ends_with("yes |"));
-        assert!(line("| least").contains("no |"), "{text}");
+        assert!(line("at most").contains("<= 2") && line("at most").trim().ends_with("yes |"));
+        assert!(line("at least").contains("no |"), "{text}");
         assert!(line("any").contains("2.000") && line("any").contains("9.000"));
         assert!(text.find("## A") < text.find("## B"));
     }
