@@ -215,7 +215,7 @@ fn status_shows_a_replay_and_stop_ends_it() -> anyhow::Result<()> {
     finish(run)?.expect(0)?;
     let run = place.start_script(
         "jitter replay made.json --inside --loop --no-out -q",
-        "echo > there; sleep 60",
+        "echo > there; exec sleep 60",
     )?;
     wait_for("the command", || place.path("there").exists().then_some(()))?;
     let text = place.run("status")?.expect(0)?.out;
