@@ -79,10 +79,11 @@ machine: build ## Tests on this machine's own cgroup tree (root)
 guest: build ## Tests in emulated machines with another kernel
 	SANDBAG_BIN=$(SANDBAG) cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --test guest
 
-bench: build ## The error tables of loads, and of jitter at scale (root; QUICK=1: a quarter of an hour; else an hour per cgroup version and two)
+bench: build ## The error tables of loads, of OS jitter and of jitter at scale (root; QUICK=1: half an hour; else an hour per cgroup version and two)
 	cargo build $(CARGO_FLAGS) -p sandbag-bench
 	$(RELEASE)/sandbag-bench --sandbag $(SANDBAG) $(if $(QUICK),--quick) \
 	    $(if $(SANDBAG_DISPOSABLE),--v2) --out bench-results.md
+	$(RELEASE)/sandbag-bench jitter --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out jitter-results.md
 	$(RELEASE)/sandbag-bench scale --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out scale-results.md
 
 nodes: build ## The tables of virtual nodes (root; QUICK=1: a quarter of an hour; else an hour)
@@ -112,4 +113,4 @@ install: man ## Install binary, man pages and completions under PREFIX
 
 clean: ## Remove what was built and fetched
 	cargo clean
-	rm -rf .guest sandbag-run-* bench-results.* scale-results.* nodes-results.* lab-results
+	rm -rf .guest sandbag-run-* bench-results.* jitter-results.* scale-results.* nodes-results.* lab-results

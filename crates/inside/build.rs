@@ -7,18 +7,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCES: [&str; 5] = [
-    "jitter.c",
-    "preload.c",
-    "jitter.h",
-    "plan.h",
-    "sandbag_jitter.h",
-];
-
 fn main() {
-    for source in SOURCES {
-        println!("cargo::rerun-if-changed=c/{source}");
-    }
+    println!("cargo::rerun-if-changed=c");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     shared(&out);
     flags(&mut cc::Build::new())

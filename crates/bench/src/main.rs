@@ -5,10 +5,10 @@
 //! `cells` says what is measured, `runner` runs one cell, `clocks`, `tasks`
 //! and `closing` verify it, `windows` and `tables` turn it into figures,
 //! `compete` is the competition, `place` and `churn` the groups around it,
-//! `tools` the comparison with others' tools, `scale` the predictor of jitter at
-//! scale and `figures` what it draws, `hierarchy` the switch from
-//! cgroup v1 to v2 and back. `results` and `report` keep and show what was
-//! found.
+//! `tools` the comparison with others' tools, `jitter` the collector of OS jitter
+//! and its replay, `scale` the predictor of jitter at scale and `figures` what it
+//! draws, `hierarchy` the switch from cgroup v1 to v2 and back. `results` and
+//! `report` keep and show what was found.
 
 mod cells;
 mod child;
@@ -19,6 +19,7 @@ mod compete;
 mod figures;
 mod hierarchy;
 mod holders;
+mod jitter;
 mod latency;
 
 mod markdown;
@@ -72,6 +73,9 @@ enum Verb {
     Others(tools::OthersArgs),
     /// Measure how nearly proportional slowed programs are to their speed
     Nodes(nodes::NodesArgs),
+    /// Measure what the collector of OS jitter costs, and how exactly a trace
+    /// is replayed
+    Jitter(jitter::JitterArgs),
     /// Measure how fast and how right the predictor of jitter at scale is
     Scale(scale::ScaleArgs),
     /// Draw figures 5, 6 and 8 of De, Kothari and Mann (2008) from traces
@@ -103,6 +107,7 @@ fn main() -> ExitCode {
         Some(Verb::Clean) => clean(),
         Some(Verb::Others(args)) => tools::others(args),
         Some(Verb::Nodes(args)) => nodes::nodes(args),
+        Some(Verb::Jitter(args)) => jitter::jitter(args),
         Some(Verb::Scale(args)) => scale::scale(args),
         Some(Verb::Figures(args)) => figures::figures(args),
         Some(Verb::Work(args)) => nodes::work::work(args),

@@ -148,6 +148,9 @@ pub struct RunInfo {
     pub board_fd: RawFd,
     /// Kill what the command left, too, if we die.
     pub kill: bool,
+    /// Others may load these CPUs, too: jitter is injected beside any load.
+    #[serde(default)]
+    pub shares: bool,
 }
 
 /// An open, locked journal.
@@ -342,6 +345,7 @@ mod tests {
             started_s: 0,
             board_fd: 5,
             kill: false,
+            shares: false,
         }
     }
 

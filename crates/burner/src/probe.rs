@@ -173,6 +173,7 @@ impl<'a> Bench<'a> {
                 .map_or(0, |d| d.as_secs()),
             board_fd: board.fd(),
             kill: false,
+            shares: false,
         };
         let mut journal = self.registry.register(info, &cpus)?;
         let guardian = match guardian::start(journal.path()) {

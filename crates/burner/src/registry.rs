@@ -153,7 +153,8 @@ impl Registry {
     }
 
     /// Registers a run and opens its journal. A run that was killed holds its
-    /// CPUs until its guardian has undone it; that is waited for.
+    /// CPUs until its guardian has undone it; that is waited for. One that
+    /// shares its CPUs holds none: register it on an empty list.
     ///
     /// # Errors
     /// [`Error::Busy`] if a live run holds one of the CPUs.
@@ -178,8 +179,9 @@ impl Registry {
 
     /// A run on one of these CPUs, and the CPUs that both want.
     fn holder_of(&self, cpus: &CpuList) -> Result<Option<(u32, CpuList)>> {
-        let runs = self.look_under_lock()?.alive;
-        Ok(runs.into_iter().find_map(|run| {
+        let runs = self.look_under_lock()?.alive.into_iter();
+        let mut holding = runs.filter(|run| !run.shares);
+        Ok(holding.find_map(|run| {
             let theirs: CpuList = run.cpus.parse().unwrap_or_default();
             let both = theirs.intersection(cpus);
             (!both.is_empty()).then_some((run.pid, both))
@@ -223,6 +225,7 @@ mod tests {
             started_s: 0,
             board_fd: 0,
             kill: false,
+            shares: false,
         }
     }
 
@@ -244,6 +247,22 @@ mod tests {
         let _other = registry.register(info(12, "2"), &apart).unwrap();
         assert_eq!(registry.runs().unwrap().len(), 2);
         assert!(registry.restore().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_run_that_shares_its_cpus_keeps_nobody_from_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::at(dir.path().join("r")).unwrap();
+        let jitter = RunInfo {
+            shares: true,
+            ..info(12, "0-1")
+        };
+        let _shared = registry.register(jitter, &CpuList::default()).unwrap();
+        let cpus: CpuList = "0-1".parse().unwrap();
+        let _held = registry.register(info(13, "0-1"), &cpus).unwrap();
+        let runs = registry.runs().unwrap();
+        assert_eq!(runs.len(), 2);
+        assert_eq!((runs[0].cpus.as_str(), runs[0].shares), ("0-1", true));
     }
 
     #[test]

@@ -161,6 +161,7 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
                 .map_or(0, |d| d.as_secs()),
             board_fd: board.fd(),
             kill: plan.command.as_ref().is_some_and(|c| c.kill),
+            shares: false,
         },
         &cpus,
     );

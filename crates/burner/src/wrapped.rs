@@ -94,6 +94,7 @@ impl Wrapped {
                 .map_or(0, |d| d.as_secs()),
             board_fd: -1,
             kill: spec.kill,
+            shares: false,
         };
         // Not SIGTSTP: a recording that is stopped stops, as any program does.
         let signals = Signals::take(&[], None).map_err(|e| Error::call("signalfd", e))?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use sandbag_burner::child::{BURNER_VERB, EXEC_VERB, GUARDIAN_VERB};
 use sandbag_burner::{burn, command, guardian};
 use sandbag_inject::process::{INJECTOR_VERB, injector};
-use sandbag_inside::overhead;
+use sandbag_inside::{collector, overhead};
 use sandbag_node::socket::{Directory, sweep};
 
 use crate::exit;
@@ -29,11 +29,14 @@ pub fn main() -> Option<u8> {
     if verb == EXEC_VERB {
         return Some(command::exec(&arguments.collect::<Vec<OsString>>()));
     }
-    if verb == overhead::VERB {
-        overhead::run();
-        return Some(exit::KEPT);
-    }
-    if ![BURNER_VERB, GUARDIAN_VERB, INJECTOR_VERB].contains(&verb) {
+    let ours = [
+        BURNER_VERB,
+        GUARDIAN_VERB,
+        INJECTOR_VERB,
+        overhead::VERB,
+        collector::VERB,
+    ];
+    if !ours.contains(&verb) {
         return None;
     }
     let arguments: Vec<String> = arguments
@@ -47,6 +50,14 @@ pub fn main() -> Option<u8> {
         INJECTOR_VERB => match injector::Setup::from_args(&arguments) {
             Some(setup) => injector::run(&setup).map_err(|error| error.to_string()),
             None => Err(format!("{INJECTOR_VERB} is for sandbag's own use")),
+        },
+        overhead::VERB => {
+            overhead::run(&arguments);
+            Ok(())
+        }
+        collector::VERB => match collector::Setup::from_args(&arguments) {
+            Some(setup) => collector::run(setup).map_err(|error| error.to_string()),
+            None => Err(format!("{} is for sandbag's own use", collector::VERB)),
         },
         _ => match burn::Setup::from_args(&arguments) {
             Some(setup) => burn::run(&setup).map_err(|error| error.to_string()),

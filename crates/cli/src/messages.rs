@@ -43,6 +43,12 @@ impl Messages {
         line(&format!("sandbag: {text}"));
     }
 
+    /// Columns of the terminal on which we say it, if it is one.
+    #[must_use]
+    pub fn width() -> Option<usize> {
+        crate::output::width_of(&stderr())
+    }
+
     /// Whether somebody watches: progress is for terminals only.
     #[must_use]
     pub fn interactive(&self) -> bool {

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{self, Write as _};
+use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -16,6 +17,29 @@ use crate::exit::BadInput;
 pub(crate) fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     unless_closed(out.write_all(text.as_ref()).and_then(|()| out.flush()))
+}
+
+/// Columns of the terminal that standard output is.
+pub(crate) fn width() -> Option<usize> {
+    width_of(&io::stdout())
+}
+
+/// Columns of the terminal that this is; `None` for files and pipes, and for
+/// terminals that do not say.
+pub(crate) fn width_of(stream: &(impl AsFd + io::IsTerminal)) -> Option<usize> {
+    if !stream.is_terminal() {
+        return None;
+    }
+    // SAFETY: all zero is a valid size, and the call fills in one of these.
+    let size = unsafe {
+        let mut size: libc::winsize = std::mem::zeroed();
+        let fd = stream.as_fd().as_raw_fd();
+        match libc::ioctl(fd, libc::TIOCGWINSZ, &raw mut size) {
+            0 => size,
+            _ => return None,
+        }
+    };
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 /// What became of writing to standard output, where a closed pipe is no

@@ -52,7 +52,6 @@ pub mod polled;
 mod portion;
 #[cfg(feature = "process")]
 pub mod process;
-mod random;
 pub mod reproduced;
 pub mod safeguard;
 mod sync;

@@ -71,10 +71,20 @@ impl Limit {
 /// What the limit left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Events that were left out or made shorter.
+    /// Events that were left out.
     pub events: u64,
-    /// By how much, ns.
+    /// Events that were made shorter.
+    pub shortened: u64,
+    /// By how much in all, ns.
     pub ns: u64,
+}
+
+impl LeftOut {
+    /// Whether it left out anything.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.events + self.shortened > 0
+    }
 }
 
 /// What of these events, which are in order, may be suffered if each costs
@@ -87,11 +97,14 @@ pub fn cut(events: &[Planned], overhead_ns: u64) -> (Vec<Planned>, LeftOut) {
     for event in events {
         let whole_ns = event.length_ns.saturating_add(overhead_ns);
         let allowed_ns = limit.allow(event.due_ns, whole_ns);
-        if allowed_ns < whole_ns {
-            left_out.events += 1;
-            left_out.ns += (whole_ns - allowed_ns).min(event.length_ns);
-        }
         let length_ns = allowed_ns.saturating_sub(overhead_ns);
+        if allowed_ns < whole_ns {
+            match length_ns {
+                0 => left_out.events += 1,
+                _ => left_out.shortened += 1,
+            }
+            left_out.ns += event.length_ns - length_ns;
+        }
         if length_ns > 0 {
             let due_ns = event.due_ns;
             all.push(Planned { due_ns, length_ns });
@@ -129,7 +142,34 @@ mod tests {
         }];
         let (all, left_out) = cut(&events, 0);
         assert_eq!(all[0].length_ns, MOST_NS);
-        assert_eq!((left_out.events, left_out.ns), (1, 5_000 * MS - MOST_NS));
+        assert_eq!(
+            left_out,
+            LeftOut {
+                events: 0,
+                shortened: 1,
+                ns: 5_000 * MS - MOST_NS
+            }
+        );
+    }
+
+    #[test]
+    fn what_is_shortened_is_told_from_what_is_left_out() {
+        let event = |due_ns, length_ns| Planned { due_ns, length_ns };
+        let events = [
+            event(0, 900 * MS),
+            event(900 * MS, 60 * MS),
+            event(961 * MS, MS),
+        ];
+        let (all, left_out) = cut(&events, 0);
+        assert_eq!(all, [event(0, 900 * MS), event(900 * MS, 40 * MS)]);
+        assert_eq!(
+            left_out,
+            LeftOut {
+                events: 1,
+                shortened: 1,
+                ns: 21 * MS
+            }
+        );
     }
 
     #[test]

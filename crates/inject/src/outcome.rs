@@ -50,6 +50,9 @@ pub struct Counts {
     pub below_floor: u64,
     /// Left out so that a part of the CPU remains to others.
     pub over_limit: u64,
+    /// Suffered for a part of their length only, for the same reason.
+    #[serde(default)]
+    pub shortened: u64,
     /// Far too late.
     pub missed: u64,
     /// The run ended before.
@@ -68,6 +71,7 @@ impl Counts {
         self.merged += other.merged;
         self.below_floor += other.below_floor;
         self.over_limit += other.over_limit;
+        self.shortened += other.shortened;
         self.missed += other.missed;
         self.not_reached += other.not_reached;
         self.behind += other.behind;

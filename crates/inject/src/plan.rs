@@ -9,12 +9,11 @@
 
 use std::sync::Arc;
 
-use sandbag_jitter::{CpuTrace, Trace};
+use sandbag_jitter::{CpuTrace, Trace, chance};
 
 use crate::column::{Column, known_together};
 use crate::error::{Error, Result};
 use crate::portion::Portion;
-use crate::random;
 use crate::sync::Sync;
 
 /// How a trace is replayed.
@@ -198,7 +197,7 @@ impl Plan {
             Sync::Once | Sync::Phases(_) => 0,
         };
         let offset_ns = match random {
-            true => random::below(seed, RANKS, who, known_ns),
+            true => chance::drawn(seed, RANKS, who, known_ns),
             false => 0,
         };
         Portion {

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
+use sandbag_jitter::chance;
+
 use crate::column::{Column, Planned};
 use crate::outcome::Outcome;
 use crate::polled::Polled;
-use crate::random;
 use crate::sync::Sync;
 
 /// A stretch of a column from a position on, around its end; how it is
@@ -83,7 +84,7 @@ impl Portion {
     pub(crate) fn of_reset(&self, reset: u64) -> Self {
         let known_ns = self.column.known_ns;
         Self {
-            offset_ns: random::below(self.seed, PHASES, reset, known_ns),
+            offset_ns: chance::drawn(self.seed, PHASES, reset, known_ns),
             length_ns: known_ns,
             repeat: true,
             ..self.clone()

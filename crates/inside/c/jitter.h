@@ -52,6 +52,8 @@ void sbj_retire(enum plan_ended why);   /* all threads, for good */
 void sbj_forked(void);          /* in the child */
 void sbj_exiting(void);
 uint64_t sbj_now(void);
+uint64_t sbj_mix(uint64_t value);
+uint64_t sbj_position(uint64_t seed, uint64_t n, uint64_t axis);
 uint64_t sbj_last_ns(void);
 uint64_t sbj_last_due_ns(void);
 

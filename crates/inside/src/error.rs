@@ -22,8 +22,9 @@ pub enum Error {
     },
     /// No directory will do.
     #[error(
-        "no directory holds the library from which programs load it (tried: {tried}): TMPDIR \
-         names another; it must not be mounted noexec, and its path must hold no space or colon"
+        "no directory holds the library and the plan from which programs load them (tried: \
+         {tried}): TMPDIR names another; it must have room, must not be mounted noexec, and its \
+         path must hold no space or colon"
     )]
     NoPlace {
         /// Directories and what is wrong with them.

@@ -14,7 +14,8 @@
 //! ([`outcome`]). Which programs can be entered so is found out beforehand
 //! ([`preloadable`]), and what an injection costs by itself is measured and
 //! taken off ([`overhead`]). Programs may also ask by themselves: in C by
-//! c/sandbag_jitter.h, in Rust by [`api`].
+//! c/sandbag_jitter.h, in Rust by [`api`]. One of ours does so to see what
+//! becomes of it ([`collector`]).
 //!
 //! The library is written in C, against the habit of this workspace. It needs
 //! thread-local variables that are allocated when the program starts (others
@@ -25,6 +26,7 @@
 //! Units: nanoseconds (`_ns`) of `CLOCK_MONOTONIC`.
 
 pub mod api;
+pub mod collector;
 mod error;
 pub mod library;
 pub mod outcome;

@@ -26,16 +26,29 @@ pub const LIBRARY_NAME: &str = "libsandbag_jitter.so";
 pub const PLAN_VARIABLE: &str = "SANDBAG_JITTER_PLAN";
 /// The program that never suffers: sandbag, which becomes CMD by exec and may
 /// have been linked dynamically.
-const SELF_VARIABLE: &str = "SANDBAG_JITTER_SELF";
+pub const SELF_VARIABLE: &str = "SANDBAG_JITTER_SELF";
 /// Where the linker looks for libraries to load first.
 pub const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
+/// A file of c/: its name and its contents.
+macro_rules! c_file {
+    ($name:literal) => {
+        ($name, include_bytes!(concat!("../c/", $name)))
+    };
+}
+
 /// What C programs need: names and contents.
-pub const C_FILES: [(&str, &[u8]); 5] = [
-    ("sandbag_jitter.h", include_bytes!("../c/sandbag_jitter.h")),
-    ("jitter.c", include_bytes!("../c/jitter.c")),
-    ("jitter.h", include_bytes!("../c/jitter.h")),
-    ("plan.h", include_bytes!("../c/plan.h")),
+pub const C_FILES: [(&str, &[u8]); 11] = [
+    c_file!("sandbag_jitter.h"),
+    c_file!("jitter.c"),
+    c_file!("jitter_booking.inc"),
+    c_file!("jitter_walk.inc"),
+    c_file!("jitter_inject.inc"),
+    c_file!("jitter_threads.inc"),
+    c_file!("jitter_plan.inc"),
+    c_file!("jitter_calls.inc"),
+    c_file!("jitter.h"),
+    c_file!("plan.h"),
     (LIBRARY_NAME, LIBRARY),
 ];
 
@@ -56,11 +69,19 @@ impl Place {
     /// # Errors
     /// [`Error::NoPlace`].
     pub fn make(user: Option<(u32, u32)>) -> Result<Self> {
+        Self::with_room(user, 0)
+    }
+
+    /// The same where a plan of so many bytes finds room, too.
+    ///
+    /// # Errors
+    /// [`Error::NoPlace`].
+    pub fn with_room(user: Option<(u32, u32)>, bytes: u64) -> Result<Self> {
         let mut tried = Vec::new();
         let bases = bases(user.is_some());
         bases.iter().for_each(|base| sweep(base));
         for base in bases {
-            match Self::in_base(&base, user) {
+            match Self::in_base(&base, user, bytes) {
                 Ok(place) => return Ok(place),
                 Err(why) => tried.push(format!("{}: {why}", base.display())),
             }
@@ -70,7 +91,11 @@ impl Place {
         })
     }
 
-    fn in_base(base: &Path, user: Option<(u32, u32)>) -> std::result::Result<Self, String> {
+    fn in_base(
+        base: &Path,
+        user: Option<(u32, u32)>,
+        bytes: u64,
+    ) -> std::result::Result<Self, String> {
         if base
             .as_os_str()
             .as_bytes()
@@ -97,8 +122,19 @@ impl Place {
         };
         written().map_err(|error: io::Error| match error.raw_os_error() {
             Some(libc::EPERM) => "mounted noexec".to_owned(),
+            Some(libc::ENOSPC | libc::EDQUOT) => "it is full".to_owned(),
             _ => error.to_string(),
         })?;
+        // The library is there by now. The plan is allocated whole when it is
+        // written: who takes the room meanwhile is noticed then.
+        let free = free_bytes(base).unwrap_or(u64::MAX);
+        if free < bytes {
+            return Err(format!(
+                "{} KiB are free, and the plan takes {}",
+                free >> 10,
+                bytes.div_ceil(1 << 10)
+            ));
+        }
         Ok(Self {
             dir: made.keep(),
             keep: false,
@@ -149,6 +185,14 @@ impl Drop for Place {
             let _ = fs::remove_dir_all(&self.dir);
         }
     }
+}
+
+/// What others than root may use of a file system.
+fn free_bytes(path: &Path) -> Option<u64> {
+    let about = nix::sys::statvfs::statvfs(path).ok()?;
+    // Their types differ between machines.
+    #[allow(clippy::useless_conversion)]
+    u64::from(about.blocks_available()).checked_mul(u64::from(about.fragment_size()))
 }
 
 fn living(outcome: &Outcome) -> usize {
@@ -268,8 +312,12 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let odd = base.path().join("a b");
         fs::create_dir(&odd).unwrap();
-        assert!(Place::in_base(&odd, None).unwrap_err().contains("space"));
-        assert!(Place::in_base(&base.path().join("missing"), None).is_err());
+        assert!(Place::in_base(&odd, None, 0).unwrap_err().contains("space"));
+        assert!(Place::in_base(&base.path().join("missing"), None, 0).is_err());
+        // Nor those that are full, and nothing is left there.
+        let full = Place::in_base(base.path(), None, u64::MAX).unwrap_err();
+        assert!(full.contains("are free, and the plan takes"), "{full}");
+        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! with it that could fail.
 
 use crate::plan::layout::{BUCKETS, COUNTERS, OWNER_GONE, REFUSED, SHARED, SLOT};
+use crate::plan::layout::{shared, slot as at};
 
 /// What a process, or a thread, suffered; or many together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -174,6 +175,13 @@ impl Histogram {
         self.counts.iter().fold(0, |sum, n| sum.saturating_add(*n))
     }
 
+    /// Of each size that there is, the largest value, ns, and how many.
+    pub fn sizes(&self) -> impl Iterator<Item = (u64, u64)> {
+        let counts = self.counts.iter().copied().enumerate();
+        let held = counts.filter(|(_, count)| *count > 0);
+        held.map(|(bucket, count)| (begin_of(bucket + 1).saturating_sub(1), count))
+    }
+
     /// What so many percent do not exceed, ns, at most 12 % too large; `None`
     /// if there are none.
     #[must_use]
@@ -215,18 +223,9 @@ impl Bytes<'_> {
     }
 }
 
-/// Offsets in a slot.
-const NAME: usize = 24;
-const COUNTS: usize = 56;
-const START: usize = 1024;
-const LENGTH: usize = START + 4 * BUCKETS;
-/// Offsets before the slots.
-const OWNERS: usize = 4096;
-const GONE: usize = 8192;
-
 fn suffered(slot: &Bytes<'_>) -> Suffered {
     const _: () = assert!(COUNTERS >= 13);
-    let count = |number: usize| slot.u64(COUNTS + 8 * number);
+    let count = |number: usize| slot.u64(at::COUNTERS + 8 * number);
     let histogram = |at: usize| Histogram {
         counts: (0..BUCKETS)
             .map(|bucket| u64::from(slot.u32(at + 4 * bucket)))
@@ -244,21 +243,21 @@ fn suffered(slot: &Bytes<'_>) -> Suffered {
         invalid: count(8),
         waits: count(10),
         phases: count(11),
-        start: histogram(START),
-        length: histogram(LENGTH),
+        start: histogram(at::START),
+        length: histogram(at::LENGTH),
     }
 }
 
 fn slot(bytes: &[u8], owner: u32) -> Slot {
     let slot = Bytes(bytes);
-    let name = &bytes[NAME..NAME + 16];
+    let name = &bytes[at::NAME..at::NAME + 16];
     let length = name.iter().position(|byte| *byte == 0).unwrap_or(16);
     Slot {
-        pid: slot.u32(0),
-        tid: slot.u32(4),
-        rank: u32::try_from(slot.u32(8).cast_signed()).ok(),
-        portion: slot.u32(12),
-        ended: match slot.u32(16) {
+        pid: slot.u32(at::PID),
+        tid: slot.u32(at::TID),
+        rank: u32::try_from(slot.u32(at::RANK).cast_signed()).ok(),
+        portion: slot.u32(at::PORTION),
+        ended: match slot.u32(at::ENDED) {
             0 => Ended::NotSaid,
             1 => Ended::Exit,
             2 => Ended::Exhausted,
@@ -268,7 +267,7 @@ fn slot(bytes: &[u8], owner: u32) -> Slot {
             6 => Ended::Timer,
             other => Ended::Unknown(other),
         },
-        signal: slot.u32(20),
+        signal: slot.u32(at::SIGNAL),
         name: String::from_utf8_lossy(&name[..length]).into_owned(),
         held: owner & OWNER_GONE == 0,
         suffered: suffered(&slot),
@@ -279,21 +278,22 @@ fn slot(bytes: &[u8], owner: u32) -> Slot {
 /// is 0.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Outcome {
-    let shared = Bytes(bytes);
+    let page = Bytes(bytes);
     let refused = |number: usize| match number < REFUSED {
-        true => shared.u64(16 + 8 * number),
+        true => page.u64(shared::REFUSED + 8 * number),
         false => 0,
     };
+    let gone = bytes.get(shared::GONE..shared::GONE + SLOT);
     let slots = bytes.get(SHARED..).unwrap_or_default().chunks_exact(SLOT);
     Outcome {
         slots: slots
             .enumerate()
-            .map(|(number, bytes)| (shared.u32(OWNERS + 4 * number), bytes))
+            .map(|(number, bytes)| (page.u32(shared::OWNERS + 4 * number), bytes))
             .filter(|(owner, _)| *owner != 0)
             .map(|(owner, bytes)| slot(bytes, owner))
             .collect(),
-        recycled: shared.u32(8),
-        gone: suffered(&Bytes(bytes.get(GONE..GONE + SLOT).unwrap_or_default())),
+        recycled: page.u32(shared::RECYCLED),
+        gone: suffered(&Bytes(gone.unwrap_or_default())),
         refused: Refused {
             no_slot: refused(0),
             not_meant: refused(1),
@@ -328,6 +328,7 @@ mod tests {
         histogram.counts[16] = 1;
         assert_eq!(histogram.quantile_ns(50.0), Some(5));
         assert_eq!(histogram.quantile_ns(100.0), Some(17));
+        assert_eq!(histogram.sizes().collect::<Vec<_>>(), [(5, 3), (17, 1)]);
     }
 
     proptest! {

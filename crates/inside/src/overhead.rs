@@ -11,11 +11,12 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use sandbag_kernel::clock;
+use sandbag_kernel::sched::{self, Attributes};
+use sandbag_kernel::{CpuList, clock};
 
 use crate::api;
 use crate::error::{Error, Result};
-use crate::library::{PLAN_VARIABLE, Place};
+use crate::library::{PLAN_VARIABLE, Place, SELF_VARIABLE};
 use crate::plan::{Begin, Column, Event, Options, PlanFile, Portion};
 
 /// The first argument of the process that measures.
@@ -67,11 +68,35 @@ impl Overhead {
     }
 }
 
+/// Where and how it is measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Where {
+    /// On this CPU, kernel number; else where the process happens to run.
+    pub cpu: Option<u32>,
+    /// As a real-time task of this priority; else as an ordinary one.
+    pub real_time: Option<u8>,
+}
+
+impl Where {
+    fn to_args(self) -> [String; 2] {
+        let number = |number: Option<u32>| number.map_or("-".to_owned(), |n| n.to_string());
+        [number(self.cpu), number(self.real_time.map(u32::from))]
+    }
+
+    fn from_args(arguments: &[String]) -> Self {
+        let number = |place: usize| arguments.get(place)?.parse().ok();
+        Self {
+            cpu: number(0),
+            real_time: number(1).and_then(|priority| u8::try_from(priority).ok()),
+        }
+    }
+}
+
 /// Measures in a process of our own program. Takes some 150 ms.
 ///
 /// # Errors
 /// There is no place for the plan, or the process failed.
-pub fn measure(place: &Place) -> Result<Overhead> {
+pub fn measure(place: &Place, at: Where) -> Result<Overhead> {
     let path = place.dir().join("overhead");
     let failed = |cause| Error::File {
         path: "/proc/self/exe".into(),
@@ -100,7 +125,10 @@ pub fn measure(place: &Place) -> Result<Overhead> {
     plan.begin(clock::monotonic())?;
     let output = Command::new("/proc/self/exe")
         .arg(VERB)
+        .args(at.to_args())
         .env(PLAN_VARIABLE, &path)
+        // It is sandbag that is meant here.
+        .env_remove(SELF_VARIABLE)
         .stdin(Stdio::null())
         .output()
         .map_err(failed)?;
@@ -149,7 +177,16 @@ unsafe extern "C" {
 /// What the process does: prints the length of each gap between two readings
 /// of the clock that an event could have made, how much of it came after the
 /// event, and how much before it was due.
-pub fn run() {
+pub fn run(arguments: &[String]) {
+    let at = Where::from_args(arguments);
+    // Where that is denied it is measured as it can be.
+    if let Some(cpu) = at.cpu {
+        let _ = sched::set_affinity(0, &CpuList::from_iter([cpu]));
+    }
+    if let Some(priority) = at.real_time {
+        let priority = u32::from(priority);
+        let _ = sched::set_attributes(0, Attributes::Fifo { priority });
+    }
     if !api::init() {
         return;
     }

@@ -6,13 +6,19 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rstest::rstest;
 use sandbag_inside::outcome::Ended;
-use sandbag_inside::plan::Options;
+use sandbag_inside::plan::{Column, Event, Options, Portion};
 use support::{LENGTH_NS, Trial, compiled, options, plain, said};
 use tempfile::TempDir;
+
+/// A machine that others use may take so long.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The program that checks itself, compiled once.
 fn victim() -> &'static Path {
@@ -53,6 +59,7 @@ fn suffered(trial: &Trial, at_least: u64) {
 #[rstest]
 #[case::work("work 0.4", 5)]
 #[case::waits("waits", 50)]
+#[case::interrupted_selects("selects", 20)]
 #[case::own_signals("own-signals", 20)]
 #[case::threads("threads", 5)]
 #[case::cancellation("cancel", 1)]
@@ -106,6 +113,78 @@ fn a_program_that_wants_the_signal_gets_it() {
     assert_eq!(outcome.slots[0].ended, Ended::Conflict);
     let outcome = the_same(&options(), &["filtered"]).outcome();
     assert_eq!(outcome.slots[0].ended, Ended::Seccomp);
+}
+
+#[test]
+fn a_thread_may_outlive_its_jitter() {
+    let options = Options {
+        per_thread: true,
+        ..options()
+    };
+    let outcome = the_same(&options, &["outlives"]).outcome();
+    // The initial thread and the one that was there; none after it.
+    assert_eq!(outcome.slots.len(), 2, "{outcome:?}");
+    for slot in &outcome.slots {
+        assert_eq!(slot.ended, Ended::Conflict);
+    }
+    assert_eq!(outcome.refused, Default::default());
+}
+
+/// Neither before an event nor in the midst of one.
+#[test]
+fn nobody_is_held_by_a_sandbag_that_was_killed() {
+    let second = 1_000_000_000;
+    let mut sandbag = plain("sleep").arg("60").spawn().unwrap();
+    let options = Options {
+        supervisor: Some(sandbag.id()),
+        repeat: false,
+        ..options()
+    };
+    let column = Column {
+        axis_ns: 60 * second,
+        events: vec![Event {
+            due_ns: second / 20,
+            length_ns: 50 * second,
+        }],
+    };
+    let portion = Portion {
+        column: 0,
+        offset_ns: 0,
+        length_ns: 60 * second,
+    };
+    let trial = Trial::of(&options, &[column], &[portion]);
+    let mut program = trial
+        .command(victim())
+        .args(["work", "0.2"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begin = Instant::now();
+    while trial.outcome().slots.is_empty() {
+        assert!(begin.elapsed() < PATIENCE, "it did not begin");
+        sleep(Duration::from_millis(10));
+    }
+    sleep(Duration::from_millis(500));
+    assert!(program.try_wait().unwrap().is_none(), "it did not suffer");
+    sandbag.kill().unwrap();
+    sandbag.wait().unwrap();
+    let begin = Instant::now();
+    let status = loop {
+        match program.try_wait().unwrap() {
+            Some(status) => break status,
+            None if begin.elapsed() > PATIENCE => {
+                program.kill().unwrap();
+                panic!("it still suffers");
+            }
+            None => sleep(Duration::from_millis(10)),
+        }
+    };
+    assert!(status.success(), "{status}");
+    let outcome = trial.outcome();
+    assert_eq!(outcome.slots[0].ended, Ended::Stopped);
+    let suffered = &outcome.slots[0].suffered;
+    assert_eq!(suffered.injected, 1);
+    assert!(suffered.taken_ns < suffered.asked_ns, "{suffered:?}");
 }
 
 #[test]

@@ -2,9 +2,40 @@
 //! Random numbers that are the same on every machine: xoshiro256++ (Blackman
 //! and Vigna 2019), seeded by SplitMix64 from a seed and a name, so that each
 //! component on each CPU has numbers of its own, whatever the others use.
+//!
+//! And SplitMix64 itself (Steele, Lea and Flood, "Fast splittable pseudorandom
+//! number generators", OOPSLA 2014), as a function of what is drawn: whoever
+//! asks for the same comes to the same without a word to each other. The
+//! library inside programs has it in C (crates/inside/c), and a test there
+//! holds the two against each other.
 
 /// The generator, for messages.
 pub const GENERATOR: &str = "xoshiro256++";
+
+/// What SplitMix64 adds to its state: 2^64 divided by the golden ratio, odd.
+pub const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The output function of SplitMix64: what it gives from this state.
+#[must_use]
+pub fn mix(state: u64) -> u64 {
+    finish(state.wrapping_add(GOLDEN))
+}
+
+/// The same after the state was added to.
+#[must_use]
+pub fn finish(state: u64) -> u64 {
+    let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The `n`-th value of a stream of a seed, uniform in 0 to `below` (excluded);
+/// 0 if that is 0.
+#[must_use]
+pub fn drawn(seed: u64, stream: u64, n: u64, below: u64) -> u64 {
+    let value = mix(mix(mix(seed) ^ stream) ^ n);
+    ((u128::from(value) * u128::from(below)) >> 64) as u64
+}
 
 /// A row of random numbers.
 #[derive(Debug, Clone)]
@@ -20,11 +51,9 @@ impl Chance {
         });
         let mut state = seed ^ hash;
         Self([(); 4].map(|()| {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
+            let number = mix(state);
+            state = state.wrapping_add(GOLDEN);
+            number
         }))
     }
 
@@ -69,6 +98,35 @@ impl Chance {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_mixer_is_the_published_one() {
+        // The first outputs of the authors' program, seeded with 0.
+        for (n, output) in [
+            0xe220_a839_7b1d_cdaf,
+            0x6e78_9e6a_a1b9_65f4,
+            0x06c4_5d18_8009_454f,
+            0xf88b_b8a8_724c_81ec,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            assert_eq!(mix(GOLDEN.wrapping_mul(n as u64)), output);
+        }
+    }
+
+    #[test]
+    fn draws_are_spread_and_differ_by_seed_and_stream() {
+        let all: Vec<u64> = (0..10_000).map(|n| drawn(1, 2, n, 100)).collect();
+        assert!(all.iter().all(|value| *value < 100));
+        for decile in 0..10 {
+            let within = all.iter().filter(|value| **value / 10 == decile).count();
+            assert!((850..1150).contains(&within), "{decile}: {within}");
+        }
+        assert_ne!(drawn(1, 0, 0, u64::MAX), drawn(2, 0, 0, u64::MAX));
+        assert_ne!(drawn(1, 0, 0, u64::MAX), drawn(1, 1, 0, u64::MAX));
+        assert_eq!(drawn(1, 0, 0, 0), 0);
+    }
 
     #[test]
     fn the_first_numbers_are_those_of_the_reference() {

@@ -13,7 +13,7 @@
 //! Units: nanoseconds (`_ns`) since the beginning of the trace.
 
 pub mod attribution;
-mod chance;
+pub mod chance;
 pub mod collect;
 mod distribution;
 mod error;

@@ -16,6 +16,7 @@ pub mod cpufreq;
 pub mod cpulist;
 pub mod error;
 pub mod interrupts;
+pub mod memory;
 pub mod mountinfo;
 pub mod perf;
 pub mod pidfd;

@@ -41,6 +41,7 @@ impl Fake {
             started_s: 0,
             board_fd: 0,
             kill: false,
+            shares: false,
         };
         Journal::create(&self.path("journals"), info).unwrap()
     }

@@ -93,6 +93,7 @@ fn journal() -> (tempfile::TempDir, Journal) {
         started_s: 0,
         board_fd: 5,
         kill: false,
+        shares: false,
     };
     let journal = Journal::create(dir.path(), info).unwrap();
     (dir, journal)

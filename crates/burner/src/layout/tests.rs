@@ -79,6 +79,7 @@ fn journal(dir: &Path, pid: u32) -> Journal {
         started_s: 0,
         board_fd: 0,
         kill: false,
+        shares: false,
     };
     Journal::create(dir, info).unwrap()
 }

@@ -17,6 +17,7 @@ fn journal(dir: &Path, pid: u32, kill: bool, entries: &[Entry]) -> Journal {
         started_s: 0,
         board_fd: 0,
         kill,
+        shares: false,
     };
     let mut journal = Journal::create(&dir, info).unwrap();
     for entry in entries {

@@ -4,13 +4,15 @@
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use sandbag_burner::board::{BOUNDARY_NS, Board};
 use sandbag_burner::journal::RunInfo;
 use sandbag_burner::registry::Registry;
+use sandbag_inject::process::INJECTOR_VERB;
+use sandbag_inject::process::injector::Setup;
 use sandbag_kernel::clock;
 use sandbag_node::socket::{Directory, sweep};
 use serde_json::json;
@@ -51,6 +53,7 @@ pub fn status(args: &StatusArgs) -> Result<u8> {
     }
     for run in runs.alive {
         let loads = current_loads(&run).unwrap_or_default();
+        let injectors = injectors(run.pid);
         if args.json {
             let cpus: Vec<_> = loads
                 .iter()
@@ -59,12 +62,16 @@ pub fn status(args: &StatusArgs) -> Result<u8> {
             let line = json!({
                 "pid": run.pid, "cpus": run.cpus, "method": run.method, "load": run.load,
                 "command": run.command, "started_s": run.started_s, "now": cpus,
+                "injectors": injectors
+                    .iter()
+                    .map(|(cpu, pid)| json!({"cpu": cpu, "pid": pid}))
+                    .collect::<Vec<_>>(),
             });
             writeln!(out, "{line}")?;
         } else {
             writeln!(
                 out,
-                "{}: {}{}{}",
+                "{}: {}{}{}; begun {} ago",
                 run.pid,
                 run.load,
                 match run.cpus.is_empty() {
@@ -74,15 +81,56 @@ pub fn status(args: &StatusArgs) -> Result<u8> {
                 },
                 match run.command.is_empty() {
                     true => String::new(),
-                    false => format!(", beside {}", run.command.join(" ")),
-                }
+                    // Jitter may be inside it as well.
+                    false => format!(", with {}", run.command.join(" ")),
+                },
+                humantime::format_duration(age(&run)),
             )?;
             for (cpu, pct) in loads {
                 writeln!(out, "  CPU {cpu}: {pct:.2} % in the last second")?;
             }
+            for (cpu, pid) in injectors {
+                writeln!(out, "  CPU {cpu}: events by process {pid}")?;
+            }
         }
     }
     Ok(exit::KEPT)
+}
+
+/// Since when a run is there, whole seconds.
+fn age(run: &RunInfo) -> Duration {
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_s = now_s.map_or(0, |time| time.as_secs());
+    Duration::from_secs(now_s.saturating_sub(run.started_s))
+}
+
+/// The processes of a run that take CPUs when events of a trace are due: CPU
+/// and process id.
+fn injectors(of: u32) -> Vec<(u32, u32)> {
+    let mut all: Vec<(u32, u32)> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let words = std::fs::read(entry.path().join("cmdline")).ok()?;
+            let words = String::from_utf8(words).ok()?;
+            let mut words = words.trim_end_matches('\0').split('\0').skip(1);
+            if words.next()? != INJECTOR_VERB || parent(pid)? != of {
+                return None;
+            }
+            let arguments: Vec<String> = words.map(str::to_owned).collect();
+            Some((Setup::from_args(&arguments)?.cpu, pid))
+        })
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split(' ').nth(1)?.parse().ok()
 }
 
 /// What the burners of a run took in the last second, by the clocks that

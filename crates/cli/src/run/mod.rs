@@ -238,7 +238,7 @@ pub fn run_by(
 
 /// As registering a run does, without doing it.
 fn refuse_busy(registry: &Registry, wanted: &CpuList) -> Result<()> {
-    for run in registry.runs()? {
+    for run in registry.runs()?.into_iter().filter(|run| !run.shares) {
         let held: CpuList = run.cpus.parse().unwrap_or_default();
         let cpus: CpuList = wanted.iter().filter(|cpu| held.contains(*cpu)).collect();
         if !cpus.is_empty() {

@@ -25,8 +25,21 @@ fn recorded() -> Dir {
     ])
     .success()
     .stdout("")
-    .stderr(contains("CPU 0: ").and(contains("detectable above")));
+    .stderr(
+        contains("CPU 0: ")
+            .and(contains("% of the time, the longest "))
+            .and(contains("detectable above")),
+    );
     dir
+}
+
+#[test]
+fn rounds_that_are_too_short_are_refused() {
+    let dir = Dir::new();
+    dir.run(&["jitter", "record", "--round", "1us", "-d", "1s"])
+        .code(2)
+        .stderr(contains("--round").and(contains("1ms or longer")));
+    assert!(dir.names().is_empty());
 }
 
 #[test]

@@ -160,6 +160,7 @@ fn ordinary_tasks_replay_and_tell() {
         "merged",
         "below_floor",
         "over_limit",
+        "shortened",
         "missed",
         "not_reached",
     ]
@@ -173,4 +174,91 @@ fn ordinary_tasks_replay_and_tell() {
             .success()
             .stdout(contains("made.json replayed by fair").and(contains("injecting costs")));
     }
+}
+
+#[test]
+fn verify_has_a_row_for_each_way() {
+    let dir = made();
+    let mut words = vec!["jitter", "verify", "made.json", "--cpus", "0"];
+    words.extend(["--trace-cpus", "0", "--share", "1", "-d", "300ms", "--json"]);
+    words.extend(["--method", "fair", "--scale-factor", "2"]);
+    let ended = dir.command(&words).output().unwrap();
+    if ended.status.code() == Some(5) {
+        // No constant counter here.
+        return;
+    }
+    assert!(ended.status.success(), "{ended:?}");
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(&ended.stdout).unwrap();
+    let names: Vec<&str> = rows.iter().map(|r| r["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "no safeguards",
+            "safeguards",
+            "factor 2",
+            "inside, no safeguards",
+            "inside, safeguards",
+            "inside, factor 2",
+            "polled"
+        ]
+    );
+    for row in &rows {
+        let counts = &row["counts"];
+        let count = |name: &str| counts[name].as_u64().unwrap();
+        let parts = [
+            "injected",
+            "merged",
+            "below_floor",
+            "over_limit",
+            "shortened",
+            "missed",
+            "not_reached",
+        ];
+        let sum: u64 = parts.into_iter().map(count).sum();
+        assert_eq!(count("asked"), sum, "{row}");
+        assert!(row["judged"]["asked"].as_u64().unwrap() > 0, "{row}");
+        let is_inside = row["name"].as_str().unwrap().starts_with("inside");
+        assert_eq!(row["inside"]["overhead_ns"].is_u64(), is_inside, "{row}");
+        assert_eq!(row["method"] == "timer", is_inside, "{row}");
+    }
+    // The events of 1 to 3 ms are seen inside, by the clock of who suffers them.
+    let inside = &rows[4];
+    assert!(
+        inside["counts"]["injected"].as_u64().unwrap() > 3,
+        "{inside}"
+    );
+    assert!(
+        inside["judged"]["on_time_pct"].as_f64().unwrap() > 20.0,
+        "{inside}"
+    );
+}
+
+#[test]
+fn help_has_the_exit_codes_of_a_replay() {
+    let dir = made();
+    dir.run(&["jitter", "replay", "--help"]).success().stdout(
+        contains("3 on some CPU the\n  jitter ended early")
+            .and(contains("127 CMD"))
+            .and(contains("--strict").not()),
+    );
+}
+
+#[test]
+fn memory_that_is_not_there_is_refused() {
+    let dir = made();
+    for words in [
+        "replay made.json --cpus 0 --trace-cpus 0",
+        "record -d 100ms --cpus 0 -o x.sbj",
+        "verify made.json --cpus 0 --trace-cpus 0 -d 100ms",
+    ] {
+        for most in ["100000000000", "18446744073709551615"] {
+            let words = format!("jitter {words} --max-memory {most}");
+            let words: Vec<&str> = words.split(' ').collect();
+            dir.run(&words)
+                .code(2)
+                .stdout("")
+                .stderr(contains("more than is free here"));
+        }
+    }
+    assert_eq!(dir.names(), ["made.json"]);
 }

@@ -55,16 +55,19 @@ pub enum What {
     OverLimit = 4,
     /// Far too late.
     Missed = 5,
+    /// Suffered for a part of its length.
+    Shortened = 6,
 }
 
 impl What {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::NotReached,
         Self::Injected,
         Self::Behind,
         Self::Away,
         Self::OverLimit,
         Self::Missed,
+        Self::Shortened,
     ];
 
     fn of(value: u64) -> Self {

@@ -182,9 +182,11 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, usual_ns: u64) -> State 
                 (_, What::Behind) => start_ns,
                 _ => start_ns.saturating_sub(orders.lead_ns),
             };
-            let what = match (what, allowed_ns < event.length_ns) {
-                (What::Missed, _) | (_, false) => what,
-                (_, true) => What::OverLimit,
+            let what = match (what, allowed_ns) {
+                (What::Missed, _) => what,
+                (_, ns) if ns == event.length_ns => what,
+                (_, 0) => What::OverLimit,
+                _ => What::Shortened,
             };
             let until_ns = (from_ns + allowed_ns).saturating_sub(tail_ns);
             let end_ns = match (setup.class, allowed_ns) {

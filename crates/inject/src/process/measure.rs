@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use sandbag_jitter::chance;
 use sandbag_kernel::clock::{monotonic, sleep_until};
 use sandbag_kernel::sched::{self, Attributes};
 
 use super::Measured;
 use crate::outcome::Quantiles;
-use crate::random;
 
 /// Wake-ups to measure.
 const WAKES: usize = 200;
@@ -112,7 +112,7 @@ pub fn measure(beside: Beside) -> Measured {
     let mut late = Vec::with_capacity(WAKES);
     for n in 0..WAKES as u64 {
         // Not in step with the kernel's tick.
-        let deadline = monotonic() + APART_NS + random::below(0, 0, n, APART_NS);
+        let deadline = monotonic() + APART_NS + chance::drawn(0, 0, n, APART_NS);
         sleep_until(deadline);
         let start = monotonic();
         late.push(start - deadline);

@@ -174,6 +174,10 @@ impl Seat {
                     counts.over_limit += 1;
                     continue;
                 }
+                What::Shortened => {
+                    counts.shortened += 1;
+                    continue;
+                }
                 What::Missed => {
                     counts.missed += 1;
                     continue;
@@ -197,6 +201,7 @@ impl Seat {
             });
         }
         counts.over_limit += self.board.later(What::OverLimit);
+        counts.shortened += self.board.later(What::Shortened);
         counts.missed += self.board.later(What::Missed);
         let later = Counts {
             injected: [What::Injected, What::Behind, What::Away]
@@ -225,7 +230,7 @@ impl Seat {
             ..
         } = outcome.counts;
         let accounted = injected + asked.merged + asked.below_floor;
-        let accounted = accounted + counts.over_limit + counts.missed;
+        let accounted = accounted + counts.over_limit + counts.shortened + counts.missed;
         outcome.counts = Counts {
             asked: asked.asked.max(accounted),
             not_reached: asked.asked.saturating_sub(accounted),

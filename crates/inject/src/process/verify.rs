@@ -484,6 +484,44 @@ mod tests {
     }
 
     #[test]
+    fn an_event_that_is_longer_than_the_run_ends_with_it() {
+        let trace = CpuTrace {
+            cpu: 0,
+            known: vec![Span {
+                from_ns: 0,
+                until_ns: 60_000_000_000,
+            }],
+            events: vec![Event {
+                start_ns: 5_000_000,
+                length_ns: 50_000_000_000,
+            }],
+        };
+        let options = Options {
+            share: 1.0,
+            random: false,
+            ..Options::default()
+        };
+        let plan = Plan::new(&[&trace], &options).unwrap();
+        let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
+        let begin = std::time::Instant::now();
+        let most = Duration::from_millis(60);
+        let replayed = match by_asking(&[cpu], &plan, most, 1000.0, None) {
+            Ok(replayed) => replayed,
+            Err(Error::Collect(_)) => return,
+            Err(error) => panic!("{error}"),
+        };
+        assert!(begin.elapsed() < Duration::from_secs(20));
+        assert_eq!(replayed.length_ns, 60_000_000);
+        let row = &replayed.cpus[0];
+        // It is not over, so it is none of those that were suffered.
+        assert_eq!(row.outcome.counts.injected, 0);
+        // However late it began, it ends with the run.
+        let last = row.seen.last().unwrap();
+        assert!(last.end_ns() >= 60_000_000, "{:?}", row.seen);
+        assert!(row.seen.iter().all(|event| event.due_ns < 60_000_000));
+    }
+
+    #[test]
     fn only_what_was_looked_at_is_judged() {
         let event = |due_ns, length_ns| Planned { due_ns, length_ns };
         let asked = vec![event(5, 10), event(20, 5), event(45, 10), event(60, 3)];

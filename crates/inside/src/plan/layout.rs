@@ -147,3 +147,48 @@ fn fnv(bytes: &[u8]) -> u64 {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
+
+/// Bytes of a portion.
+pub const PORTION: usize = 40;
+/// Bytes of an event.
+pub const EVENT: usize = 16;
+
+/// Where things lie in a slot.
+pub mod slot {
+    use super::BUCKETS;
+
+    /// Process id.
+    pub const PID: usize = 0;
+    /// Thread id.
+    pub const TID: usize = 4;
+    /// Rank; -1: none.
+    pub const RANK: usize = 8;
+    /// Portion.
+    pub const PORTION: usize = 12;
+    /// Why it suffers nothing more.
+    pub const ENDED: usize = 16;
+    /// The signal.
+    pub const SIGNAL: usize = 20;
+    /// Name of the process, 16 bytes.
+    pub const NAME: usize = 24;
+    /// Counters.
+    pub const COUNTERS: usize = 56;
+    /// Start errors.
+    pub const START: usize = 1024;
+    /// Length errors.
+    pub const LENGTH: usize = START + 4 * BUCKETS;
+}
+
+/// Where things lie before the slots.
+pub mod shared {
+    /// Nothing more is to be injected.
+    pub const STOP: usize = 0;
+    /// How many slots were used again.
+    pub const RECYCLED: usize = 8;
+    /// Who never began, by reason.
+    pub const REFUSED: usize = 16;
+    /// Owners of the slots.
+    pub const OWNERS: usize = 4096;
+    /// The sum of the slots that were used again.
+    pub const GONE: usize = 8192;
+}

@@ -235,6 +235,12 @@ impl PlanFile {
     }
 }
 
+/// Bytes of the file of such a plan.
+#[must_use]
+pub fn size(columns: &[Column], portions: &[Portion], options: &Options) -> u64 {
+    header(columns, portions, options).size
+}
+
 /// What came of a plan that somebody left; `None` if it is none.
 pub(crate) fn read_outcome(path: &Path) -> Option<Outcome> {
     // Whoever may write to the directory may have put anything there.
@@ -296,17 +302,13 @@ fn check(columns: &[Column], portions: &[Portion], options: &Options) -> Result<
     Ok(())
 }
 
-/// Bytes of a portion and of an event.
-const PORTION: u64 = 40;
-const EVENT: u64 = 16;
-
 fn header(columns: &[Column], portions: &[Portion], options: &Options) -> Header {
     let events: u64 = columns.iter().map(|c| c.events.len() as u64).sum();
     let lengths = columns.iter().flat_map(|c| &c.events);
     let longest_ns = lengths.map(|event| event.length_ns).max().unwrap_or(0);
     let portions_at = HEADER as u64;
-    let events_at = portions_at + PORTION * portions.len() as u64;
-    let shared_at = (events_at + EVENT * events).next_multiple_of(ALIGN);
+    let events_at = portions_at + (layout::PORTION * portions.len()) as u64;
+    let shared_at = (events_at + layout::EVENT as u64 * events).next_multiple_of(ALIGN);
     let mut flags = 0;
     for (set, bit) in [
         (options.per_thread, flag::PER_THREAD),

@@ -114,6 +114,50 @@ static int waits(void)
     return 0;
 }
 
+/* Waits that are interrupted many times: what they leave is as if they were not. */
+static int selects(void)
+{
+    struct timeval v = {0, 350000};
+    double begin = now();
+    CHECK(select(0, NULL, NULL, NULL, &v) == 0);
+    waited(begin, 0.35);
+    CHECK(v.tv_sec == 0 && v.tv_usec == 0);
+    int ends[2], quiet[2];
+    CHECK(pipe(ends) == 0 && pipe(quiet) == 0);
+    for (int round = 0; round < 2; round++) {
+        pid_t child = fork();
+        if (child == 0) {
+            usleep(300000);
+            _exit(write(ends[1], "x", 1) != 1);
+        }
+        fd_set in, out, odd;
+        FD_ZERO(&in);
+        FD_ZERO(&out);
+        FD_ZERO(&odd);
+        FD_SET(ends[0], &in);
+        FD_SET(quiet[0], &in);
+        FD_SET(quiet[0], &odd);
+        int most = (ends[0] > quiet[0] ? ends[0] : quiet[0]) + 1;
+        if (round == 0) {
+            v = (struct timeval){9, 0};
+            CHECK(select(most, &in, &out, &odd, &v) == 1);
+            /* What was left, whatever the host did meanwhile. */
+            CHECK(v.tv_sec >= 1 && (v.tv_sec < 8 || (v.tv_sec == 8 && v.tv_usec < 750000)));
+        } else {
+            struct timespec t = {9, 0};
+            CHECK(pselect(most, &in, &out, &odd, &t, NULL) == 1);
+            CHECK(t.tv_sec == 9 && t.tv_nsec == 0);
+        }
+        CHECK(FD_ISSET(ends[0], &in) && !FD_ISSET(quiet[0], &in) && !FD_ISSET(quiet[0], &odd));
+        char c;
+        CHECK(read(ends[0], &c, 1) == 1);
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+    puts("selects ok");
+    return 0;
+}
+
 static volatile sig_atomic_t alarms;
 static void on_alarm(int n)
 {
@@ -270,6 +314,36 @@ static int takes_all(void)
     return 0;
 }
 
+static volatile sig_atomic_t begun;
+static void *long_work(void *unused)
+{
+    (void)unused;
+    begun = 1;
+    work(0.4);
+    return NULL;
+}
+
+/* The jitter ends while a thread has some, and threads end and begin after it. */
+static int outlives(void)
+{
+    pthread_t t;
+    CHECK(pthread_create(&t, NULL, long_work, NULL) == 0);
+    while (!begun)
+        ;
+    work(0.1);
+    struct sigaction a = {.sa_handler = on_any, .sa_flags = SA_RESTART};
+    for (int n = 34; n < 65; n++)
+        CHECK(sigaction(n, &a, NULL) == 0);
+    CHECK(pthread_join(t, NULL) == 0);
+    for (int i = 0; i < 3; i++) {
+        CHECK(pthread_create(&t, NULL, long_work, NULL) == 0);
+        CHECK(pthread_join(t, NULL) == 0);
+    }
+    CHECK(foreign == 0);
+    puts("outlives ok");
+    return 0;
+}
+
 static int chain(char *self, int depth)
 {
     work(0.03);
@@ -408,6 +482,8 @@ int main(int n, char **words)
         return work(amount), puts("work ok"), 0;
     if (strcmp(what, "waits") == 0)
         return waits();
+    if (strcmp(what, "selects") == 0)
+        return selects();
     if (strcmp(what, "own-signals") == 0)
         return own_signals();
     if (strcmp(what, "threads") == 0)
@@ -420,6 +496,8 @@ int main(int n, char **words)
         return resets();
     if (strcmp(what, "takes-all") == 0)
         return takes_all();
+    if (strcmp(what, "outlives") == 0)
+        return outlives();
     if (strcmp(what, "chain") == 0)
         return chain(words[0], (int)amount);
     if (strcmp(what, "spawns") == 0)

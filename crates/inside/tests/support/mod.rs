@@ -56,8 +56,12 @@ pub struct Trial {
 
 impl Trial {
     pub fn new(options: &Options) -> Self {
+        Self::of(options, &[column()], &portions())
+    }
+
+    pub fn of(options: &Options, columns: &[Column], portions: &[Portion]) -> Self {
         let place = Place::make(None).unwrap();
-        let mut plan = PlanFile::create(&place.plan(), &[column()], &portions(), options).unwrap();
+        let mut plan = PlanFile::create(&place.plan(), columns, portions, options).unwrap();
         plan.begin(sandbag_kernel::clock::monotonic()).unwrap();
         Self { place, plan }
     }

@@ -82,6 +82,10 @@ pub struct Outcome {
     pub events: Vec<u64>,
     /// For how long each CPU was looked at, ns.
     pub known_ns: Vec<u64>,
+    /// How long all events of each CPU were together, ns.
+    pub noise_ns: Vec<u64>,
+    /// The longest event of each CPU, ns; 0 without any.
+    pub longest_ns: Vec<u64>,
     /// How causes were found, if they were asked for.
     pub about: Option<About>,
     /// What the user should hear.
@@ -265,6 +269,8 @@ fn rounds(
         begin_counts: scale.begin,
         events: vec![0; count],
         known_ns: vec![0; count],
+        noise_ns: vec![0; count],
+        longest_ns: vec![0; count],
         about: None,
         warnings: Vec::new(),
     };
@@ -306,6 +312,10 @@ fn rounds(
             }
             outcome.events[place] += found.events.len() as u64;
             outcome.known_ns[place] += found.span.length_ns();
+            let lengths = || found.events.iter().map(|event| event.length_ns);
+            outcome.noise_ns[place] += lengths().sum::<u64>();
+            let longest_ns = lengths().max().unwrap_or(0);
+            outcome.longest_ns[place] = outcome.longest_ns[place].max(longest_ns);
             let worker = &team.workers[place];
             writer.events(worker.cpu, found.span, &found.events)?;
             if let Some(tracer) = &mut tracer {
@@ -391,16 +401,15 @@ mod tests {
         let outcome = record(&options, &header(&options.cpus), || Ok(into), &stop).unwrap();
         let trace = format::read(&bytes[..]).unwrap();
         assert_eq!(trace.cpus.len(), outcome.events.len());
-        for ((cpu, events), known_ns) in trace
-            .cpus
-            .iter()
-            .zip(&outcome.events)
-            .zip(&outcome.known_ns)
-        {
-            assert_eq!(cpu.events.len() as u64, *events);
-            assert_eq!(cpu.known_ns(), *known_ns);
+        for (place, cpu) in trace.cpus.iter().enumerate() {
+            let known_ns = outcome.known_ns[place];
+            assert_eq!(cpu.events.len() as u64, outcome.events[place]);
+            assert_eq!(cpu.known_ns(), known_ns);
+            assert_eq!(cpu.noise_ns(), outcome.noise_ns[place]);
+            let longest_ns = cpu.events.iter().map(|event| event.length_ns).max();
+            assert_eq!(longest_ns.unwrap_or(0), outcome.longest_ns[place]);
             assert!(
-                cpu.known.len() >= 2 && *known_ns > 100_000_000,
+                cpu.known.len() >= 2 && known_ns > 100_000_000,
                 "{:?}",
                 cpu.known
             );
@@ -430,6 +439,30 @@ mod tests {
         };
         let stop = Arc::new(AtomicBool::new(true));
         let outcome = record(&options, &header(&options.cpus), || Ok(Vec::new()), &stop);
+        assert!(matches!(*outcome.unwrap_err().fault, Fault::NothingKnown));
+    }
+
+    #[test]
+    fn one_that_is_stopped_before_the_first_round_says_so() {
+        let cpus = sandbag_kernel::sched::affinity(0).unwrap();
+        let options = Options {
+            cpus: cpus.iter().take(1).collect(),
+            duration: Duration::from_secs(60),
+            events: None,
+            round: None,
+            threshold_ns: None,
+            preheat: Duration::ZERO,
+            room: 1000,
+            real_time: None,
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        // All are in their places; nobody has looked.
+        let open = move || {
+            asked.store(true, Ordering::Relaxed);
+            Ok(Vec::new())
+        };
+        let outcome = record(&options, &header(&options.cpus), open, &stop);
         assert!(matches!(*outcome.unwrap_err().fault, Fault::NothingKnown));
     }
 

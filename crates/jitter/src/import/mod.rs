@@ -254,6 +254,35 @@ pub fn detect(head: &[u8]) -> Option<&'static str> {
     }
 }
 
+/// The formats of other tools, by the names that [`detect`] has for them.
+pub fn formats() -> impl ExactSizeIterator<Item = &'static str> {
+    READERS.iter().map(|reader| reader.name)
+}
+
+/// Reads what is not packed as the format of this name (see [`formats`]),
+/// whatever it looks like.
+///
+/// # Errors
+/// There is no such format, or the text is damaged.
+pub fn read_as(
+    format: &str,
+    from: impl Read + Send,
+    name: &str,
+    options: &Options,
+) -> Result<Recording> {
+    let reader = READERS.iter().find(|reader| reader.name == format);
+    let whole = Place {
+        file: name,
+        line: 0,
+    };
+    let reader = reader.ok_or_else(|| whole.fault(Fault::UnknownFormat(names())))?;
+    (reader.read)(Input {
+        lines: Lines::new(Box::new(BufReader::new(from)), name),
+        options,
+        name,
+    })
+}
+
 fn names() -> String {
     let names: Vec<_> = READERS.iter().map(|reader| reader.name).collect();
     names.join("; ")

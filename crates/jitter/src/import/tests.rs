@@ -273,3 +273,36 @@ proptest! {
         check(text.as_bytes());
     }
 }
+
+/// Whatever a file holds, a reader that takes it for its own says what is wrong
+/// and does not panic.
+#[test]
+fn every_reader_survives_what_is_not_its_own() {
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/src/import");
+    let mut texts: Vec<Vec<u8>> = [
+        "",
+        "\n",
+        "0",
+        "# \n1 2 3\n",
+        "{}",
+        "{\"0\": [[1, 2]]}",
+        "a,b\n1,2\n",
+        "\u{0}\u{0}",
+        "1 1 1\n1 1\n",
+        "18446744073709551615 18446744073709551615\n",
+        "-1 -1 -1\n",
+        "nan inf\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec();
+    // Rust's own text is a file like any other.
+    texts.push(std::fs::read(format!("{fixtures}/mod.rs")).unwrap());
+    texts.push((0..4096u32).map(|i| ((i * 7919) >> 3) as u8).collect());
+    assert!(formats().len() > 10);
+    for format in formats() {
+        for text in &texts {
+            let _ = read_as(format, &text[..], "x", &Options::default());
+        }
+    }
+    assert!(read_as("nothing", &b""[..], "x", &Options::default()).is_err());
+}

@@ -70,6 +70,36 @@ impl Lengths {
         Some(Self::Quantiles((0..=steps).map(at).collect()))
     }
 
+    /// How long they are in the mean, ns, none longer than ten minutes; `None`
+    /// where that is not known without drawing.
+    #[must_use]
+    pub fn mean_ns(&self) -> Option<f64> {
+        let mean = match self {
+            Self::Fixed(ns) => *ns,
+            Self::Lognormal { median_ns, sigma } => median_ns * libm::exp(sigma * sigma / 2.0),
+            Self::Exponential { least_ns, mean_ns } => least_ns + mean_ns,
+            Self::Pareto { least_ns, alpha } => {
+                // The least, and the integral of the share above up to the longest.
+                let times = LONGEST_NS / least_ns;
+                let more = match (alpha - 1.0).abs() < 1e-9 {
+                    true => libm::log(times),
+                    false => (libm::pow(times, 1.0 - alpha) - 1.0) / (1.0 - alpha),
+                };
+                least_ns * (1.0 + more)
+            }
+            Self::Quantiles(quantiles) => {
+                quantiles.iter().sum::<f64>() / quantiles.len().max(1) as f64
+            }
+            Self::Mixed(parts) => {
+                let all: f64 = parts.iter().map(|(share, _)| share).sum();
+                let of = |(share, lengths): &(f64, Self)| Some(share * lengths.mean_ns()?);
+                parts.iter().map(of).sum::<Option<f64>>()? / all
+            }
+            Self::Within { .. } => return None,
+        };
+        Some(mean.min(LONGEST_NS))
+    }
+
     /// Draws one, ns; at least 1.
     pub fn draw(&self, chance: &mut Chance) -> u64 {
         self.value(chance).round().clamp(1.0, LONGEST_NS) as u64

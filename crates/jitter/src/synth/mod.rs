@@ -77,6 +77,17 @@ impl Component {
         }
     }
 
+    /// The share of its CPUs that it asks for in the mean; 1 or more is all of
+    /// them. `None` where the mean of its lengths is not known.
+    #[must_use]
+    pub fn asks_for(&self) -> Option<f64> {
+        let comes = match self.arrivals {
+            Arrivals::Periodic { share, .. } => share,
+            Arrivals::Poisson { .. } => 1.0,
+        };
+        Some(self.expected(1.0) * comes * self.lengths.mean_ns()? / 1e9)
+    }
+
     fn check(&self) -> Result<(), Fault> {
         let ok = match self.arrivals {
             Arrivals::Periodic {

@@ -246,3 +246,50 @@ proptest! {
         prop_assert_eq!(format::read(&bytes[..]).unwrap(), made.trace);
     }
 }
+
+#[test]
+fn the_mean_of_lengths_is_that_of_what_is_drawn() {
+    let all = [
+        Lengths::Fixed(700.0),
+        Lengths::Lognormal {
+            median_ns: 5_000.0,
+            sigma: 0.8,
+        },
+        Lengths::Exponential {
+            least_ns: 100.0,
+            mean_ns: 900.0,
+        },
+        Lengths::Pareto {
+            least_ns: 1_000.0,
+            alpha: 3.0,
+        },
+        Lengths::Mixed(vec![
+            (1.0, Lengths::Fixed(100.0)),
+            (3.0, Lengths::Fixed(500.0)),
+        ]),
+    ];
+    for lengths in all {
+        let mut chance = Chance::new(7, "mean");
+        let drawn: u64 = (0..100_000).map(|_| lengths.draw(&mut chance)).sum();
+        let (mean, said) = (drawn as f64 / 1e5, lengths.mean_ns().unwrap());
+        assert!(
+            (mean / said - 1.0).abs() < 0.03,
+            "{lengths:?}: {mean} {said}"
+        );
+    }
+    // Without a bound of its own it has that of the longest event.
+    let pareto = |alpha| Lengths::Pareto {
+        least_ns: 1_000.0,
+        alpha,
+    };
+    let means: Vec<f64> = [0.1, 0.999_999_999_9, 1.0, 1.1]
+        .map(|alpha| pareto(alpha).mean_ns().unwrap())
+        .to_vec();
+    assert!(means.is_sorted_by(|a, b| a >= b), "{means:?}");
+    assert!(means[0] < 600e9 && means[3] > 1_000.0, "{means:?}");
+    let component = Component::new(
+        Arrivals::Poisson { per_s: 1000.0 },
+        Lengths::Fixed(250_000.0),
+    );
+    assert!((component.asks_for().unwrap() - 0.25).abs() < 1e-12);
+}

@@ -20,6 +20,8 @@ pub const CASES: &[Case] = cases![root;
     what_is_left_of_a_killed_replay_is_removed_by_the_next,
     signals_reach_the_program,
     a_user_behind_sudo_suffers_too,
+    a_long_event_ends_soon_after_sandbag_was_killed,
+    a_full_directory_is_said_plainly_and_nothing_is_left,
 ];
 
 pub const PYTHON: &[Case] = cases![python; python_computes_and_waits_as_ever];
@@ -259,6 +261,61 @@ fn signals_reach_the_program() -> anyhow::Result<()> {
     kill(Pid::from_raw(run.id().cast_signed()), Signal::SIGTERM)?;
     finish(run)?.expect(9)?;
     place.script(OPTIONS, "kill -KILL $$")?.expect(137)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_long_event_ends_soon_after_sandbag_was_killed() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    // A minute, soon after the beginning.
+    fs::write(
+        place.path("made.json"),
+        "{\"0\": [[300000000, 60000000000]]}",
+    )?;
+    let mut run = place.start_script(
+        &format!("{OPTIONS} --no-safeguard share"),
+        "echo > there; i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done; echo > done",
+    )?;
+    wait_for("the command", || place.path("there").exists().then_some(()))?;
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    ensure!(!place.path("done").exists(), "the event did not come");
+    run.kill()?;
+    run.wait()?;
+    wait_for("the program's end", || {
+        place.path("done").exists().then_some(())
+    })?;
+    // What is left of it is removed by the next.
+    place.run(&format!("{OPTIONS} -- true"))?.expect(0)?;
+    place.as_before()?;
+    Ok(())
+}
+
+/// A file system that has room for the library, and none for the plan.
+fn a_full_directory_is_said_plainly_and_nothing_is_left() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let events: Vec<[u64; 2]> = (0..400_000).map(|i| [i * 10_000, 1_000]).collect();
+    let text = serde_json::json!({ "0": events }).to_string();
+    fs::write(place.path("made.json"), text)?;
+    // In a namespace of mounts of its own, where nothing else has room either.
+    let script = format!(
+        "mount -t tmpfs none /mnt && cp {sandbag} {made} /mnt/ && cd /mnt && mkdir small && \
+         mount -t tmpfs -o size=1m none small && \
+         for d in /run /dev/shm /tmp /var/tmp; do mount -t tmpfs -o size=128k none $d; done; \
+         TMPDIR=/mnt/small ./sandbag {OPTIONS} -- touch ran; echo code $?; \
+         ls -d ran /*/sandbag-inside-* /mnt/small/*",
+        sandbag = place.sandbag.display(),
+        made = place.path("made.json").display(),
+    );
+    let ended = Command::new("unshare")
+        .args(["-m", "sh", "-c", &script])
+        .env_remove("XDG_RUNTIME_DIR")
+        .stdin(Stdio::null())
+        .output()?;
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let out = String::from_utf8_lossy(&ended.stdout);
+    ensure!(out == "code 125\n", "{out}{said}");
+    ensure!(said.contains("are free, and the plan takes"), "{said}");
+    ensure!(said.contains("TMPDIR names another"), "{said}");
     place.as_before()?;
     Ok(())
 }

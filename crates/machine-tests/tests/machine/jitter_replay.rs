@@ -22,6 +22,7 @@ pub const CASES: &[Case] = cases![root;
     a_replay_that_is_killed_leaves_no_injector,
     a_replay_that_is_stopped_goes_on_where_it_was,
     an_injector_that_is_killed_is_missed,
+    status_shows_a_replay_and_stop_ends_it,
     real_time_that_is_denied_names_the_nearest_method,
 ];
 
@@ -174,6 +175,59 @@ fn an_injector_that_is_killed_is_missed() -> anyhow::Result<()> {
     finish(run)?
         .expect(3)?
         .says(&["the injector of CPU 0 ended"])?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn status_shows_a_replay_and_stop_ends_it() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    trace(&place)?;
+    let run = place.start("jitter replay made.json --cpus 0 --loop --no-out -q")?;
+    let pid = run.id();
+    let own = || -> Option<serde_json::Value> {
+        let all = place.run("status --json").ok()?.out;
+        let lines = all
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        lines
+            .into_iter()
+            .find(|line: &serde_json::Value| line["pid"] == pid)
+    };
+    let line = wait_for("its line", own)?;
+    ensure!(line["cpus"] == "0" && line["method"] == "fifo", "{line}");
+    ensure!(line["load"] == "jitter of made.json", "{line}");
+    let injector = line["injectors"][0]["pid"].as_i64().context("none")?;
+    ensure!(
+        place.ours(Role::Injector) == [Pid::from_raw(injector as i32)],
+        "{line}"
+    );
+    let text = place.run("status")?.expect(0)?.out;
+    ensure!(
+        text.contains(&format!(
+            "{pid}: jitter of made.json by fifo on CPUs 0; begun "
+        )) && text.contains(&format!("  CPU 0: events by process {injector}")),
+        "{text}"
+    );
+    // It keeps no load from its CPU.
+    let load = place.run("load 20 --cpus 0 -d 300ms --no-out -q --no-settle")?;
+    ensure!([0, 3, 4].contains(&load.code()), "{load:?}");
+    place.run(&format!("stop {pid}"))?.expect(0)?;
+    finish(run)?.expect(0)?;
+    let run = place.start_script(
+        "jitter replay made.json --inside --loop --no-out -q",
+        "echo > there; exec sleep 60",
+    )?;
+    wait_for("the command", || place.path("there").exists().then_some(()))?;
+    let text = place.run("status")?.expect(0)?.out;
+    ensure!(
+        text.contains(&format!(
+            "{}: jitter of made.json inside, with sh",
+            run.id()
+        )),
+        "{text}"
+    );
+    place.run("stop --all")?.expect(0)?;
+    finish(run)?.expect(128 + Signal::SIGTERM as i32)?;
     place.as_before()?;
     Ok(())
 }

@@ -337,6 +337,7 @@ fn journal(place: &Place) -> anyhow::Result<Journal> {
         started_s: 0,
         board_fd: -1,
         kill: false,
+        shares: false,
     };
     Ok(Journal::create(&dir, info)?)
 }

@@ -2,30 +2,23 @@
 //! Random numbers in streams: the same for a seed on every machine, and
 //! whatever the number of threads, for each piece of work has its own stream.
 
+use sandbag_jitter::chance::{GOLDEN, finish, mix};
+
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
 /// generators", OOPSLA 2014).
 #[derive(Debug, Clone)]
 pub(crate) struct Chance(u64);
 
-const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-
-fn mix(value: u64) -> u64 {
-    let mut z = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 impl Chance {
     /// The stream of this number.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
-        Self(mix(
-            mix(seed.wrapping_add(GOLDEN)) ^ stream.wrapping_mul(GOLDEN)
-        ))
+        Self(finish(mix(seed) ^ stream.wrapping_mul(GOLDEN)))
     }
 
     fn next(&mut self) -> u64 {
+        let number = mix(self.0);
         self.0 = self.0.wrapping_add(GOLDEN);
-        mix(self.0)
+        number
     }
 
     /// Uniform in (0, 1), neither of them.

@@ -96,6 +96,7 @@ mod tests {
             started_s: 0,
             board_fd: 0,
             kill: false,
+            shares: false,
         }
     }
 

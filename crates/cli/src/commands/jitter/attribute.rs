@@ -156,6 +156,7 @@ fn traced(root: &Root, cpus: &CpuList, max_memory: u64, messages: &Messages) -> 
             .map_or(0, |time| time.as_secs()),
         board_fd: -1,
         kill: false,
+        shares: false,
     };
     let journal = registry.register(info, &CpuList::default())?;
     let mut prepared = Prepared {

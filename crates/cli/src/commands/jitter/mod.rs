@@ -8,6 +8,7 @@ mod compare;
 mod counted;
 mod distribution;
 mod export;
+mod memory;
 mod page;
 mod parts;
 mod periodic;
@@ -48,7 +49,7 @@ enum Action {
     /// Write a trace, or what another tool recorded, as a trace, CSV or JSON
     Convert(export::ConvertArgs),
     /// Replay the jitter of a trace on CPUs, beside a program or alone
-    #[command(after_long_help = crate::exit::HELP)]
+    #[command(after_long_help = replay::HELP)]
     Replay(Box<replay::ReplayArgs>),
     /// Say how well a trace is reproduced here: replay it and record again
     Verify(Box<verify::VerifyArgs>),

@@ -8,7 +8,9 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use sandbag_jitter::synth::{Arrivals, Component, Lengths};
 use sandbag_kernel::CpuList;
+use sandbag_report::quantity::time;
 
+use crate::exit::BadInput;
 use crate::units;
 
 /// The lengths of a component's events, before a file is read.
@@ -31,6 +33,9 @@ pub(super) struct Part {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parts(pub(super) Vec<Part>);
 
+/// Standard deviation of the natural logarithm of lengths at most.
+const MOST_SIGMA: f64 = 10.0;
+
 /// `1us`, `lognormal:5us:0.8`, `exponential:5us`, `pareto:1us:1.5`,
 /// `trace:FILE`.
 fn lengths(text: &str) -> Result<LengthsArg, String> {
@@ -45,11 +50,18 @@ fn lengths(text: &str) -> Result<LengthsArg, String> {
         return Ok(LengthsArg::OfTrace(file.into()));
     }
     let words: Vec<&str> = text.split(':').collect();
+    let sigma = |text: &str| match number(text)? {
+        sigma if sigma <= MOST_SIGMA => Ok(sigma),
+        sigma => Err(format!(
+            "a sigma of {sigma} spreads lengths over more than is between a nanosecond and an \
+             hour: expected up to {MOST_SIGMA}"
+        )),
+    };
     let are = match words[..] {
         [fixed] => Lengths::Fixed(time(fixed).map_err(|_| expected)?),
-        ["lognormal", median, sigma] => Lengths::Lognormal {
+        ["lognormal", median, spread] => Lengths::Lognormal {
             median_ns: time(median)?,
-            sigma: number(sigma)?,
+            sigma: sigma(spread)?,
         },
         ["exponential", mean] => Lengths::Exponential {
             least_ns: 0.0,
@@ -83,9 +95,45 @@ fn rate(text: &str) -> Result<f64, String> {
 
 fn share(text: &str) -> Result<f64, String> {
     match text.trim().trim_end_matches('%').trim().parse::<f64>() {
-        Ok(pct) if (0.0..=100.0).contains(&pct) => Ok(pct / 100.0),
-        _ => Err("expected a share in percent, such as 80%".to_owned()),
+        Ok(pct) if pct > 0.0 && pct <= 100.0 => Ok(pct / 100.0),
+        _ => Err("expected a share in percent above 0, such as 80%".to_owned()),
     }
+}
+
+/// Whether a component leaves anything of a CPU, and is what it says.
+///
+/// # Errors
+/// What is wrong, and what would do.
+pub(super) fn check(component: &Component) -> Result<(), BadInput> {
+    if let Arrivals::Periodic {
+        period_ns,
+        jitter_ns,
+        ..
+    } = component.arrivals
+        && jitter_ns > period_ns
+    {
+        return Err(BadInput(format!(
+            "events that are off by {} (--jitter) have no period of {}: --poisson makes events at \
+             random times",
+            time(jitter_ns),
+            time(period_ns)
+        )));
+    }
+    let (Some(part), Some(mean_ns)) = (component.asks_for(), component.lengths.mean_ns()) else {
+        return Ok(());
+    };
+    if part < 1.0 {
+        return Ok(());
+    }
+    let often = match component.arrivals {
+        Arrivals::Periodic { period_ns, .. } => format!("every {}", time(period_ns)),
+        Arrivals::Poisson { per_s } => format!("{per_s} times in a second"),
+    };
+    Err(BadInput(format!(
+        "events {often} that are {} long in the mean leave nothing of a CPU: fewer of them, or \
+         shorter ones",
+        time(mean_ns)
+    )))
 }
 
 fn cpus(text: &str) -> Result<CpuList, String> {
@@ -338,6 +386,45 @@ mod tests {
             "--poisson x",
             "--period 0s",
             "--period 1ms --length gamma:3",
+        ] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn components_that_cannot_be_are_refused() {
+        for (line, said) in [
+            ("--period 10us --length 25us", "every 10.0 us"),
+            ("--period 10us --length 10us", "leave nothing"),
+            (
+                "--poisson 1e6 --length exponential:2us",
+                "times in a second",
+            ),
+            ("--poisson 10 --length pareto:1ms:0.1", "leave nothing"),
+            ("--period 1ms --jitter 2ms", "--poisson"),
+        ] {
+            let parts = parsed(line).unwrap();
+            let LengthsArg::Are(lengths) = &parts[0].lengths else {
+                panic!("{line}")
+            };
+            let component = Component {
+                lengths: lengths.clone(),
+                ..parts[0].component.clone()
+            };
+            let error = check(&component).unwrap_err().to_string();
+            assert!(error.contains(said), "{line}: {error}");
+        }
+        let part = &parsed("--period 10us --share 10% --length 25us").unwrap()[0];
+        assert!(check(&part.component).is_ok());
+        for line in [
+            "--period 1ms --share 0",
+            "--period 1ms --share NaN",
+            "--poisson NaN",
+            "--poisson -1",
+            "--poisson 5 --length lognormal:5us:11",
+            "--poisson 5 --length pareto:1us:nan",
+            "--period 1ms --length 0us",
+            "--period NaN",
         ] {
             assert!(parsed(line).is_err(), "{line}");
         }

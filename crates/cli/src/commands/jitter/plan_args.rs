@@ -14,10 +14,13 @@ use sandbag_jitter::Trace;
 use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{CpuList, Root};
 
-use super::ImportArgs;
+use super::{ImportArgs, memory};
 use crate::exit::BadInput;
 use crate::messages::Messages;
 use crate::units::{self, Cpus};
+
+/// Memory unless something else is said, MiB.
+const USUAL_MIB: u64 = 512;
 
 /// See the module's text.
 #[derive(Debug, Clone, Args)]
@@ -58,9 +61,10 @@ pub struct PlanArgs {
     #[arg(long, value_name = "1..99", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=99))]
     pub priority: u8,
 
-    /// Memory for the events of all CPUs, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..))]
-    pub max_memory: u64,
+    /// Memory for the events of all CPUs, in MiB [default: 512, or half of
+    /// what is free]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+    max_memory: Option<u64>,
 
     #[command(flatten)]
     pub import: ImportArgs,
@@ -128,6 +132,14 @@ pub fn factor(text: &str) -> Result<f64, String> {
 }
 
 impl PlanArgs {
+    /// Memory for the events of all CPUs, bytes.
+    ///
+    /// # Errors
+    /// There is not so much.
+    pub fn most_bytes(&self, root: &Root) -> Result<u64> {
+        Ok(memory::granted(root, self.max_memory, USUAL_MIB)?)
+    }
+
     /// The trace; what holds only a distribution is refused.
     ///
     /// # Errors

@@ -22,12 +22,15 @@ use sandbag_record::StopSignals;
 use sandbag_report::quantity::time;
 
 use super::attribute::{self, How, Memory};
+use super::memory;
 use crate::exit;
 use crate::messages::Messages;
 use crate::units::{self, Cpus};
 
 /// How long unless something else is said.
 const LENGTH: Duration = Duration::from_secs(10);
+/// Memory unless something else is said, MiB.
+const USUAL_MIB: u64 = 256;
 /// As long as it takes.
 const ENDLESS: Duration = Duration::from_secs(365 * 86_400);
 
@@ -66,7 +69,7 @@ pub struct RecordArgs {
 
     /// Write what was found every so often; nothing is known of the time that
     /// this takes [default: 1m]
-    #[arg(long, value_name = "TIME", conflicts_with = "real_time", value_parser = units::positive_duration)]
+    #[arg(long, value_name = "TIME", conflicts_with = "real_time", value_parser = units::step)]
     round: Option<Duration>,
 
     /// How to find out what caused the events
@@ -74,9 +77,10 @@ pub struct RecordArgs {
     attribute: How,
 
     /// Memory for the events of a round, of all CPUs, in MiB; half of it is
-    /// the kernel's where it writes causes down
-    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
-    max_memory: u64,
+    /// the kernel's where it writes causes down [default: 256, or half of what
+    /// is free]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+    max_memory: Option<u64>,
 
     /// Be a real-time task (SCHED_FIFO) of this priority, to see only what is
     /// above it; looks for 800 ms of every second, for the kernel leaves
@@ -90,6 +94,7 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     let root = Root::default();
     let topology = Topology::read(&root)?;
     let cpus = args.cpus.online(&topology)?;
+    let max_memory = memory::granted(&root, args.max_memory, USUAL_MIB)?;
     let to_stdout = args.output.as_os_str() == "-";
     let name = match to_stdout {
         true => "standard output".to_owned(),
@@ -112,9 +117,8 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     let stop = Arc::new(AtomicBool::new(false));
     // A signal from here on ends it in order.
     let outcome = until_signal(&stop, || {
-        let max_memory = args.max_memory.saturating_mul(1 << 20);
         let mut prepared = attribute::prepare(args.attribute, &root, &cpus, max_memory, messages)?;
-        let options = options(args, cpus, prepared.is_traced());
+        let options = options(args, cpus, max_memory, prepared.is_traced());
         let causes = prepared.attribute.take().unwrap_or(Attribute::None);
         let header = header(&root, &options);
         let outcome = collect::record_with(&options, &header, causes, open, &stop);
@@ -137,18 +141,16 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     for warning in &outcome.warnings {
         messages.warning(warning);
     }
-    for ((notes, events), known_ns) in outcome
-        .notes
-        .cpus
-        .iter()
-        .zip(&outcome.events)
-        .zip(&outcome.known_ns)
-    {
+    for (place, notes) in outcome.notes.cpus.iter().enumerate() {
+        let (events, known_ns) = (outcome.events[place], outcome.known_ns[place]);
         messages.say(&format!(
-            "CPU {}: {events} events in {}; detectable above {}, a pass of the loop {} (a bare \
-             reading {}), an event {} more, the counter drifted by {:.2} ppm",
+            "CPU {}: {events} events in {}, {:.4} % of the time, the longest {}; detectable above \
+             {}, a pass of the loop {} (a bare reading {}), an event {} more, the counter drifted \
+             by {:.2} ppm",
             notes.cpu,
-            time(*known_ns as f64),
+            time(known_ns as f64),
+            outcome.noise_ns[place] as f64 * 100.0 / known_ns.max(1) as f64,
+            time(outcome.longest_ns[place] as f64),
             time(notes.threshold_ns),
             time(notes.loop_ns),
             time(notes.read_ns),
@@ -175,8 +177,7 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     Ok(exit::KEPT)
 }
 
-fn options(args: &RecordArgs, cpus: CpuList, is_traced: bool) -> Options {
-    let max_memory = args.max_memory.saturating_mul(1 << 20);
+fn options(args: &RecordArgs, cpus: CpuList, max_memory: u64, is_traced: bool) -> Options {
     let memory = Memory::divide(max_memory, cpus.len(), is_traced);
     Options {
         duration: args.duration.unwrap_or(match args.events {

@@ -12,7 +12,7 @@ use sandbag_jitter::stats::{QUANTILES_PCT, summarise};
 use sandbag_jitter::{Event, Notes, Trace};
 use sandbag_report::html::jitter::{self as html, TracePage};
 use sandbag_report::quantity::time;
-use sandbag_report::table::{plain, right};
+use sandbag_report::table::{fitted, plain, right};
 
 use super::periodic::{self, Found};
 use super::select::SelectArgs;
@@ -131,10 +131,12 @@ fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> Strin
     if let Some(priority) = header.real_time {
         let _ = write!(text, ", as a real-time task of priority {priority}");
     }
-    let _ = writeln!(text, "\n\n{}", table(trace));
+    let width = output::width();
+    let _ = writeln!(text, "\n\n{}", fitted(&table(trace), 1, width));
     // Of what another tool recorded there are none.
     if let Some(notes) = trace.notes.as_ref().filter(|notes| !notes.cpus.is_empty()) {
-        let _ = writeln!(text, "\nHow they were found\n{}", how(notes));
+        let how = fitted(&how(notes), 1, width);
+        let _ = writeln!(text, "\nHow they were found\n{how}");
     }
     let _ = writeln!(text, "\nLengths\n{}", decades(lengths(trace)));
     if let Some(found) = found {

@@ -14,7 +14,7 @@ use sandbag_report::quantity::time;
 
 use super::ImportArgs;
 use super::export::{To, put};
-use super::parts::{LengthsArg, Parts};
+use super::parts::{self, LengthsArg, Parts};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::units;
@@ -84,13 +84,15 @@ fn list(text: &str) -> Result<CpuList, String> {
 pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
     let (mut components, mut cpus) = like(args, messages)?;
     for part in &args.parts.0 {
-        components.push(Component {
+        let component = Component {
             lengths: match &part.lengths {
                 LengthsArg::Are(lengths) => lengths.clone(),
                 LengthsArg::OfTrace(file) => lengths_of(file, args, messages)?,
             },
             ..part.component.clone()
-        });
+        };
+        parts::check(&component)?;
+        components.push(component);
     }
     if components.is_empty() {
         let names: Vec<&str> = LIKE.iter().map(|like| like.name).collect();
@@ -139,6 +141,12 @@ pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
         args.to.or(To::of(&args.output)).unwrap_or(To::Sbj),
         &args.output,
     )?;
+    if trace.cpus.iter().all(|cpu| cpu.events.is_empty()) {
+        messages.warning(&format!(
+            "no event falls wholly within {}: a longer --duration, or more events",
+            time(model.duration_ns as f64)
+        ));
+    }
     messages.say(&format!(
         "synthetic, {GENERATOR}, seed {}; {} events drawn, {} of them one with another, {} not \
          ended before the trace",

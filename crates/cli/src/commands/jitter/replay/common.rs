@@ -150,7 +150,7 @@ pub fn shown(path: &Path) -> Option<anyhow::Result<String>> {
     let record: Value = serde_json::from_str(&text).ok()?;
     let body = match record["kind"].as_str()? {
         super::record::KIND => super::record::shown(&record),
-        super::inside::record::KIND => super::inside::table::shown(&record),
+        super::inside::record::KIND => super::inside::table::shown(&record, output::width()),
         _ => return None,
     };
     let word = |value: &Value| value.as_str().unwrap_or("?").to_owned();

@@ -16,7 +16,7 @@ use sandbag_inject::process::beside::{self, End, Failed, Hold, Injection};
 use sandbag_inject::{Plan, Sync};
 use sandbag_inside::library::Place;
 use sandbag_inside::outcome::{self, Ended as Stopped, Outcome};
-use sandbag_inside::overhead::{self, Overhead};
+use sandbag_inside::overhead::{self, Overhead, Where};
 use sandbag_inside::plan::{self, Column, Event, Only, Options, PlanFile, Portion};
 use sandbag_inside::preloadable;
 use sandbag_kernel::topology::Topology;
@@ -25,6 +25,7 @@ use sandbag_report::quantity::time;
 
 use super::super::plan_args::{MethodArg, More};
 use super::common::{About, leave};
+use super::listed::Listed;
 use super::{ReplayArgs, Safeguard};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
@@ -94,15 +95,17 @@ pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Res
     };
     let plan = args.plan.plan(&trace, usize::MAX, more)?;
     let (columns, portions) = laid_out(&plan);
-    fits(&columns, args.plan.max_memory)?;
+    fits(&columns, args.plan.most_bytes(&Root::default())?)?;
     if args.dry_run {
         return dry_run(args, &columns, &portions);
     }
     let signals = beside::take_signals()?;
-    let mut place = Place::make(user.as_ref().map(|user| (user.uid, user.gid)))?;
+    let owner = user.as_ref().map(|user| (user.uid, user.gid));
+    let bytes = plan::size(&columns, &portions, &Options::default());
+    let mut place = Place::with_room(owner, bytes)?;
     let overhead = match polled {
         true => None,
-        false => Some(overhead::measure(&place)?),
+        false => Some(overhead::measure(&place, Where::default())?),
     };
     say_measured(overhead, messages);
     let options = options(args, &plan, polled, overhead);
@@ -112,6 +115,13 @@ pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Res
             .with_context(|| file.path().display().to_string())?;
     }
     drop((columns, portions));
+    let _listed = Listed::enter(
+        format!("jitter of {} inside", args.trace.display()),
+        if polled { "polled" } else { "timer" },
+        &[],
+        &args.command,
+        messages,
+    );
     let root = Root::default();
     let machine = machine::describe(&root, &Topology::read(&root)?, "none");
     let command = Waiting::start(&CommandSpec {
@@ -163,7 +173,7 @@ pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Res
         warnings,
     };
     let record = record::json(&about, &outcome, overhead);
-    messages.say(&table::shown(&record)?);
+    messages.say(&table::shown(&record, Messages::width())?);
     about
         .warnings
         .iter()
@@ -235,13 +245,15 @@ fn laid_out(plan: &Plan) -> (Vec<Column>, Vec<Portion>) {
     (columns.collect(), portions.collect())
 }
 
-fn fits(columns: &[Column], max_mib: u64) -> Result<()> {
+fn fits(columns: &[Column], most_bytes: u64) -> Result<()> {
     let events: usize = columns.iter().map(|column| column.events.len()).sum();
-    let mib = (events as u64 * size_of::<Event>() as u64) >> 20;
-    match mib <= max_mib {
+    let bytes = events as u64 * size_of::<Event>() as u64;
+    match bytes <= most_bytes {
         true => Ok(()),
         false => Err(BadInput(format!(
-            "the plan for {events} events takes {mib} MiB, and --max-memory is {max_mib}"
+            "the plan for {events} events takes {} MiB, and {} MiB may be used (--max-memory)",
+            bytes.div_ceil(1 << 20),
+            most_bytes >> 20
         ))
         .into()),
     }

@@ -3,6 +3,7 @@
 
 mod common;
 mod inside;
+mod listed;
 mod record;
 mod table;
 
@@ -28,6 +29,7 @@ use sandbag_kernel::topology::Topology;
 use sandbag_report::quantity::time;
 
 use common::{About, leave};
+use listed::Listed;
 
 use super::plan_args::{More, PlanArgs, factor};
 use crate::exit;
@@ -37,6 +39,19 @@ use crate::program;
 use crate::run::directory::RunDir;
 use crate::run::{leave_reason, machine, words};
 use crate::units::{self, nanos};
+
+/// The exit codes of this command, which gives no verdict.
+pub const HELP: &str = "\
+Exit codes:
+  Without CMD: 0 done, 1 failed, 2 wrong usage or bad input, 3 on some CPU the
+  jitter ended early (it went offline, or its injector was killed), 5 not
+  possible on this machine.
+  With CMD: CMD's own code, whatever became of the jitter (run.json and the
+  table say); 128+n if signal n ended it; 125 our own failure, wrong usage and
+  what is not possible included (the reason is on standard error, and in
+  run.json if a run directory is left); 126 CMD cannot be executed; 127 CMD
+  not found; 130 interrupted twice, or before CMD began.
+  How well a trace is reproduced says `sandbag jitter verify`.";
 
 /// Replay the jitter of a trace on CPUs, beside a program or alone
 ///
@@ -128,12 +143,12 @@ impl ReplayArgs {
         !self.no_safeguard.contains(&safeguard)
     }
 
-    fn want(&self) -> Result<Want> {
+    fn want(&self, root: &Root) -> Result<Want> {
         Ok(Want {
             class: self.plan.wanted()?,
             overhead: self.guards(Safeguard::Overhead),
             interval: self.guards(Safeguard::Interval),
-            most_bytes: self.plan.max_memory << 20,
+            most_bytes: self.plan.most_bytes(root)?,
         })
     }
 }
@@ -174,8 +189,8 @@ fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
         )
         .into());
     }
-    let want = args.want()?;
     let root = Root::default();
+    let want = args.want(&root)?;
     let topology = Topology::read(&root)?;
     let cpus = args.plan.online(&root, &topology)?;
     let trace = args.plan.trace(&args.trace, messages)?;
@@ -198,6 +213,13 @@ fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     let user = user(args);
     let signals = beside::take_signals()?;
     let mut team = Team::start(&asks, want)?;
+    let _listed = Listed::enter(
+        format!("jitter of {}", args.trace.display()),
+        class_name(team.class()),
+        &cpus,
+        &args.command,
+        messages,
+    );
     let mut warnings = Vec::new();
     say_measured(&team, &mut warnings, messages);
     let command = match args.has_command() {
@@ -252,7 +274,7 @@ fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
         why,
     };
     let rows: Vec<table::Cpu> = outcome.iter().map(table::Cpu::from).collect();
-    messages.say(&table::outcome(&rows).to_string());
+    messages.say(&table::outcome(&rows, Messages::width()));
     about
         .warnings
         .iter()
@@ -301,15 +323,24 @@ fn said_after(outcome: &[CpuOutcome], held: Held, args: &ReplayArgs) -> Vec<Stri
         let cpu = one.cpu;
         match &one.health {
             Health::Well => {}
-            Health::Displaced => said.push(format!("CPU {cpu} went offline: its jitter ended")),
-            Health::Died(how) => said.push(format!("the injector of CPU {cpu} ended ({how})")),
+            Health::Displaced => said.push(format!(
+                "CPU {cpu} went offline, or was taken from us by a cpuset: its jitter ended, {} \
+                 events that were due later were not injected",
+                one.outcome.counts.not_reached
+            )),
+            Health::Died(how) => said.push(format!(
+                "the injector of CPU {cpu} ended ({how}): {} events that were due later were not \
+                 injected",
+                one.outcome.counts.not_reached
+            )),
         }
-        if one.left_out.events > 0 {
+        if one.left_out.any() {
             said.push(format!(
-                "CPU {cpu}: the trace takes more than {} ms of some second; {} events, {} in \
-                 all, are left out of a whole portion so that others can run",
+                "CPU {cpu}: the trace takes more than {} ms of some second; of a whole portion \
+                 {} events are left out and {} shortened, {} in all, so that others can run",
                 MOST_NS / 1_000_000,
                 one.left_out.events,
+                one.left_out.shortened,
                 time(one.left_out.ns as f64)
             ));
         }
@@ -370,12 +401,13 @@ fn dry_run(args: &ReplayArgs, trace: &Trace, plan: &Plan, asks: &[Ask]) -> Resul
             },
             time(noise_ns as f64),
         )?;
-        if left_out.events > 0 {
+        if left_out.any() {
             writeln!(
                 out,
-                "  of which at least {} events, {}, would be left out: more than {} ms of a second \
-                 are never taken",
+                "  of which at least {} events would be left out and {} shortened, by {} in all: \
+                 more than {} ms of a second are never taken",
                 left_out.events,
+                left_out.shortened,
                 time(left_out.ns as f64),
                 MOST_NS / 1_000_000
             )?;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::common::{About, seconds};
 use super::{class_name, table};
+use crate::output;
 
 /// Tells it from a run of a load.
 pub const KIND: &str = "jitter-replay";
@@ -59,6 +60,7 @@ impl Run<'_> {
                 "counts": one.outcome.counts,
                 "left_out_by_limit": {
                     "events": one.left_out.events,
+                    "shortened": one.left_out.shortened,
                     "s": seconds(one.left_out.ns),
                 },
                 "start_error": one.outcome.all_start_errors(),
@@ -101,5 +103,8 @@ pub fn write(dir: &Path, outcome: &[CpuOutcome]) -> io::Result<()> {
 pub fn shown(record: &Value) -> serde_json::Result<String> {
     let cpus: Vec<table::Cpu> = serde_json::from_value(record["cpus"].clone())?;
     let measured: String = cpus.iter().map(|cpu| cpu.measured() + "\n").collect();
-    Ok(format!("{measured}\n{}", table::outcome(&cpus)))
+    Ok(format!(
+        "{measured}\n{}",
+        table::outcome(&cpus, output::width())
+    ))
 }

@@ -6,7 +6,7 @@ use sandbag_inject::outcome::{Counts, Quantiles};
 use sandbag_inject::process::Measured;
 use sandbag_inject::process::team::CpuOutcome;
 use sandbag_report::quantity::time;
-use sandbag_report::table::{plain, right};
+use sandbag_report::table::{fitted, plain, right};
 use serde::Deserialize;
 
 /// What injecting costs on a CPU, one line.
@@ -53,8 +53,12 @@ impl Cpu {
     }
 }
 
-/// A row per CPU.
-pub fn outcome(all: &[Cpu]) -> Table {
+/// A row per CPU, for a screen of so many columns.
+pub fn outcome(all: &[Cpu], width: Option<usize>) -> String {
+    fitted(&rows(all), 1, width)
+}
+
+fn rows(all: &[Cpu]) -> Table {
     let mut table = plain([
         "CPU",
         "asked",
@@ -62,6 +66,7 @@ pub fn outcome(all: &[Cpu]) -> Table {
         "merged",
         "short",
         "limit",
+        "shortened",
         "missed",
         "not reached",
         "behind",
@@ -81,6 +86,7 @@ pub fn outcome(all: &[Cpu]) -> Table {
             c.merged,
             c.below_floor,
             c.over_limit,
+            c.shortened,
             c.missed,
             c.not_reached,
             c.behind,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag jitter verify`: how well a trace is reproduced here.
 
+mod inside;
 mod table;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use sandbag_inject::process::verify::{Host, Replayed, by_asking, by_processes, h
 use sandbag_inject::process::{Class, Measured};
 use sandbag_inject::reproduced::Tolerance;
 use sandbag_inject::{Plan, Planned};
+use sandbag_inside::overhead::Overhead;
 use sandbag_jitter::Trace;
 use sandbag_jitter::collect::counter;
 use sandbag_kernel::Root;
@@ -31,9 +33,9 @@ use crate::units::{self, nanos};
 ///
 /// The host alone is recorded first and last. Between, the trace is replayed
 /// and recorded at the same time, on the same CPUs: without the paper's
-/// safeguards, with them, with a scale factor if one is given, and by a program
-/// that asks. What the host does by itself is taken off. The CPUs are taken
-/// wholly meanwhile.
+/// safeguards, with them, with a scale factor if one is given; by processes
+/// beside, inside the process that records, and by a program that asks. What
+/// the host does by itself is taken off. The CPUs are taken wholly meanwhile.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
     /// A trace, or what another tool recorded event by event; - for standard
@@ -87,9 +89,45 @@ struct Row {
     judged: Judged,
     /// What the injectors say themselves.
     counts: Counts,
+    /// What injecting by a process costs, by CPU.
     measured: Vec<(u32, Measured)>,
+    /// What injecting inside a program costs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inside: Option<Inside>,
     /// Start errors of those with nothing in their way, by its own clock.
     own: Vec<Own>,
+}
+
+/// See [`Overhead`].
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Inside {
+    overhead_ns: u64,
+    exit_ns: u64,
+    lead_ns: u64,
+    start_p50_ns: u64,
+    start_p90_ns: u64,
+    least_gap_ns: u64,
+}
+
+impl From<Overhead> for Inside {
+    fn from(overhead: Overhead) -> Self {
+        Self {
+            overhead_ns: overhead.injection_ns,
+            exit_ns: overhead.exit_ns,
+            lead_ns: overhead.lead_ns,
+            start_p50_ns: overhead.start_ns,
+            start_p90_ns: overhead.start_90_ns,
+            least_gap_ns: overhead.least_gap_ns(),
+        }
+    }
+}
+
+/// A replay, before it is judged.
+struct Made {
+    name: String,
+    factor: f64,
+    replayed: Replayed,
+    inside: Option<Inside>,
 }
 
 /// What an injector, or a program that asks, says of its events on a CPU that
@@ -122,10 +160,12 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     let trace = args.plan.trace(&args.trace, messages)?;
     // The collector would refuse it, after everything else.
     counter::check(&root).map_err(sandbag_jitter::Error::from)?;
+    let most_bytes = args.plan.most_bytes(&root)?;
     let asked = Asked {
         args,
         trace: &trace,
         cpus: &cpus,
+        most_bytes,
     };
     // All plans, before anything is run.
     let plain = asked.plan(false, 1.0)?;
@@ -142,18 +182,42 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     };
     messages.say("the host alone, before ...");
     let before = host(&cpus, args.duration, args.real_time)?;
-    let mut replays: Vec<(String, f64, Replayed)> = Vec::new();
+    let mut replays: Vec<Made> = Vec::new();
     if args.plan.method != MethodArg::Polled {
-        messages.say("without safeguards ...");
-        let replayed = asked.by_processes(&plain, false, 1.0)?;
-        replays.push(("no safeguards".to_owned(), 1.0, replayed));
-        messages.say("with safeguards ...");
-        let replayed = asked.by_processes(&guarded, true, 1.0)?;
-        replays.push(("safeguards".to_owned(), 1.0, replayed));
+        let mut rows = vec![("no safeguards".to_owned(), 1.0, &plain, false)];
+        rows.push(("safeguards".to_owned(), 1.0, &guarded, true));
         if let Some((k, plan)) = &factored {
-            messages.say(&format!("with safeguards and factor {k} ..."));
-            let replayed = asked.by_processes(plan, true, *k)?;
-            replays.push((format!("factor {k}"), *k, replayed));
+            rows.push((format!("factor {k}"), *k, plan, true));
+        }
+        for (name, factor, plan, safeguards) in &rows {
+            messages.say(&format!("by processes, {name} ..."));
+            replays.push(Made {
+                name: name.clone(),
+                factor: *factor,
+                replayed: asked.by_processes(plan, *safeguards, *factor)?,
+                inside: None,
+            });
+        }
+        let how = inside::How {
+            cpus: &cpus,
+            most: args.duration,
+            threshold_ns: before.threshold_ns,
+            real_time: args.real_time,
+        };
+        let overhead = inside::measure(how)?;
+        for (name, factor, plan, safeguards) in &rows {
+            messages.say(&format!("inside, {name} ..."));
+            let how = inside::How {
+                most: args.duration.mul_f64(*factor),
+                ..how
+            };
+            let guards = safeguards.then_some(overhead);
+            replays.push(Made {
+                name: format!("inside, {name}"),
+                factor: *factor,
+                replayed: inside::replay(plan, how, guards)?,
+                inside: Some(overhead.into()),
+            });
         }
     }
     messages.say("polled ...");
@@ -164,16 +228,21 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         before.threshold_ns,
         args.real_time,
     )?;
-    replays.push(("polled".to_owned(), 1.0, polled));
+    replays.push(Made {
+        name: "polled".to_owned(),
+        factor: 1.0,
+        replayed: polled,
+        inside: None,
+    });
     messages.say("the host alone, after ...");
     let after = host(&cpus, args.duration, args.real_time)?;
     let rows: Vec<Row> = replays
         .into_iter()
-        .map(|(name, k, replayed)| row(name, k, &replayed, [&before, &after], tolerance))
+        .map(|made| row(made, [&before, &after], tolerance))
         .collect();
     let text = match args.json {
         true => serde_json::to_string_pretty(&rows)? + "\n",
-        false => table::text(&rows, tolerance, [&before, &after]),
+        false => table::text(&rows, tolerance, [&before, &after], output::width()),
     };
     output::print(text)?;
     Ok(exit::KEPT)
@@ -183,6 +252,7 @@ struct Asked<'a> {
     args: &'a VerifyArgs,
     trace: &'a Trace,
     cpus: &'a [u32],
+    most_bytes: u64,
 }
 
 impl Asked<'_> {
@@ -207,7 +277,7 @@ impl Asked<'_> {
             class: self.args.plan.wanted()?,
             overhead: safeguards,
             interval: safeguards,
-            most_bytes: self.args.plan.max_memory << 20,
+            most_bytes: self.most_bytes,
         };
         Ok(by_processes(
             &asks,
@@ -218,7 +288,13 @@ impl Asked<'_> {
     }
 }
 
-fn row(name: String, k: f64, replayed: &Replayed, host: [&Host; 2], tolerance: Tolerance) -> Row {
+fn row(made: Made, host: [&Host; 2], tolerance: Tolerance) -> Row {
+    let Made {
+        name,
+        factor,
+        replayed,
+        inside,
+    } = made;
     let of_host = |host: &Host, cpu: u32| -> Vec<Planned> {
         let found = host.cpus.iter().find(|(one, _)| *one == cpu);
         found.map_or_else(Vec::new, |(_, seen)| seen.clone())
@@ -253,9 +329,10 @@ fn row(name: String, k: f64, replayed: &Replayed, host: [&Host; 2], tolerance: T
             .share_within(EXACT_NS)
             .map(|share| share * 100.0),
     });
-    let (method, measured) = match &replayed.team {
-        None => ("polled".to_owned(), Vec::new()),
-        Some((class, all)) => (
+    let (method, measured) = match (&replayed.team, inside) {
+        (None, None) => ("polled".to_owned(), Vec::new()),
+        (None, Some(_)) => ("timer".to_owned(), Vec::new()),
+        (Some((class, all)), _) => (
             match class {
                 Class::Fifo { .. } => "fifo",
                 Class::Fair => "fair",
@@ -266,12 +343,13 @@ fn row(name: String, k: f64, replayed: &Replayed, host: [&Host; 2], tolerance: T
     };
     Row {
         name,
-        factor: k,
+        factor,
         length_s: replayed.length_ns as f64 / 1e9,
         method,
-        judged: judge(&evidence, tolerance, k, times),
+        judged: judge(&evidence, tolerance, factor, times),
         counts,
         measured,
+        inside,
         own: own.collect(),
     }
 }

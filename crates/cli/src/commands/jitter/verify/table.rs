@@ -8,13 +8,14 @@ use sandbag_inject::process::verify::Host;
 use sandbag_inject::reproduced::Tolerance;
 use sandbag_jitter::stats::QUANTILES_PCT;
 use sandbag_report::quantity::time;
-use sandbag_report::table::{plain, right};
+use sandbag_report::table::{fitted, plain, right};
 
 use super::super::replay::{measured, shown};
 use super::super::show::quantile_name;
 use super::{EXACT_NS, Row};
 
-pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2]) -> String {
+/// All of it, for a screen of so many columns.
+pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2], width: Option<usize>) -> String {
     let mut text = String::new();
     let mut said = Vec::new();
     for row in rows {
@@ -24,6 +25,16 @@ pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2]) -> String {
                 let _ = writeln!(text, "CPU {cpu}, {}: {}", row.method, measured(*figures));
             }
         }
+    }
+    if let Some(inside) = rows.iter().find_map(|row| row.inside) {
+        let _ = writeln!(
+            text,
+            "inside a program: injecting costs {} (nothing shorter can be injected), events begin \
+             {} late (p50), {} (p90)",
+            time(inside.overhead_ns as f64),
+            time(inside.start_p50_ns as f64),
+            time(inside.start_p90_ns as f64),
+        );
     }
     let _ = writeln!(
         text,
@@ -35,16 +46,16 @@ pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2]) -> String {
         tolerance.length_share * 100.0,
         time(host[0].threshold_ns.max(host[1].threshold_ns)),
     );
-    let _ = writeln!(text, "{}\n", reproduced(rows));
+    let _ = writeln!(text, "{}\n", fitted(&reproduced(rows), 1, width));
     let _ = writeln!(
         text,
         "Lengths, the host's own taken off\n{}\n",
-        lengths(rows)
+        fitted(&lengths(rows), 2, width)
     );
     let _ = writeln!(
         text,
-        "By the injectors' own clocks, events with nothing in their way\n{}\n",
-        own(rows)
+        "By the injectors' own clocks, events with nothing in their way (inside: all)\n{}\n",
+        fitted(&own(rows), 2, width)
     );
     for (name, host) in ["before", "after"].iter().zip(host) {
         let events: usize = host.cpus.iter().map(|(_, seen)| seen.len()).sum();

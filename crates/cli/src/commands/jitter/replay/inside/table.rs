@@ -2,7 +2,7 @@
 //! What the processes booked, in a table: from a record, fresh or read back.
 
 use sandbag_report::quantity::time;
-use sandbag_report::table::{plain, right};
+use sandbag_report::table::{fitted, plain, right};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -52,8 +52,8 @@ struct Errors {
 }
 
 /// A row for each process or thread that suffered most, one for the others, and
-/// their sum.
-pub fn shown(record: &Value) -> serde_json::Result<String> {
+/// their sum; for a screen of so many columns.
+pub fn shown(record: &Value, width: Option<usize>) -> serde_json::Result<String> {
     let mut record: Record = serde_json::from_value(record.clone())?;
     let mut table = plain([
         "process",
@@ -93,7 +93,7 @@ pub fn shown(record: &Value) -> serde_json::Result<String> {
         table.add_row(row(&format!("{more} more"), "-", sum, none));
     }
     table.add_row(row("all", "", counts(&record.all), errors(&record.all)));
-    Ok(right(table).to_string())
+    Ok(fitted(&right(table), 2, width))
 }
 
 /// `app 4711`; a thread that is not the initial one: `app 4711/4712`.
@@ -161,7 +161,7 @@ mod tests {
             "processes": (1..=20).map(process).collect::<Vec<_>>(),
             "processes_summed_up": {"count": 3, "suffered": suffered(5)},
         });
-        let text = shown(&record).unwrap();
+        let text = shown(&record, None).unwrap();
         let last: Vec<&str> = text.lines().rev().take(2).collect();
         assert!(
             last[0].contains("all") && last[0].contains("1.50 us"),
@@ -172,6 +172,6 @@ mod tests {
             last[1].contains("7 more") && last[1].contains(" 15 "),
             "{text}"
         );
-        assert!(shown(&json!({"all": {}})).is_err());
+        assert!(shown(&json!({"all": {}}), None).is_err());
     }
 }

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The collector: what it says of its own loop, and what it takes to write
+//! down many events.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use sandbag_jitter::{Notes, format};
+
+use super::Bench;
+use super::figures::{Figures, Target};
+
+const TITLE: &str = "The collector";
+/// Memory for the many events, MiB: 32 bytes an event and CPU, and some.
+const MIB_PER_MILLION: u64 = 40;
+
+pub fn measure(bench: &Bench, figures: &mut Figures) -> Result<()> {
+    let seconds = bench.seconds;
+    let (used, path) = record(bench, &format!("-d {seconds}s"), "loop.sbj")?;
+    let (notes, _) = read(&path)?;
+    let mean = |of: &dyn Fn(&sandbag_jitter::CpuNotes) -> f64| {
+        notes.cpus.iter().map(of).sum::<f64>() / notes.cpus.len().max(1) as f64
+    };
+    let sum = |of: &dyn Fn(&sandbag_jitter::CpuNotes) -> u64| {
+        notes.cpus.iter().map(of).sum::<u64>() as f64
+    };
+    for (what, target, value) in [
+        (
+            "a bare reading of the counter, ns",
+            Target::None,
+            mean(&|n| n.read_ns),
+        ),
+        ("a pass of the loop, ns", Target::None, mean(&|n| n.loop_ns)),
+        (
+            "a pass of the loop, bare readings",
+            Target::Most(2.0),
+            mean(&|n| n.loop_ns / n.read_ns),
+        ),
+        (
+            "storing an event, ns more than a pass",
+            Target::Most(50.0),
+            mean(&|n| n.store_ns),
+        ),
+        (
+            "least difference of two readings (tmin), ns",
+            Target::None,
+            mean(&|n| n.least_ns),
+        ),
+        (
+            "detectable above, ns (published: 300)",
+            Target::Most(300.0),
+            mean(&|n| n.threshold_ns),
+        ),
+        (
+            "drift of the counter, ppm, size",
+            Target::None,
+            mean(&|n| n.drift_ppm.abs()),
+        ),
+        (
+            "page faults of the loops",
+            Target::Most(0.0),
+            sum(&|n| n.faults),
+        ),
+        ("events dropped", Target::Most(0.0), sum(&|n| n.dropped)),
+        (
+            "memory of an ordinary recording, MiB",
+            Target::None,
+            used.most_mib,
+        ),
+    ] {
+        figures.add(TITLE, what, target, value);
+    }
+    let millions = bench.events.div_ceil(1_000_000);
+    let mib = millions * MIB_PER_MILLION * bench.cpus as u64;
+    // Every reading is an event.
+    let words = format!(
+        "--events {} --threshold 1ns --preheat 0s --max-memory {mib}",
+        bench.events
+    );
+    let (used, path) = record(bench, &words, "many.sbj")?;
+    let bytes = std::fs::metadata(&path)?.len() as f64;
+    let (notes, events) = read(&path)?;
+    let dropped: u64 = notes.cpus.iter().map(|n| n.dropped).sum();
+    let all = events.max(1) as f64;
+    let asked = bench.events * bench.cpus as u64;
+    for (what, target, value) in [
+        (
+            "many: events recorded, of those asked for, %",
+            Target::Least(100.0),
+            events as f64 * 100.0 / asked as f64,
+        ),
+        ("many: events dropped", Target::Most(0.0), dropped as f64),
+        (
+            "many: CPU time of all of `record`, ns per event",
+            Target::None,
+            used.cpu_s * 1e9 / all,
+        ),
+        (
+            "many: bytes per event in the file",
+            Target::None,
+            bytes / all,
+        ),
+        ("many: memory, MiB", Target::None, used.most_mib),
+    ] {
+        figures.add(TITLE, what, target, value);
+    }
+    std::fs::remove_file(path)?;
+    Ok(())
+}
+
+/// What a process took.
+struct Used {
+    cpu_s: f64,
+    most_mib: f64,
+}
+
+fn record(bench: &Bench, words: &str, name: &str) -> Result<(Used, std::path::PathBuf)> {
+    let words = format!("jitter record --attribute none -q {words} -o {name}");
+    let child = bench.command(&words).stderr(Stdio::inherit()).spawn()?;
+    let (status, used) = wait(child)?;
+    ensure!(status.success(), "sandbag {words}: {status}");
+    Ok((used, bench.dir.path().join(name)))
+}
+
+/// Waits for its end, and asks what it took.
+fn wait(child: Child) -> Result<(ExitStatus, Used)> {
+    let mut status = 0;
+    // SAFETY: all zero is a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let pid = child.id().cast_signed();
+    // SAFETY: a child of ours that nobody else waits for; both point to
+    // memory of ours.
+    let waited = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
+    ensure!(waited == pid, "wait4: {}", std::io::Error::last_os_error());
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    let used = Used {
+        cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        most_mib: usage.ru_maxrss as f64 / 1024.0,
+    };
+    Ok((ExitStatus::from_raw(status), used))
+}
+
+/// Its notes, and how many events it holds.
+fn read(path: &Path) -> Result<(Notes, u64)> {
+    let mut reader = format::Reader::new(BufReader::new(File::open(path)?))?;
+    let mut events = 0;
+    while let Some(block) = reader.next_block()? {
+        events += block.events.len() as u64;
+    }
+    let notes = reader.notes().context("the recording was cut off")?;
+    Ok((notes.clone(), events))
+}

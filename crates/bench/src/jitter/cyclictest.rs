@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! cyclictest (rt-tests): how late a thread of a priority wakes up.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+
+/// Delays, us.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Delays {
+    pub p50: f64,
+    pub p99: f64,
+    pub most: f64,
+}
+
+/// Delays above are in the last bin, us.
+const BINS: u32 = 5_000;
+
+/// Whether it is there.
+pub fn is_there() -> bool {
+    let asked = Command::new("cyclictest")
+        .arg("--help")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    asked.is_ok()
+}
+
+/// Runs it on a CPU, a wake-up every millisecond.
+pub fn run(dir: &Path, cpu: u32, priority: u8, seconds: u32) -> Result<Delays> {
+    let words = format!("-t1 -p{priority} -i1000 -D{seconds} -a{cpu} -m -q -h{BINS}");
+    let output = Command::new("cyclictest")
+        .args(words.split(' '))
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .output()
+        .context("cyclictest (package rt-tests)")?;
+    ensure!(
+        output.status.success(),
+        "cyclictest {words}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    parse(&String::from_utf8(output.stdout)?).context("cyclictest printed no histogram")
+}
+
+/// `000017 000123` is a bin; `# Max Latencies: 00321` the longest.
+fn parse(text: &str) -> Option<Delays> {
+    let bins: Vec<(f64, u64)> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let bin = words.next()?.parse().ok()?;
+            Some((bin, words.next()?.parse().ok()?))
+        })
+        .collect();
+    let all: u64 = bins.iter().map(|(_, count)| count).sum();
+    let at = |part: f64| {
+        let rank = (all as f64 * part).ceil() as u64;
+        let mut below = 0;
+        let found = bins.iter().find(|(_, count)| {
+            below += count;
+            below >= rank
+        });
+        found.map(|(bin, _)| *bin)
+    };
+    let most = text
+        .lines()
+        .find_map(|line| line.strip_prefix("# Max Latencies:"))
+        .and_then(|rest| rest.trim().parse().ok())
+        .or_else(|| bins.iter().rfind(|(_, n)| *n > 0).map(|(bin, _)| *bin));
+    Some(Delays {
+        p50: at(0.5).filter(|_| all > 0)?,
+        p99: at(0.99)?,
+        most: most?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_histogram() {
+        let text = "# /dev/cpu_dma_latency set to 0us\n# Histogram\n000000 000000\n000003 000060\n\
+                    000004 000038\n000020 000002\n# Total: 000000100\n# Min Latencies: 00003\n\
+                    # Avg Latencies: 00003\n# Max Latencies: 00321\n";
+        assert_eq!(
+            parse(text),
+            Some(Delays {
+                p50: 3.0,
+                p99: 20.0,
+                most: 321.0
+            })
+        );
+        assert_eq!(parse("# nothing\n"), None);
+        assert_eq!(parse("000000 000000\n"), None);
+    }
+}

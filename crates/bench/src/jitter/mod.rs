@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the collector of OS jitter costs and loses, and how exactly its traces
+//! are replayed, by the real program: `collector` records, `timer` holds the
+//! replay beside a program against cyclictest at the same priority, in turn,
+//! and `ways` holds all ways of replaying against what a program sees.
+
+mod collector;
+mod cyclictest;
+mod figures;
+mod timer;
+mod ways;
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
+use sandbag_kernel::{CpuList, Root};
+use sandbag_lab::machine;
+
+use figures::Figures;
+
+/// Measure what the collector of OS jitter costs, and how exactly a trace is
+/// replayed (root)
+#[derive(Debug, Args)]
+pub struct JitterArgs {
+    /// The sandbag to measure
+    #[arg(long, default_value = "sandbag")]
+    sandbag: PathBuf,
+    /// Some minutes instead of half an hour; also by QUICK=1
+    #[arg(long)]
+    quick: bool,
+    /// The CPU on which traces are replayed [default: the last]
+    #[arg(long)]
+    cpu: Option<u32>,
+    /// Rounds of everything [default: 10, quick 3]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Length of each recording and replay, seconds [default: 10, quick 4]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=600))]
+    seconds: Option<u32>,
+    /// Events of each CPU that are recorded without a loss
+    #[arg(long, default_value_t = 10_000_000)]
+    events: u64,
+    /// Write tables (.md) and figures (.json) here
+    #[arg(long, default_value = "jitter-results.md")]
+    out: PathBuf,
+}
+
+/// Where and how everything is measured.
+struct Bench {
+    sandbag: PathBuf,
+    dir: tempfile::TempDir,
+    cpu: u32,
+    cpus: usize,
+    seconds: u32,
+    events: u64,
+}
+
+/// An event of this length every millisecond: nothing is too short, or meets
+/// another.
+const EVEN: &str = "--period 1ms --length 60us";
+/// As docs/jitter.md has it: half of the events are shorter than 22 us, 90 %
+/// than 150.
+const MIXED: &str = "--poisson 800 --length lognormal:22us:1.498";
+
+/// Runs everything and prints tables.
+pub fn jitter(args: &JitterArgs) -> Result<()> {
+    let root = Root::default();
+    let online: CpuList = root
+        .read("/sys/devices/system/cpu/online")?
+        .trim()
+        .parse()?;
+    let quick = args.quick || std::env::var_os("QUICK").is_some_and(|v| v == "1");
+    let bench = Bench {
+        sandbag: args.sandbag.clone(),
+        dir: tempfile::tempdir()?,
+        cpu: args
+            .cpu
+            .or(online.iter().next_back())
+            .context("no CPU is online")?,
+        cpus: online.iter().count(),
+        seconds: args.seconds.unwrap_or(if quick { 4 } else { 10 }),
+        events: args.events,
+    };
+    let rounds = args.rounds.unwrap_or(if quick { 3 } else { 10 });
+    bench.synth(EVEN, "even.sbj")?;
+    bench.synth(MIXED, "mixed.sbj")?;
+    let mut figures = Figures::default();
+    for round in 0..rounds {
+        eprintln!("round {} of {rounds}", round + 1);
+        collector::measure(&bench, &mut figures)?;
+        timer::measure(&bench, round, &mut figures)?;
+        ways::measure(&bench, &mut figures)?;
+        // What is there is kept, whatever happens next.
+        write(&args.out, &root, &bench, &figures, round + 1)?;
+    }
+    print!("{}", fs::read_to_string(&args.out)?);
+    Ok(())
+}
+
+impl Bench {
+    /// sandbag, as the user who runs this, with these words.
+    fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(&self.sandbag);
+        for name in ["SUDO_UID", "SUDO_GID", "SUDO_USER"] {
+            command.env_remove(name);
+        }
+        command
+            .args(words.split_whitespace())
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null());
+        // It dies with us.
+        // SAFETY: one call that is safe after a fork, on plain values.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        command
+    }
+
+    /// Runs it; what it printed.
+    fn run(&self, words: &str) -> Result<String> {
+        let output = self.command(words).output()?;
+        ensure!(
+            output.status.success(),
+            "sandbag {words}: {}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    fn synth(&self, parts: &str, name: &str) -> Result<()> {
+        // The part that is replayed is at most as long as a replay.
+        let seconds = self.seconds * 3;
+        let words = format!("jitter synth {parts} --cpus 0 -d {seconds}s --seed 7 -q -o {name}");
+        self.run(&words).map(drop)
+    }
+}
+
+fn write(out: &Path, root: &Root, bench: &Bench, figures: &Figures, rounds: u32) -> Result<()> {
+    let mut text = String::from("# OS jitter: the collector and the replay\n\n");
+    for (name, value) in machine::describe(root) {
+        text += &format!("- {name}: {value}\n");
+    }
+    text += &format!(
+        "\n{rounds} rounds of {} s; median, least and greatest of the rounds. Replays are on CPU \
+         {}. A target is met if the median meets it.\n",
+        bench.seconds, bench.cpu
+    );
+    text += &figures.render();
+    fs::write(out, text).with_context(|| format!("write {}", out.display()))?;
+    let json = out.with_extension("json");
+    fs::write(&json, serde_json::to_vec_pretty(figures)?)
+        .with_context(|| format!("write {}", json.display()))
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The replay beside a program: when its events begin, held against when
+//! cyclictest wakes up at the same priority on the same CPU, in turn.
+
+use anyhow::{Context as _, Result};
+use serde_json::Value;
+
+use super::Bench;
+use super::cyclictest::{self, Delays};
+use super::figures::{Figures, Target};
+
+const TITLE: &str = "By a process beside the program, an event of 60 us every millisecond";
+/// Of both: above whoever else is on a machine that others use.
+const PRIORITY: u8 = 2;
+
+pub fn measure(bench: &Bench, round: u32, figures: &mut Figures) -> Result<()> {
+    let cyclictest = || match cyclictest::is_there() {
+        false => Ok(None),
+        true => {
+            let dir = bench.dir.path();
+            cyclictest::run(dir, bench.cpu, PRIORITY, bench.seconds).map(Some)
+        }
+    };
+    let (theirs, ours) = match round % 2 {
+        0 => {
+            let theirs = cyclictest()?;
+            (theirs, replay(bench)?)
+        }
+        _ => {
+            let ours = replay(bench)?;
+            (cyclictest()?, ours)
+        }
+    };
+    let mut add = |what: &str, target, value| figures.add(TITLE, what, target, value);
+    if let Some(Delays { p50, p99, most }) = theirs {
+        add("cyclictest: wakes up late, p50, us", Target::None, p50);
+        add("cyclictest: p99, us", Target::None, p99);
+        add("cyclictest: worst, us", Target::None, most);
+        let more = ours.start[0] - p50;
+        add(
+            "begins later than cyclictest, p50 of both, us",
+            Target::Most(1.0),
+            more,
+        );
+    }
+    add("begins late, p50, us", Target::None, ours.start[0]);
+    add("begins late, p99, us", Target::None, ours.start[1]);
+    add("begins late, worst, us", Target::None, ours.start[2]);
+    add("longer, p50, us", Target::Most(1.0), ours.length[0].abs());
+    add("longer, p99, us", Target::None, ours.length[1]);
+    add("longer, worst, us", Target::None, ours.length[2]);
+    add(
+        "floor: what injecting costs, us (published: 14)",
+        Target::None,
+        ours.floor,
+    );
+    add(
+        "injected, % of what was asked",
+        Target::None,
+        ours.injected_pct,
+    );
+    Ok(())
+}
+
+/// Errors of p50, p99 and the worst, us.
+struct Replay {
+    start: [f64; 3],
+    length: [f64; 3],
+    floor: f64,
+    injected_pct: f64,
+}
+
+fn replay(bench: &Bench) -> Result<Replay> {
+    let (cpu, seconds) = (bench.cpu, bench.seconds);
+    let words = format!(
+        "jitter replay even.sbj --cpus {cpu} --method fifo --priority {PRIORITY} -d {seconds}s \
+         --share 1 --no-out -q --json=-"
+    );
+    let run: Value = serde_json::from_str(&bench.run(&words)?)?;
+    let one = &run["cpus"][0];
+    let us = |value: &Value| value.as_f64().map(|ns| ns / 1e3);
+    let errors = |name: &str| -> Result<[f64; 3]> {
+        let of = |which: &str| {
+            us(&one[name][which]).with_context(|| format!("no {name} of the replay: {one}"))
+        };
+        Ok([of("p50_ns")?, of("p99_ns")?, of("most_ns")?])
+    };
+    let count = |name: &str| one["counts"][name].as_f64().unwrap_or(0.0);
+    Ok(Replay {
+        start: errors("start_error_undisturbed")?,
+        length: errors("length_error")?,
+        floor: us(&one["measured"]["overhead_ns"]).context("no floor")?,
+        injected_pct: count("injected") * 100.0 / count("asked").max(1.0),
+    })
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A replay among the runs of this machine: `sandbag status` shows it,
+//! `sandbag stop` ends it. It changes nothing, so its journal holds nothing
+//! but its name, and a guardian removes it should sandbag be killed.
+
+use std::ffi::OsString;
+use std::process::Child;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sandbag_burner::guardian;
+use sandbag_burner::journal::{Journal, RunInfo};
+use sandbag_burner::registry::Registry;
+use sandbag_kernel::CpuList;
+
+use crate::messages::Messages;
+use crate::run::words;
+
+/// While it lives the replay is listed.
+pub struct Listed(Option<(Journal, Child)>);
+
+impl Listed {
+    /// Where there is no place for journals (a user without XDG_RUNTIME_DIR)
+    /// it is not listed; that is no reason not to run.
+    pub fn enter(
+        what: String,
+        method: &str,
+        cpus: &[u32],
+        command: &[OsString],
+        messages: &Messages,
+    ) -> Self {
+        let cpus: CpuList = cpus.iter().copied().collect();
+        let info = RunInfo {
+            pid: std::process::id(),
+            cpus: cpus.to_string(),
+            method: method.to_owned(),
+            load: what,
+            command: words(command),
+            started_s: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |time| time.as_secs()),
+            board_fd: -1,
+            kill: false,
+            shares: true,
+        };
+        let entered = Registry::open().and_then(|registry| {
+            // As every run does; what could not be undone a load would say.
+            registry.restore()?;
+            let guardian = guardian::start(&registry.own_journal())?;
+            match registry.register(info, &CpuList::default()) {
+                Ok(journal) => Ok((journal, guardian)),
+                Err(error) => {
+                    guardian::dismiss(guardian);
+                    Err(error)
+                }
+            }
+        });
+        if let Err(error) = &entered {
+            messages.detail(&format!("sandbag status will not show this run: {error}"));
+        }
+        Self(entered.ok())
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        if let Some((journal, guardian)) = self.0.take() {
+            // What cannot be removed now the guardian removes.
+            let _ = journal.close();
+            guardian::dismiss(guardian);
+        }
+    }
+}
