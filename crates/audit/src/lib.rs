@@ -11,4 +11,7 @@
 //! An [`model::Audit`] holds it all: it is what is written, read again, compared
 //! and drawn.
 
+pub mod compare;
+#[cfg(any(test, feature = "fixture"))]
+pub mod fixture;
 pub mod model;
