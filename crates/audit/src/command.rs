@@ -111,7 +111,10 @@ pub fn run(
     let (status, usage) = usage.map_err(|cause| failed("wait for it", cause))?;
     if libc::WIFSIGNALED(status) {
         let signal = libc::WTERMSIG(status);
-        return Err(Fault::Failed(format!("it was killed by signal {signal}{}", last(words))));
+        return Err(Fault::Failed(format!(
+            "it was killed by signal {signal}{}",
+            last(words)
+        )));
     }
     match libc::WEXITSTATUS(status) {
         0 => {}
@@ -170,7 +173,9 @@ fn last(mut words: File) -> String {
     let mut text = Vec::new();
     let from = (length - LAST_WORDS).max(0).cast_unsigned();
     let _ = words.seek(SeekFrom::Start(from));
-    let _ = words.take(LAST_WORDS.cast_unsigned()).read_to_end(&mut text);
+    let _ = words
+        .take(LAST_WORDS.cast_unsigned())
+        .read_to_end(&mut text);
     let text = String::from_utf8_lossy(&text).trim().replace('\n', "; ");
     match text.is_empty() {
         true => String::new(),

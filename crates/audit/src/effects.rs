@@ -71,7 +71,10 @@ pub fn comparisons(noise: &[bool], cpus: usize) -> usize {
         2 => 1,
         more => more,
     };
-    noise.iter().map(|noise| quantities(*noise).len() * each).sum()
+    noise
+        .iter()
+        .map(|noise| quantities(*noise).len() * each)
+        .sum()
 }
 
 /// A quantity of a run: ns, or percent of noise.
@@ -199,13 +202,10 @@ fn longest(samples: &[Sample], cpu: u32, lengths: usize, quantity: Quantity) -> 
 /// Half of the widest simultaneous interval of the quantities that decide,
 /// percent (of noise: points).
 #[must_use]
-pub fn half_width_pct(
-    samples: &[Sample],
-    cpus: &[u32],
-    noise: bool,
-    level: Level,
-) -> Option<f64> {
-    let deciding = quantities(noise).iter().filter(|quantity| deciding(**quantity));
+pub fn half_width_pct(samples: &[Sample], cpus: &[u32], noise: bool, level: Level) -> Option<f64> {
+    let deciding = quantities(noise)
+        .iter()
+        .filter(|quantity| deciding(**quantity));
     let mut widest: Option<f64> = None;
     for quantity in deciding {
         let all = blocks(samples, cpus, *quantity, None);
@@ -328,8 +328,14 @@ mod tests {
             .iter()
             .find(|e| e.cpu == 1 && e.quantity == Quantity::Cpu)
             .unwrap();
-        assert!((one.pct - 2.0).abs() < 0.5 && one.together_pct.0 > 1.0, "{one:?}");
-        assert!(one.detectable_pct > 0.1 && one.detectable_pct < 1.5, "{one:?}");
+        assert!(
+            (one.pct - 2.0).abs() < 0.5 && one.together_pct.0 > 1.0,
+            "{one:?}"
+        );
+        assert!(
+            one.detectable_pct > 0.1 && one.detectable_pct < 1.5,
+            "{one:?}"
+        );
         assert!((one.middle - 2.04e8).abs() < 2e6 && one.runs == 36);
         for length in by_length.iter().filter(|e| e.cpu == 1) {
             assert!((length.pct - 2.0).abs() < 1.0, "{length:?}");
@@ -368,7 +374,10 @@ mod tests {
         }];
         correct(&mut tests, 4);
         for effect in &tests[0].effects {
-            assert!(effect.p_together >= effect.p && effect.p_together < 0.01, "{effect:?}");
+            assert!(
+                effect.p_together >= effect.p && effect.p_together < 0.01,
+                "{effect:?}"
+            );
         }
     }
 }

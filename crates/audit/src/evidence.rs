@@ -132,7 +132,10 @@ fn more(cpu: u32, before: &Table, after: &Table, about: bool) -> Vec<(String, u6
 fn throttled(of: &Root, cpu: u32) -> Option<u64> {
     let dir = of.path(format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle"));
     let count = |name: &str| root::read_value::<u64>(&dir.join(name), "a number").ok();
-    match (count("core_throttle_count"), count("package_throttle_count")) {
+    match (
+        count("core_throttle_count"),
+        count("package_throttle_count"),
+    ) {
         (None, None) => None,
         (core, package) => Some(core.unwrap_or(0) + package.unwrap_or(0)),
     }
@@ -180,13 +183,21 @@ mod tests {
         let root = Root::at(dir.path());
         let throttle = "/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count";
         write(&root, "/proc/stat", "cpu0 1 1 1 1\ncpu1 0 0 0 0 0 3 4 5\n");
-        write(&root, "/proc/interrupts", "  CPU0 CPU1\n 36: 5 7 edge virtio1-req.0\nLOC: 1 2 Local timer interrupts\n");
+        write(
+            &root,
+            "/proc/interrupts",
+            "  CPU0 CPU1\n 36: 5 7 edge virtio1-req.0\nLOC: 1 2 Local timer interrupts\n",
+        );
         write(&root, "/proc/softirqs", "  CPU0 CPU1\nTIMER: 1 2\n");
         write(&root, throttle, "2\n");
         let mut reader = Reader::open(&root).unwrap();
         let before = reader.now(1);
         write(&root, "/proc/stat", "cpu0 1 1 1 1\ncpu1 0 0 0 0 0 4 4 8\n");
-        write(&root, "/proc/interrupts", "  CPU0 CPU1\n 36: 9 7 edge virtio1-req.0\nLOC: 1 252 Local timer interrupts\n");
+        write(
+            &root,
+            "/proc/interrupts",
+            "  CPU0 CPU1\n 36: 9 7 edge virtio1-req.0\nLOC: 1 252 Local timer interrupts\n",
+        );
         write(&root, "/proc/softirqs", "  CPU0 CPU1\nTIMER: 1 12\n");
         write(&root, throttle, "3\n");
         let figures = Figures {
@@ -196,8 +207,14 @@ mod tests {
         };
         let found = reader.since(1, &before, &figures).evidence;
         let tick = tick_ns();
-        assert_eq!((found.irq_ns, found.softirq_ns, found.steal_ns), (tick, 0, 3 * tick));
-        assert_eq!(found.interrupts, [("LOC Local timer interrupts".to_owned(), 250)]);
+        assert_eq!(
+            (found.irq_ns, found.softirq_ns, found.steal_ns),
+            (tick, 0, 3 * tick)
+        );
+        assert_eq!(
+            found.interrupts,
+            [("LOC Local timer interrupts".to_owned(), 250)]
+        );
         assert_eq!(found.softirqs, [("TIMER".to_owned(), 10)]);
         assert_eq!((found.throttled, found.involuntary), (Some(1), 7));
         let mut sum = Evidence::default();

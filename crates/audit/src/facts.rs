@@ -57,7 +57,13 @@ pub fn find(root: &Root, wished: &CpuList, allowed: &dyn Fn(u32) -> bool) -> Res
             core: number(known.and_then(|cpu| cpu.core)),
             node: known.and_then(|cpu| cpu.node),
             siblings: known
-                .map(|known| known.siblings.iter().filter(|other| *other != cpu).collect())
+                .map(|known| {
+                    known
+                        .siblings
+                        .iter()
+                        .filter(|other| *other != cpu)
+                        .collect()
+                })
                 .unwrap_or_default(),
             kind: hybrid.kind(root, cpu),
             settings: settings.of(cpu),
@@ -143,7 +149,8 @@ impl Settings {
 /// Whether some CPU is in `nohz_full`.
 #[must_use]
 pub fn has_nohz_full(cpus: &[Cpu]) -> bool {
-    cpus.iter().any(|cpu| cpu.settings.iter().any(|s| s == "nohz_full"))
+    cpus.iter()
+        .any(|cpu| cpu.settings.iter().any(|s| s == "nohz_full"))
 }
 
 #[cfg(test)]
@@ -200,10 +207,19 @@ mod tests {
         ];
         let (_dir, root) = fake(&files);
         let facts = find(&root, &CpuList::default(), &|_| true).unwrap();
-        let kinds: Vec<_> = facts.cpus.iter().map(|cpu| cpu.kind.as_deref().unwrap()).collect();
+        let kinds: Vec<_> = facts
+            .cpus
+            .iter()
+            .map(|cpu| cpu.kind.as_deref().unwrap())
+            .collect();
         assert_eq!(
             kinds,
-            ["performance core", "performance core", "efficiency core", "capacity 446"]
+            [
+                "performance core",
+                "performance core",
+                "efficiency core",
+                "capacity 446"
+            ]
         );
         assert_eq!(facts.cpus[1].settings, ["nohz_full", "rcu_nocbs"]);
         assert!(facts.cpus[0].settings.is_empty() && has_nohz_full(&facts.cpus));

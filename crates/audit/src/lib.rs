@@ -33,6 +33,7 @@ pub mod work;
 mod worker;
 
 pub use error::{Error, Result};
+pub use memory_room::room as memory_room;
 pub use options::{Options, Progress, Wanted};
 pub use run::run;
 pub use work::{WORK_VERB, work};

@@ -50,19 +50,28 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         assert!(room(&root).is_err());
-        write("/proc/meminfo", "MemTotal: 9 kB\nMemAvailable:    4096 kB\n");
+        write(
+            "/proc/meminfo",
+            "MemTotal: 9 kB\nMemAvailable:    4096 kB\n",
+        );
         write("/proc/self/cgroup", "4:memory:/a/b\n0::/\n");
         write(
             "/proc/self/mountinfo",
             "30 1 0:1 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
         );
         let group = "/sys/fs/cgroup/memory";
-        write(&format!("{group}/memory.limit_in_bytes"), "9223372036854771712\n");
+        write(
+            &format!("{group}/memory.limit_in_bytes"),
+            "9223372036854771712\n",
+        );
         write(&format!("{group}/memory.usage_in_bytes"), "5000\n");
         assert_eq!(room(&root).unwrap(), 4096 << 10);
         write(&format!("{group}/a/b/memory.limit_in_bytes"), "100000\n");
         write(&format!("{group}/a/b/memory.usage_in_bytes"), "60000\n");
-        write(&format!("{group}/a/b/memory.stat"), "cache 1\ntotal_inactive_file 20000\n");
+        write(
+            &format!("{group}/a/b/memory.stat"),
+            "cache 1\ntotal_inactive_file 20000\n",
+        );
         assert_eq!(room(&root).unwrap(), 60_000);
         assert_eq!(default_bytes(&root).unwrap(), 15_000);
     }

@@ -66,7 +66,13 @@ pub fn look(
     if traced {
         let mut tracing = Tracing::begin(root, cpus)?;
         let attribute = tracing.attribute.take().unwrap_or(Attribute::None);
-        collect::record_with(&options, &header, attribute, || Ok(into), &Default::default())
+        collect::record_with(
+            &options,
+            &header,
+            attribute,
+            || Ok(into),
+            &Default::default(),
+        )
     } else {
         collect::record(&options, &header, || Ok(into), &Default::default())
     }

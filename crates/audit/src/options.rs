@@ -108,7 +108,11 @@ impl Options {
         }
         if self.rounds.0 < 3 || self.rounds.1 < self.rounds.0 {
             let found = format!("{} to {}", self.rounds.0, self.rounds.1);
-            return bad("the number of rounds", found, "at least 3, and no fewer at most");
+            return bad(
+                "the number of rounds",
+                found,
+                "at least 3, and no fewer at most",
+            );
         }
         if self.calls == 0 {
             return bad("the number of calls", "0".into(), "at least 1");
@@ -173,9 +177,7 @@ impl Wanted {
 
 /// Why a text names no test.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is no test: there are memory, syscall, io, both, compute, noise and name=command"
-)]
+#[error("`{0}` is no test: there are memory, syscall, io, both, compute, noise and name=command")]
 pub struct NoSuchTest(String);
 
 impl FromStr for Wanted {
@@ -193,7 +195,9 @@ impl FromStr for Wanted {
                 command: command.to_owned(),
             });
         }
-        let found = Self::all().into_iter().find(|test| test.name() == text.trim());
+        let found = Self::all()
+            .into_iter()
+            .find(|test| test.name() == text.trim());
         found.ok_or_else(|| NoSuchTest(text.to_owned()))
     }
 }
@@ -251,14 +255,38 @@ mod tests {
         assert!(Options::default().check().is_ok() && Options::quick().check().is_ok());
         let default = Options::default;
         for bad in [
-            Options { tests: vec![], ..default() },
-            Options { confidence: 1.0, ..default() },
-            Options { confidence: f64::NAN, ..default() },
-            Options { tolerance_pct: 0.0, ..default() },
-            Options { precision_pct: f64::NAN, ..default() },
-            Options { rounds: (2, 5), ..default() },
-            Options { rounds: (5, 4), ..default() },
-            Options { calls: 0, ..default() },
+            Options {
+                tests: vec![],
+                ..default()
+            },
+            Options {
+                confidence: 1.0,
+                ..default()
+            },
+            Options {
+                confidence: f64::NAN,
+                ..default()
+            },
+            Options {
+                tolerance_pct: 0.0,
+                ..default()
+            },
+            Options {
+                precision_pct: f64::NAN,
+                ..default()
+            },
+            Options {
+                rounds: (2, 5),
+                ..default()
+            },
+            Options {
+                rounds: (5, 4),
+                ..default()
+            },
+            Options {
+                calls: 0,
+                ..default()
+            },
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
         }

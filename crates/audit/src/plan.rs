@@ -124,7 +124,10 @@ mod tests {
 
     #[test]
     fn lengths_are_one_two_four() {
-        assert_eq!(lengths(1000.0, Duration::from_millis(160)), [40_000, 80_000, 160_000]);
+        assert_eq!(
+            lengths(1000.0, Duration::from_millis(160)),
+            [40_000, 80_000, 160_000]
+        );
         // A unit that takes longer than all of them.
         assert_eq!(lengths(1e12, Duration::from_millis(160)), [1, 2, 4]);
         assert_eq!(in_all(8_000_000, 12), [95_239, 190_478, 380_956]);
@@ -173,7 +176,8 @@ mod tests {
 
     #[test]
     fn each_cpu_is_first_as_often_as_the_others() {
-        let firsts = (0..3000).filter(|number| round(1, "x", *number, 1, &[3, 5, 9])[0].cpus[0] == 5);
+        let firsts =
+            (0..3000).filter(|number| round(1, "x", *number, 1, &[3, 5, 9])[0].cpus[0] == 5);
         let firsts = firsts.count();
         assert!((900..1100).contains(&firsts), "{firsts}");
     }

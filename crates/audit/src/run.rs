@@ -33,7 +33,10 @@ pub fn run(
     let begin_ns = clock::monotonic();
     let facts = facts::find(root, &options.cpus, &facts::allowed)?;
     if facts.cpus.is_empty() {
-        let why = facts.left_out.iter().map(|out| format!("CPU {}: {}", out.cpu, out.why));
+        let why = facts
+            .left_out
+            .iter()
+            .map(|out| format!("CPU {}: {}", out.cpu, out.why));
         return Err(Error::NoCpus {
             asked: match options.cpus.is_empty() {
                 true => "this machine".to_owned(),
@@ -43,7 +46,10 @@ pub fn run(
         });
     }
     let planned = planned(root, options)?;
-    let kinds: Vec<bool> = planned.iter().map(|test| test.kind == Kind::Noise).collect();
+    let kinds: Vec<bool> = planned
+        .iter()
+        .map(|test| test.kind == Kind::Noise)
+        .collect();
     let comparisons = effects::comparisons(&kinds, facts.cpus.len());
     let level = Level {
         confidence: options.confidence,
@@ -143,7 +149,10 @@ fn planned(root: &Root, options: &Options) -> Result<Vec<Planned>> {
             Wanted::Io => {
                 let null = std::iter::once(NULL.into());
                 for path in null.chain(options.files.iter().cloned()) {
-                    push(format!("io:{}", path.display()), Kind::Work(Spec::Io { path }));
+                    push(
+                        format!("io:{}", path.display()),
+                        Kind::Work(Spec::Io { path }),
+                    );
                 }
             }
         }

@@ -225,7 +225,11 @@ impl<'a> Machine<'a> {
         let burst = &mut self.bursts[cpu as usize];
         while burst.1 < self.now_ns {
             burst.0 = !burst.0;
-            let mean_s = if burst.0 { self.world.burst_s } else { self.world.quiet_s };
+            let mean_s = if burst.0 {
+                self.world.burst_s
+            } else {
+                self.world.quiet_s
+            };
             burst.1 += self.chance.exponential(mean_s * 1e9);
         }
         burst.0
@@ -253,7 +257,9 @@ impl<'a> Machine<'a> {
             * (1.0 + CACHE * waits_pct / 100.0);
         let elapsed_ns = cpu_ns * (1.0 + waits_pct / 100.0) * (1.0 + slower.0 / 100.0);
         let ticks = (cpu_ns / 1e9 * HZ + self.chance.uniform()).floor();
-        let hits = (0..ticks as u64).filter(|_| self.chance.uniform() < system).count();
+        let hits = (0..ticks as u64)
+            .filter(|_| self.chance.uniform() < system)
+            .count();
         let system_ns = cpu_ns * hits as f64 / ticks.max(1.0);
         self.now_ns += elapsed_ns + PAUSE_NS;
         Sample {
@@ -321,7 +327,9 @@ mod tests {
         let tests = audit(&world, 3);
         assert_eq!(unequal(&tests, Some(Quantity::Cpu)), [1]);
         let verdicts = &tests[0].verdicts;
-        let own = verdicts.iter().find(|v| v.cpu == 1 && v.quantity == Quantity::Elapsed);
+        let own = verdicts
+            .iter()
+            .find(|v| v.cpu == 1 && v.quantity == Quantity::Elapsed);
         assert_eq!(own.unwrap().nature, Some(Nature::Inequality));
     }
 

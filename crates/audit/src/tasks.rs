@@ -80,7 +80,11 @@ impl Watch {
     /// A stretch begins. How long the look took, ns.
     pub fn begin(&mut self) -> u64 {
         let begin = clock::monotonic();
-        self.before = self.look().into_iter().map(|(_, tid, ns)| (tid, ns)).collect();
+        self.before = self
+            .look()
+            .into_iter()
+            .map(|(_, tid, ns)| (tid, ns))
+            .collect();
         self.began_ns = clock::monotonic();
         self.began_ns.saturating_sub(begin)
     }
@@ -124,7 +128,9 @@ impl Watch {
             let tasks = self.root.path(format!("/proc/{pid}/task"));
             for tid in numbers(&tasks) {
                 let text = fs::read_to_string(tasks.join(format!("{tid}/schedstat")));
-                let ns = text.ok().and_then(|text| text.split(' ').next()?.parse().ok());
+                let ns = text
+                    .ok()
+                    .and_then(|text| text.split(' ').next()?.parse().ok());
                 all.extend(ns.map(|ns| (pid, tid, ns)));
             }
         }
@@ -185,9 +191,7 @@ impl Others {
         let others = || self.watched_ns.iter().filter(|(other, _)| **other != cpu);
         let watched: u64 = others().map(|(_, ns)| ns).sum();
         let ran = self.ran.values();
-        let same = ran.filter(|ran| {
-            ran.cpu != cpu && family(&ran.name) == family(name)
-        });
+        let same = ran.filter(|ran| ran.cpu != cpu && family(&ran.name) == family(name));
         let ns: u64 = same.map(|ran| ran.ns).sum();
         match watched {
             0 => 0.0,
@@ -219,9 +223,16 @@ mod tests {
     #[test]
     fn a_task_that_runs_is_seen_where_it_runs() {
         let root = Root::default();
-        let cpu = sandbag_kernel::sched::affinity(0).unwrap().iter().next().unwrap();
+        let cpu = sandbag_kernel::sched::affinity(0)
+            .unwrap()
+            .iter()
+            .next()
+            .unwrap();
         let mut busy = std::process::Command::new("sh");
-        busy.args(["-c", &format!("taskset -pc {cpu} $$ >/dev/null; while :; do :; done")]);
+        busy.args([
+            "-c",
+            &format!("taskset -pc {cpu} $$ >/dev/null; while :; do :; done"),
+        ]);
         let mut busy = busy.spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(50));
         let mut watch = Watch::new(&root, vec![std::process::id()]);
@@ -232,7 +243,10 @@ mod tests {
         busy.wait().unwrap();
         let found = ran.iter().find(|ran| ran.pid == busy.id());
         let found = found.unwrap_or_else(|| panic!("{ran:?}"));
-        assert!(found.ns > 1_000_000 && lasted_ns >= 100_000_000, "{found:?}");
+        assert!(
+            found.ns > 1_000_000 && lasted_ns >= 100_000_000,
+            "{found:?}"
+        );
         assert_eq!(found.class, Class::Ordinary);
         assert!(!ran.iter().any(|ran| ran.pid == std::process::id()));
     }

@@ -46,7 +46,11 @@ enum Look {
 
 /// Fills in the verdicts of a test from its effects.
 pub fn judge(test: &mut Test, cpus: &[Cpu], rule: &Rule<'_>) {
-    let looks: Vec<Look> = test.effects.iter().map(|effect| look(effect, test, rule)).collect();
+    let looks: Vec<Look> = test
+        .effects
+        .iter()
+        .map(|effect| look(effect, test, rule))
+        .collect();
     let slower = |cpu: Option<u32>, quantity: Quantity| {
         let mut all = test.effects.iter().zip(&looks);
         all.any(|(effect, look)| {
@@ -159,7 +163,10 @@ fn of_all_pct(effect: &Effect, test: &Test) -> f64 {
 
 fn resolvable(effect: &Effect, test: &Test, rule: &Rule<'_>) -> f64 {
     let (share, cpu_ns) = share(&test.samples, effect.cpu, effect.quantity);
-    let others = test.effects.iter().filter(|other| other.quantity == effect.quantity);
+    let others = test
+        .effects
+        .iter()
+        .filter(|other| other.quantity == effect.quantity);
     let others = others.count().saturating_sub(1);
     let accounting = rule.accounting;
     accounting.resolvable_pct(share, cpu_ns, others, rule.level.z())
@@ -179,9 +186,13 @@ pub fn designed(cpus: &[Cpu], cpu: u32, test: &str) -> Option<String> {
     let own = cpus.iter().find(|known| known.cpu == cpu)?;
     let others = || cpus.iter().filter(|other| other.cpu != cpu);
     if let Some(kind) = &own.kind
-        && let Some(other) = others().filter_map(|other| other.kind.as_ref()).find(|o| *o != kind)
+        && let Some(other) = others()
+            .filter_map(|other| other.kind.as_ref())
+            .find(|o| *o != kind)
     {
-        return Some(format!("it is of the kind `{kind}`, others are of `{other}`"));
+        return Some(format!(
+            "it is of the kind `{kind}`, others are of `{other}`"
+        ));
     }
     let memory = test == "memory" || test == "both";
     if memory
@@ -317,7 +328,8 @@ mod tests {
     }
 
     fn judged(mut test: Test, cpus: &[Cpu]) -> Test {
-        let accounting = Accounting::find("CONFIG_TICK_CPU_ACCOUNTING=y\nCONFIG_HZ=250", false, None);
+        let accounting =
+            Accounting::find("CONFIG_TICK_CPU_ACCOUNTING=y\nCONFIG_HZ=250", false, None);
         let rule = Rule {
             level: Level {
                 confidence: 0.99,
@@ -372,7 +384,11 @@ mod tests {
         ];
         let test = judged(test_of("syscall", effects, 20_000_000_000), &[]);
         assert_eq!(test.verdicts[2].verdict, Verdict::NotResolvable);
-        assert!(test.verdicts[2].because.contains("250 Hz"), "{:?}", test.verdicts[2]);
+        assert!(
+            test.verdicts[2].because.contains("250 Hz"),
+            "{:?}",
+            test.verdicts[2]
+        );
         // The rest is known.
         assert_eq!(test.verdict, Verdict::Equal);
     }

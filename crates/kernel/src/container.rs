@@ -101,7 +101,12 @@ fn room_of(group: &Path) -> Option<u64> {
     let statistics = read(&group.join("memory.stat")).unwrap_or_default();
     let field = |name: &str| {
         let mut lines = statistics.lines();
-        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse::<u64>().ok())
+        lines.find_map(|line| {
+            line.strip_prefix(name)?
+                .strip_prefix(' ')?
+                .parse::<u64>()
+                .ok()
+        })
     };
     // v1 counts those of the groups below apart.
     let files = field("total_inactive_file").or_else(|| field("inactive_file"));

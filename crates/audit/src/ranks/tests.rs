@@ -32,7 +32,10 @@ fn a_shift_is_found_and_its_mirror_image_is_not_slower() {
         let other = compare(&blocks, Scale::Ratio, 0, 0.01, 0.001).unwrap();
         assert!(other.shift < 0.001, "{other:?}");
         if cpus == 2 {
-            assert!((other.shift + found.shift).abs() < 1e-5, "{other:?} {found:?}");
+            assert!(
+                (other.shift + found.shift).abs() < 1e-5,
+                "{other:?} {found:?}"
+            );
             assert!((other.p - found.p).abs() < 1e-9);
         }
     }
@@ -107,7 +110,10 @@ fn figures_that_are_all_the_same_are_equal() {
     }
     for scale in [Scale::Ratio, Scale::Sums, Scale::Points] {
         let found = compare(&same, scale, 2, 0.01, 0.001).unwrap();
-        assert!(found.shift.abs() < 1e-3 && found.p > 0.99, "{scale:?} {found:?}");
+        assert!(
+            found.shift.abs() < 1e-3 && found.p > 0.99,
+            "{scale:?} {found:?}"
+        );
     }
 }
 

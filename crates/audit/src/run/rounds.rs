@@ -64,8 +64,7 @@ impl Round {
         }
         if self.enough.looks(self.done) {
             let (cpus, level) = (&session.cpus, session.level);
-            self.half_width_pct =
-                effects::half_width_pct(&test.samples, cpus, self.noise, level);
+            self.half_width_pct = effects::half_width_pct(&test.samples, cpus, self.noise, level);
         }
         let took = self.begin.elapsed();
         if self.done > 0 {
@@ -134,7 +133,13 @@ impl Session<'_> {
                 if self.stopped() {
                     return Err(Halt::Stopped);
                 }
-                let sample = self.sample(cpu, number, block.length, || test.lengths[block.length], one)?;
+                let sample = self.sample(
+                    cpu,
+                    number,
+                    block.length,
+                    || test.lengths[block.length],
+                    one,
+                )?;
                 test.samples.push(sample);
             }
         }
@@ -189,8 +194,7 @@ fn keep_whole(samples: &mut Vec<Sample>, cpus: &[u32]) {
         *count.entry((sample.round, sample.length)).or_default() += 1;
     }
     samples.retain(|sample| {
-        cpus.contains(&sample.cpu)
-            && count.get(&(sample.round, sample.length)) == Some(&cpus.len())
+        cpus.contains(&sample.cpu) && count.get(&(sample.round, sample.length)) == Some(&cpus.len())
     });
 }
 

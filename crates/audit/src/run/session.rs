@@ -175,7 +175,10 @@ impl<'a> Session<'a> {
             Err(Halt::Failed(why)) => return Err(Error::Worker(why)),
             _ => None,
         };
-        let release = self.root.read("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let release = self
+            .root
+            .read("/proc/sys/kernel/osrelease")
+            .unwrap_or_default();
         let config = kernel_config(self.root, release.trim());
         Ok(Accounting::find(&config, self.has_nohz_full, seen))
     }
@@ -312,7 +315,13 @@ impl<'a> Session<'a> {
             let cpus = self.cpus.clone();
             let list = cpus.iter().copied().collect();
             let number = round.number();
-            for block in plan::round(self.options.seed, &test.name, number, test.lengths.len(), &[]) {
+            for block in plan::round(
+                self.options.seed,
+                &test.name,
+                number,
+                test.lengths.len(),
+                &[],
+            ) {
                 if self.stopped() {
                     return Err(Halt::Stopped);
                 }

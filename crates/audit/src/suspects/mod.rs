@@ -152,7 +152,11 @@ fn differences(tests: &[Test]) -> BTreeMap<u32, Difference> {
             if one.tests.last() != Some(&test.name) {
                 one.tests.push(test.name.clone());
             }
-            for effect in test.effects.iter().filter(|effect| effect.cpu == verdict.cpu) {
+            for effect in test
+                .effects
+                .iter()
+                .filter(|effect| effect.cpu == verdict.cpu)
+            {
                 match effect.quantity {
                     Quantity::Elapsed | Quantity::Noise => {
                         one.elapsed_pct = one.elapsed_pct.max(effect.pct);

@@ -38,7 +38,9 @@ fn tasks(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
             continue;
         }
         let same: Vec<&Ran> = seen.others.on(cpu);
-        let same = same.iter().filter(|other| self::family(&other.name) == family);
+        let same = same
+            .iter()
+            .filter(|other| self::family(&other.name) == family);
         let ns: u64 = same.map(|other| other.ns).sum();
         done.push(family);
         let pct = seen.others.pct(cpu, ns);
@@ -47,7 +49,9 @@ fn tasks(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
         if more < LEAST_PCT {
             continue;
         }
-        let evidence = format!("it had {pct:.2} % of CPU {cpu} while tests ran there, {elsewhere:.2} % of the others");
+        let evidence = format!(
+            "it had {pct:.2} % of CPU {cpu} while tests ran there, {elsewhere:.2} % of the others"
+        );
         let (kind, who, remedy) = whose(seen, ran);
         all.push(Found {
             kind,
@@ -71,7 +75,10 @@ fn whose(seen: &Seen, ran: &Ran) -> (&'static str, String, String) {
             true => (
                 "slow_node",
                 who,
-                format!("the CPU is slowed on purpose: `sandbag slow stop` or end process {}", holder.pid),
+                format!(
+                    "the CPU is slowed on purpose: `sandbag slow stop` or end process {}",
+                    holder.pid
+                ),
             ),
             false => (
                 "load",
@@ -84,8 +91,14 @@ fn whose(seen: &Seen, ran: &Ran) -> (&'static str, String, String) {
     match ran.class {
         Class::RealTime => (
             "realtime",
-            format!("real-time task {name} ({}), priority {}", ran.pid, ran.priority),
-            format!("move it off with `taskset -pc LIST {}`, or lower its class with `chrt -o -p 0 {}`", ran.tid, ran.tid),
+            format!(
+                "real-time task {name} ({}), priority {}",
+                ran.pid, ran.priority
+            ),
+            format!(
+                "move it off with `taskset -pc LIST {}`, or lower its class with `chrt -o -p 0 {}`",
+                ran.tid, ran.tid
+            ),
         ),
         Class::Kernel => (
             "kthread",
@@ -97,7 +110,10 @@ fn whose(seen: &Seen, ran: &Ran) -> (&'static str, String, String) {
         Class::Ordinary => (
             "task",
             format!("task {name} ({})", ran.pid),
-            format!("move it off with `taskset -pc LIST {}` or a cpuset", ran.pid),
+            format!(
+                "move it off with `taskset -pc LIST {}` or a cpuset",
+                ran.pid
+            ),
         ),
     }
 }
@@ -106,12 +122,23 @@ fn whose(seen: &Seen, ran: &Ran) -> (&'static str, String, String) {
 fn holders(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
     let visible = |holder: &Holder| {
         let on = seen.others.on(cpu);
-        on.iter().any(|ran| holder.pid == ran.pid || holder.pid == ran.parent)
+        on.iter()
+            .any(|ran| holder.pid == ran.pid || holder.pid == ran.parent)
     };
-    let own = seen.holders.iter().filter(|holder| holder.cpus.contains(cpu) && !visible(holder));
+    let own = seen
+        .holders
+        .iter()
+        .filter(|holder| holder.cpus.contains(cpu) && !visible(holder));
     own.map(|holder| Found {
-        kind: if holder.is_node() { "slow_node" } else { "load" },
-        who: format!("sandbag run {} ({}, {})", holder.pid, holder.method, holder.load),
+        kind: if holder.is_node() {
+            "slow_node"
+        } else {
+            "load"
+        },
+        who: format!(
+            "sandbag run {} ({}, {})",
+            holder.pid, holder.method, holder.load
+        ),
         evidence: format!("its journal names CPU {cpu}"),
         explains_pct: None,
         remedy: format!("it is there on purpose: end process {}", holder.pid),
@@ -127,7 +154,9 @@ fn per_s(seen: &OfCpu, of: impl Fn(&str) -> bool) -> f64 {
 }
 
 fn is_timer(name: &str) -> bool {
-    TIMERS.iter().any(|timer| name.split(' ').any(|word| word == *timer))
+    TIMERS
+        .iter()
+        .any(|timer| name.split(' ').any(|word| word == *timer))
 }
 
 fn label(name: &str) -> &str {
@@ -296,7 +325,9 @@ fn steal(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
     vec![Found {
         kind: "steal",
         who: "the hypervisor".to_owned(),
-        evidence: format!("{here:.2} % of CPU {cpu}'s time was stolen, {elsewhere:.2} % of the others'"),
+        evidence: format!(
+            "{here:.2} % of CPU {cpu}'s time was stolen, {elsewhere:.2} % of the others'"
+        ),
         explains_pct: Some(here - elsewhere),
         remedy: "others share the physical CPU: ask for dedicated ones, or measure when the host \
                  is quieter"
@@ -359,7 +390,11 @@ fn settings(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
     names.dedup();
     let mut found = Vec::new();
     for name in names {
-        let with = seen.cpus.iter().filter(|known| known.settings.contains(name)).count();
+        let with = seen
+            .cpus
+            .iter()
+            .filter(|known| known.settings.contains(name))
+            .count();
         if with == seen.cpus.len() {
             continue;
         }
@@ -400,23 +435,42 @@ fn design(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
     {
         let evidence = format!("CPU {cpu} is of the kind `{kind}`, others are not");
         let remedy = "compare CPUs of one kind with each other (--cpus)";
-        push("hybrid", "cores of several kinds".to_owned(), evidence, remedy);
+        push(
+            "hybrid",
+            "cores of several kinds".to_owned(),
+            evidence,
+            remedy,
+        );
     }
     let lonely = others().any(|other| other.siblings.is_empty());
     if !own.siblings.is_empty() && lonely {
         let siblings: Vec<String> = own.siblings.iter().map(u32::to_string).collect();
         let evidence = format!("CPU {cpu} shares its core with CPU {}", siblings.join(", "));
-        let remedy = "what runs on the sibling takes from this CPU: keep it idle, or switch SMT off";
-        push("smt", "the sibling of its core".to_owned(), evidence, remedy);
+        let remedy =
+            "what runs on the sibling takes from this CPU: keep it idle, or switch SMT off";
+        push(
+            "smt",
+            "the sibling of its core".to_owned(),
+            evidence,
+            remedy,
+        );
     }
-    let memory = difference.tests.iter().any(|test| test == "memory" || test == "both");
-    let nodes = own.node.is_some_and(|node| {
-        others().any(|other| other.node.is_some_and(|other| other != node))
-    });
+    let memory = difference
+        .tests
+        .iter()
+        .any(|test| test == "memory" || test == "both");
+    let nodes = own
+        .node
+        .is_some_and(|node| others().any(|other| other.node.is_some_and(|other| other != node)));
     if memory && nodes {
         let evidence = format!("CPU {cpu} is on node {}", own.node.unwrap_or(0));
         let remedy = "the array lies on one node: compare CPUs of one node (--cpus)";
-        push("numa", "the distance to the memory".to_owned(), evidence, remedy);
+        push(
+            "numa",
+            "the distance to the memory".to_owned(),
+            evidence,
+            remedy,
+        );
     }
     found
 }

@@ -86,8 +86,13 @@ fn ran(pid: u32, parent: u32, class: Class, pct: u64) -> Ran {
 
 fn first(test: &Test, seen: &Seen) -> (String, f64) {
     let all = find(std::slice::from_ref(test), seen);
-    let first = all.first().unwrap_or_else(|| panic!("nobody is suspected in {seen:?}"));
-    assert_eq!((first.cpu, &first.tests[..]), (1, &["compute".to_owned()][..]));
+    let first = all
+        .first()
+        .unwrap_or_else(|| panic!("nobody is suspected in {seen:?}"));
+    assert_eq!(
+        (first.cpu, &first.tests[..]),
+        (1, &["compute".to_owned()][..])
+    );
     (first.kind.clone(), first.explains_pct.unwrap_or(0.0))
 }
 
@@ -156,9 +161,15 @@ fn devices_steal_frequency_and_heat() {
         assert_eq!(found.len(), 1, "{found:?}");
         (found[0].kind.clone(), found[0].evidence.clone())
     };
-    let (kind, evidence) =
-        change(|of| of.evidence.interrupts.push(("36 edge virtio1-req.0".into(), 50_000)));
-    assert!(kind == "interrupts" && evidence.contains("may go to CPUs 1"), "{evidence}");
+    let (kind, evidence) = change(|of| {
+        of.evidence
+            .interrupts
+            .push(("36 edge virtio1-req.0".into(), 50_000))
+    });
+    assert!(
+        kind == "interrupts" && evidence.contains("may go to CPUs 1"),
+        "{evidence}"
+    );
     assert_eq!(change(|of| of.evidence.softirq_ns = SECOND).0, "softirq");
     assert_eq!(change(|of| of.evidence.steal_ns = SECOND).0, "steal");
     assert_eq!(change(|of| of.frequency_khz = Some(2.5e6)).0, "frequency");

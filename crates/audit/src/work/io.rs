@@ -69,7 +69,12 @@ fn nameless(dir: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
     match options.clone().custom_flags(libc::O_TMPFILE).open(dir) {
-        Err(e) if matches!(e.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT | libc::EINVAL)) => {
+        Err(e)
+            if matches!(
+                e.raw_os_error(),
+                Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT | libc::EINVAL)
+            ) =>
+        {
             let path = dir.join(format!(".sandbag-audit-{}", std::process::id()));
             let file = options.create_new(true).open(&path)?;
             std::fs::remove_file(&path)?;
@@ -89,7 +94,10 @@ impl Work for Words {
 
     fn about(&self) -> String {
         match self.is_device {
-            true => format!("8 bytes written to {} and read from it", self.path.display()),
+            true => format!(
+                "8 bytes written to {} and read from it",
+                self.path.display()
+            ),
             false => format!(
                 "8 bytes written to a file in {} and read again",
                 self.path.display()

@@ -116,7 +116,13 @@ mod tests {
         let moved = moved.filter(|(at, x)| *at as u64 != **x).count();
         assert!(moved > 600, "{moved}");
         planes.elements.sort_unstable();
-        assert!(planes.elements.iter().enumerate().all(|(at, x)| at as u64 == *x));
+        assert!(
+            planes
+                .elements
+                .iter()
+                .enumerate()
+                .all(|(at, x)| at as u64 == *x)
+        );
     }
 
     #[test]

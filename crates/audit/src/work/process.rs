@@ -88,12 +88,21 @@ mod tests {
             units: 100,
             warm: 1,
         };
-        assert!(matches!(answer(&mut current, run.clone()), Answer::Failed { .. }));
+        assert!(matches!(
+            answer(&mut current, run.clone()),
+            Answer::Failed { .. }
+        ));
         let ready = answer(&mut current, Order::Prepare(Spec::Syscall));
         assert!(matches!(ready, Answer::Ready { about } if about.contains("getppid")));
         assert!(matches!(answer(&mut current, run.clone()), Answer::Done(f) if f.elapsed_ns > 0));
         answer(&mut current, Order::Leave);
-        assert!(matches!(answer(&mut current, run), Answer::Failed { displaced: false, .. }));
+        assert!(matches!(
+            answer(&mut current, run),
+            Answer::Failed {
+                displaced: false,
+                ..
+            }
+        ));
         assert!(work(&["x".to_owned()]).is_err());
     }
 }

@@ -158,7 +158,7 @@ pub(super) fn accounting(cpu: u32) -> Result<(u32, u32), Fault> {
                     std::hint::black_box(x);
                 }
             }
-            clock::thread_cpu();
+            let _ = clock::thread_cpu();
             // SAFETY: an all-zero rusage is one.
             let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
             // SAFETY: `usage` is valid for writing.
@@ -182,7 +182,10 @@ mod tests {
         warm(&mut work, cpu, 10).unwrap();
         let figures = run(&mut work, cpu, 2000).unwrap();
         let cpu_ns = figures.user_ns + figures.system_ns;
-        assert!(cpu_ns > 100_000 && cpu_ns <= figures.elapsed_ns + 100_000, "{figures:?}");
+        assert!(
+            cpu_ns > 100_000 && cpu_ns <= figures.elapsed_ns + 100_000,
+            "{figures:?}"
+        );
     }
 
     #[test]
