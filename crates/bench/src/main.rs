@@ -5,10 +5,11 @@
 //! `cells` says what is measured, `runner` runs one cell, `clocks`, `tasks`
 //! and `closing` verify it, `windows` and `tables` turn it into figures,
 //! `compete` is the competition, `place` and `churn` the groups around it,
-//! `tools` the comparison with others' tools, `hierarchy` the switch from
+//! `tools` the comparison with others' tools, `audit` what audits find, `hierarchy` the switch from
 //! cgroup v1 to v2 and back. `results` and `report` keep and show what was
 //! found.
 
+mod audit;
 mod cells;
 mod child;
 mod churn;
@@ -69,6 +70,11 @@ enum Verb {
     Others(tools::OthersArgs),
     /// Measure how nearly proportional slowed programs are to their speed
     Nodes(nodes::NodesArgs),
+    /// Plant differences on a CPU, and see whether `sandbag audit` finds them
+    Audit(audit::AuditArgs),
+    /// Be such a difference
+    #[command(hide = true)]
+    AuditPlant(audit::plant::PlantArgs),
     /// Count work for some time
     #[command(hide = true)]
     Work(nodes::work::WorkArgs),
@@ -96,6 +102,8 @@ fn main() -> ExitCode {
         Some(Verb::Clean) => clean(),
         Some(Verb::Others(args)) => tools::others(args),
         Some(Verb::Nodes(args)) => nodes::nodes(args),
+        Some(Verb::Audit(args)) => audit::audit(args),
+        Some(Verb::AuditPlant(args)) => audit::plant::plant(args),
         Some(Verb::Work(args)) => nodes::work::work(args),
         Some(Verb::Compete(args)) => compete::compete(args),
         Some(Verb::Latency(args)) => latency::latency(args),

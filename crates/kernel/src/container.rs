@@ -62,7 +62,7 @@ pub fn container(root: &Root) -> Option<String> {
 /// # Errors
 /// [`Error::Read`] if `/proc/self` is not there, [`Error::Parse`].
 pub fn cpu_limit(root: &Root) -> Result<Option<CpuLimit>> {
-    let Some((mount, group)) = own_group(root)? else {
+    let Some((mount, group)) = own_group(root, "cpu")? else {
         return Ok(None);
     };
     let mut tightest: Option<CpuLimit> = None;
@@ -77,16 +77,53 @@ pub fn cpu_limit(root: &Root) -> Result<Option<CpuLimit>> {
     Ok(tightest)
 }
 
-/// Mount point of the hierarchy with the cpu controller, and the directory of
-/// our own group in it.
-fn own_group(root: &Root) -> Result<Option<(PathBuf, PathBuf)>> {
+/// How much more memory our own group and those above it that can be seen from
+/// here may take, bytes (`memory.max` or `memory.limit_in_bytes`, what can be
+/// dropped of cached files not counted as taken); `None` without a limit.
+///
+/// Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst.
+///
+/// # Errors
+/// [`Error::Read`] if `/proc/self` is not there.
+pub fn memory_room(root: &Root) -> Result<Option<u64>> {
+    let Some((mount, group)) = own_group(root, "memory")? else {
+        return Ok(None);
+    };
+    let groups = group.ancestors().take_while(|g| g.starts_with(&mount));
+    Ok(groups.filter_map(room_of).min())
+}
+
+fn room_of(group: &Path) -> Option<u64> {
+    let number = |name: &str| read_value::<u64>(&group.join(name), "a number").ok();
+    // `max` is not a number: no limit.
+    let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
+    let taken = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
+    let statistics = read(&group.join("memory.stat")).unwrap_or_default();
+    let field = |name: &str| {
+        let mut lines = statistics.lines();
+        lines.find_map(|line| {
+            line.strip_prefix(name)?
+                .strip_prefix(' ')?
+                .parse::<u64>()
+                .ok()
+        })
+    };
+    // v1 counts those of the groups below apart.
+    let files = field("total_inactive_file").or_else(|| field("inactive_file"));
+    // v1's word for no limit is a number close to the greatest.
+    (limit < 1 << 60).then(|| limit.saturating_sub(taken.saturating_sub(files.unwrap_or(0))))
+}
+
+/// Mount point of the hierarchy with this controller, and the directory of our
+/// own group in it.
+fn own_group(root: &Root, controller: &str) -> Result<Option<(PathBuf, PathBuf)>> {
     let mut own: Option<(bool, String)> = None;
     for line in root.read("/proc/self/cgroup")?.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
             continue;
         };
-        let v1 = controllers.split(',').any(|c| c == "cpu");
+        let v1 = controllers.split(',').any(|c| c == controller);
         if v1 || (controllers.is_empty() && own.is_none()) {
             own = Some((v1, path.to_owned()));
         }
@@ -103,7 +140,7 @@ fn own_group(root: &Root) -> Result<Option<(PathBuf, PathBuf)>> {
         let kind = right.next().unwrap_or("");
         let mut options = right.nth(1).unwrap_or("").split(',');
         let wanted = match v1 {
-            true => kind == "cgroup" && options.any(|option| option == "cpu"),
+            true => kind == "cgroup" && options.any(|option| option == controller),
             false => kind == "cgroup2",
         };
         let mut left = left.split(' ').skip(3);
