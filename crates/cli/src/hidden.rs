@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use sandbag_audit::WORK_VERB;
 use sandbag_burner::child::{BURNER_VERB, EXEC_VERB, GUARDIAN_VERB};
 use sandbag_burner::{burn, command, guardian};
 use sandbag_inject::process::{INJECTOR_VERB, injector};
@@ -33,7 +34,7 @@ pub fn main() -> Option<u8> {
         overhead::run();
         return Some(exit::KEPT);
     }
-    if ![BURNER_VERB, GUARDIAN_VERB, INJECTOR_VERB].contains(&verb) {
+    if ![BURNER_VERB, GUARDIAN_VERB, INJECTOR_VERB, WORK_VERB].contains(&verb) {
         return None;
     }
     let arguments: Vec<String> = arguments
@@ -44,6 +45,7 @@ pub fn main() -> Option<u8> {
             let undone = guardian::run(&arguments).map_err(|error| error.to_string());
             undone.and(swept(&arguments))
         }
+        WORK_VERB => sandbag_audit::work(&arguments),
         INJECTOR_VERB => match injector::Setup::from_args(&arguments) {
             Some(setup) => injector::run(&setup).map_err(|error| error.to_string()),
             None => Err(format!("{INJECTOR_VERB} is for sandbag's own use")),
