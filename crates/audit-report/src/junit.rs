@@ -14,8 +14,8 @@ use sandbag_audit::model::{Audit, Test, Verdict};
 use sandbag_report::text::visible;
 
 use crate::words::{
-    alarms, confidence, cpus, detection, limits, of_cpu, quantity, size, summary, told, unit,
-    verdict,
+    alarms, begun, confidence, cpus, detection, limits, of_cpu, quantity, size, summary, told,
+    unit, verdict,
 };
 
 /// What becomes of a case.
@@ -108,9 +108,10 @@ fn outcome(audit: &Audit, test: &Test, cpu: u32) -> Outcome {
     );
     match found.0 {
         _ if alarms(found) => {
-            let suspects = audit.suspects.iter().filter(|suspect| {
-                suspect.cpu == cpu && suspect.tests.iter().any(|name| *name == test.name)
-            });
+            let suspects = audit
+                .suspects
+                .iter()
+                .filter(|suspect| suspect.cpu == cpu && suspect.tests.contains(&test.name));
             let suspects = suspects.map(|suspect| {
                 format!(
                     "\nsuspect: {}: {}; remedy: {}",
@@ -149,7 +150,7 @@ fn suite(
         // The schema knows no zones.
         .with_attribute((
             "timestamp",
-            visible(audit.begun.trim_end_matches('Z')).as_str(),
+            visible(begun(&audit.begun).trim_end_matches('Z')).as_str(),
         ))
         .with_attribute(("hostname", visible(host).as_str()))
         .write_inner_content(|writer| {

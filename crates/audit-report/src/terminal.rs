@@ -11,7 +11,7 @@ use sandbag_report::table::plain;
 use sandbag_report::text::{clock, visible};
 
 use crate::words::{
-    cpus, detection, limits, mark, middle, of_cpu, quantities, quantity, signed, size, span,
+    begun, cpus, detection, limits, mark, middle, of_cpu, quantities, quantity, signed, size, span,
     summary, told, unit, verdict, verdicts,
 };
 pub use compared::comparison;
@@ -115,7 +115,7 @@ fn heading(audit: &Audit) -> String {
     }];
     parts.extend(fact("CPU"));
     parts.extend(fact("kernel").map(|release| format!("Linux {release}")));
-    parts.push(audit.begun.clone());
+    parts.push(begun(&audit.begun));
     parts.push(format!("took {}", clock(audit.took_ns as f64 / 1e9)));
     parts.push(format!("seed {}", audit.design.seed));
     parts.join(", ")
@@ -125,16 +125,20 @@ fn heading(audit: &Audit) -> String {
 pub(crate) fn about(test: &Test) -> String {
     let lengths: Vec<String> = test.lengths.iter().map(u64::to_string).collect();
     let rounds = test.samples.iter().map(|sample| sample.round).max();
-    let rounds = rounds.map_or(0, |last| u64::from(last) + 1);
-    let rounds = match rounds {
-        1 => "1 round".to_owned(),
-        n => format!("{n} rounds"),
-    };
-    let how = format!("{} {}; {rounds}", lengths.join(", "), test.unit);
-    match test.about.as_str() {
-        "" => how,
-        about => format!("{about}; {how}"),
+    let mut parts = Vec::new();
+    if !test.about.is_empty() {
+        parts.push(test.about.clone());
     }
+    // A command of the user's has but one.
+    if lengths.len() > 1 {
+        parts.push(format!("{} {}", lengths.join(", "), test.unit));
+    }
+    match rounds {
+        None => {}
+        Some(0) => parts.push("1 round".to_owned()),
+        Some(last) => parts.push(format!("{} rounds", u64::from(last) + 1)),
+    }
+    parts.join("; ")
 }
 
 /// What the middle CPU took, in words; empty where that is not known.

@@ -193,7 +193,7 @@ pub(crate) fn detection(audit: &Audit) -> String {
     match worst {
         _ if each.is_empty() => "Nothing was measured, so no difference could be seen.".to_owned(),
         Some(pct) => format!(
-            "Differences above {} % would have been seen with 90 % probability: {}.",
+            "Differences above {} % would have been seen in every test, with 90 % probability: {}.",
             size(pct),
             each.join(", ")
         ),
@@ -217,9 +217,44 @@ pub(crate) fn span(values: impl Iterator<Item = f64>) -> String {
 /// The most that a sentence names.
 const MOST_NAMED: usize = 6;
 
+/// When an audit began, to the second.
+pub(crate) fn begun(text: &str) -> String {
+    match text.split_once('.') {
+        Some((second, rest)) if rest.ends_with('Z') => format!("{second}Z"),
+        _ => text.to_owned(),
+    }
+}
+
+/// The tests of which it cannot be said, with how many CPUs that are.
+fn open(audit: &Audit) -> Vec<String> {
+    let of = |test: &Test| {
+        let all = cpus(test);
+        let mut here = all
+            .iter()
+            .filter(|cpu| of_cpu(test, **cpu).0 == Verdict::Undecided);
+        let whom = match here.clone().count() {
+            0 => return None,
+            1 => format!("CPU {}", here.next()?),
+            n => format!("{n} of {} CPUs", all.len()),
+        };
+        Some(format!("{} on {whom}", test.name))
+    };
+    audit.tests.iter().filter_map(of).collect()
+}
+
 /// An audit's verdict, in a sentence without the verdict itself.
 pub(crate) fn summary(audit: &Audit) -> String {
     let wanted = audit.verdict;
+    if wanted == Verdict::Undecided {
+        let tests = open(audit);
+        return match tests.is_empty() {
+            true => "too little was measured to say".to_owned(),
+            false => format!(
+                "{}; longer (--limit, --rounds) or on a quieter machine it could be said",
+                tests.join(", ")
+            ),
+        };
+    }
     let mut named: Vec<String> = Vec::new();
     for test in &audit.tests {
         for cpu in cpus(test) {
@@ -272,12 +307,9 @@ pub(crate) fn summary(audit: &Audit) -> String {
         Verdict::NotResolvable => {
             "what was measured cannot be told apart by this kernel's accounting".to_owned()
         }
-        Verdict::Undecided if named.is_empty() => "too little was measured to say".to_owned(),
-        Verdict::Undecided => format!(
-            "{}; longer (--limit, --rounds) or on a quieter machine it could be said",
-            named.join("; ")
-        ),
-        Verdict::Unequal => format!("{}; with {sure} confidence", named.join("; ")),
+        Verdict::Undecided | Verdict::Unequal => {
+            format!("{}; with {sure} confidence", named.join("; "))
+        }
     }
 }
 
@@ -410,7 +442,7 @@ mod tests {
         assert!(text.contains("points") && text.contains("99 %"), "{text}");
         assert!(summary(&Maker::eight().odd(None).make()).starts_with("8 CPUs are within 0.5 %"));
         let wide = Maker::eight().odd(None).scatter(0.05).make();
-        assert!(summary(&wide).contains("more") && summary(&wide).contains("--rounds"));
+        assert!(summary(&wide).contains("of 8 CPUs") && summary(&wide).contains("--rounds"));
         let seen = detection(&eight());
         assert!(
             seen.starts_with("Differences above 0.") && seen.contains("noise 0."),

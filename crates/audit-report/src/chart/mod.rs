@@ -28,6 +28,9 @@ const COLOURS: [RGBColor; 6] = [
 /// More names do not fit under the abscissa.
 const MOST_NAMES: usize = 16;
 
+/// Up to so many places middles are large.
+const MOST_LARGE: usize = 32;
+
 /// What is drawn in one colour.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Series {
@@ -144,6 +147,7 @@ impl Chart {
             .y_label_style(text(12))
             .axis_desc_style(text(12))
             .draw()?;
+        let radius = if count > MOST_LARGE { 2 } else { 3 };
         for series in &self.series {
             let colour = series.colour.map_or(INK, |i| COLOURS[i % COLOURS.len()]);
             let width = if series.colour.is_some() { 2 } else { 1 };
@@ -157,8 +161,9 @@ impl Chart {
             chart.draw_series(bars.clone().map(|(x, from, _, to)| {
                 PathElement::new([(*x, *from), (*x, *to)], colour.stroke_width(width))
             }))?;
-            chart
-                .draw_series(bars.map(|(x, _, y, _)| Circle::new((*x, *y), 3, colour.filled())))?;
+            chart.draw_series(
+                bars.map(|(x, _, y, _)| Circle::new((*x, *y), radius, colour.filled())),
+            )?;
         }
         area.present()?;
         Ok(())

@@ -21,15 +21,15 @@ pub fn comparison(found: &Comparison, a: &Audit, b: &Audit, names: [&str; 2]) ->
     let [first, second] = names.map(visible);
     let body = html! {
         header {
-            p .what { "two audits · " (first) ", " (visible(&a.begun)) " · " (second) ", " (visible(&b.begun)) }
+            p .what { "two audits · " (first) ", " (visible(&words::begun(&a.begun))) " · " (second) ", " (visible(&words::begun(&b.begun))) }
             h1 {
                 span .verdict.(class(found.verdict)) { (changed(found.verdict)) }
                 ": " (first) " to " (second)
             }
             p .reason { (sentence(&visible(&words::comparison(found)))) }
             p .reason {
-                (sentence(&first)) " " (sentence(&format!("by itself: {}", verdict(a.verdict)))) " "
-                (sentence(&second)) " " (sentence(&format!("by itself: {}", verdict(b.verdict))))
+                "By themselves: " (first) " " (verdict(a.verdict)) ", " (second) " "
+                (verdict(b.verdict)) "."
             }
         }
         @if !found.differences.is_empty() {

@@ -53,7 +53,7 @@ fn headline(audit: &Audit) -> Markup {
             1 => "audit of 1 CPU".to_owned(),
             n => format!("audit of {n} CPUs"),
         },
-        visible(&audit.begun),
+        visible(&words::begun(&audit.begun)),
         format!("took {}", clock(audit.took_ns as f64 / 1e9)),
         format!("seed {}", audit.design.seed),
     ];
@@ -216,7 +216,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}");
         }
-        assert!(!text.contains("<script") && !text.contains("http"));
+        assert!(!text.contains("<script") && !text.contains("://"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use sandbag_report::text::{clock, visible};
 
 use super::sure;
 use crate::chart::Chart;
-use crate::words::size;
+use crate::words::{begun, size};
 
 /// Colours in the order of the charts'.
 const COLOURS: usize = 6;
@@ -140,7 +140,7 @@ pub(super) fn design(audit: &Audit) -> Markup {
             fact("limit for a test", clock(design.limit_ns as f64 / 1e9)),
             fact("user and system time", design.accounting.clone()),
             fact("seed of the order of CPUs", design.seed.to_string()),
-            fact("begun", audit.begun.clone()),
+            fact("begun", begun(&audit.begun)),
             fact("took", clock(audit.took_ns as f64 / 1e9)),
         ],
     )

@@ -16,7 +16,8 @@ pub fn comparison(found: &Comparison, look: &Look) -> String {
         &format!(
             "the audit of {} against that of {}: changes from the first to the second, above 0: \
              it became slower",
-            found.b_begun, found.a_begun
+            words::begun(&found.b_begun),
+            words::begun(&found.a_begun)
         ),
     );
     for difference in &found.differences {
