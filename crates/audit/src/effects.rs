@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{Effect, LengthEffect, Quantity, Sample, Test};
-use crate::ranks::{self, Blocks, Scale, compare, holm, middle, quantile};
+use crate::ranks::{self, Blocks, Scale, compare_all, half_width, holm, middle, quantile};
 
 /// How sure effects are to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -140,22 +140,21 @@ pub fn of_test(
     for quantity in quantities(noise) {
         let all = blocks(samples, cpus, *quantity, None);
         let scale = scale(*quantity, &all);
-        for (place, cpu) in cpus.iter().enumerate() {
-            if let Some(found) = compare(&all, scale, place, level.alone(), level.together()) {
-                let detectable = found.error * (level.z() + quantile(POWER));
-                effects.push(Effect {
-                    quantity: *quantity,
-                    cpu: *cpu,
-                    pct: scale.pct(found.shift),
-                    interval_pct: (scale.pct(found.alone.0), scale.pct(found.alone.1)),
-                    together_pct: (scale.pct(found.together.0), scale.pct(found.together.1)),
-                    p: found.p,
-                    p_together: found.p,
-                    runs: all.len() as u32,
-                    middle: longest(samples, *cpu, lengths, *quantity),
-                    detectable_pct: scale.pct(detectable.min(scale.widest())),
-                });
-            }
+        let found = compare_all(&all, scale, level.alone(), level.together());
+        for (cpu, found) in cpus.iter().zip(found) {
+            let detectable = found.error * (level.z() + quantile(POWER));
+            effects.push(Effect {
+                quantity: *quantity,
+                cpu: *cpu,
+                pct: scale.pct(found.shift),
+                interval_pct: (scale.pct(found.alone.0), scale.pct(found.alone.1)),
+                together_pct: (scale.pct(found.together.0), scale.pct(found.together.1)),
+                p: found.p,
+                p_together: found.p,
+                runs: all.len() as u32,
+                middle: longest(samples, *cpu, lengths, *quantity),
+                detectable_pct: scale.pct(detectable.min(scale.widest())),
+            });
         }
     }
     effects
@@ -175,16 +174,14 @@ pub fn by_length(
         for length in 0..lengths {
             let some = blocks(samples, cpus, *quantity, Some(length));
             let scale = scale(*quantity, &some);
-            for (place, cpu) in cpus.iter().enumerate() {
-                let found = compare(&some, scale, place, level.alone(), level.alone());
-                effects.extend(found.map(|found| LengthEffect {
-                    quantity: *quantity,
-                    cpu: *cpu,
-                    length,
-                    pct: scale.pct(found.shift),
-                    interval_pct: (scale.pct(found.alone.0), scale.pct(found.alone.1)),
-                }));
-            }
+            let found = compare_all(&some, scale, level.alone(), level.alone());
+            effects.extend(cpus.iter().zip(found).map(|(cpu, found)| LengthEffect {
+                quantity: *quantity,
+                cpu: *cpu,
+                length,
+                pct: scale.pct(found.shift),
+                interval_pct: (scale.pct(found.alone.0), scale.pct(found.alone.1)),
+            }));
         }
     }
     effects
@@ -206,17 +203,12 @@ pub fn half_width_pct(samples: &[Sample], cpus: &[u32], noise: bool, level: Leve
     let deciding = quantities(noise)
         .iter()
         .filter(|quantity| deciding(**quantity));
-    let mut widest: Option<f64> = None;
-    for quantity in deciding {
+    let half = |quantity: &Quantity| {
         let all = blocks(samples, cpus, *quantity, None);
         let scale = scale(*quantity, &all);
-        for place in 0..cpus.len() {
-            let found = compare(&all, scale, place, level.alone(), level.together())?;
-            let half = scale.pct((found.together.1 - found.together.0) / 2.0);
-            widest = Some(widest.map_or(half, |widest| widest.max(half)));
-        }
-    }
-    widest
+        Some(scale.pct(half_width(&all, scale, level.together())?))
+    };
+    deciding.filter_map(half).reduce(f64::max)
 }
 
 /// Holm's correction over all effects of an audit, which made so many

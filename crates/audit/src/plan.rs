@@ -99,7 +99,7 @@ impl Enough {
     /// and the width halves with four times the rounds.
     #[must_use]
     pub fn looks(&self, done: u32) -> bool {
-        done >= self.rounds.0 && (done - self.rounds.0) % (self.rounds.0 / 4).max(1) == 0
+        done >= self.rounds.0 && (done - self.rounds.0).is_multiple_of((self.rounds.0 / 4).max(1))
     }
 
     /// Whether the test is over after so many rounds. Looks at the width of the

@@ -138,6 +138,11 @@ pub struct Found {
     pub inflation: f64,
 }
 
+/// Shifts are found to this part of their standard error or so, and widths alone
+/// to this.
+const FINE: f64 = 1e-3;
+/// See above.
+const COARSE: f64 = 3e-2;
 /// Beyond so many blocks nothing is enumerated.
 const EXACT_BLOCKS: usize = 24;
 /// And beyond so many CPUs.
@@ -183,6 +188,48 @@ pub fn compare(
         p: p.clamp(0.0, 1.0),
         inflation,
     })
+}
+
+/// Compares every CPU with the others, in their order; empty without others or
+/// blocks. Of two CPUs each is the mirror image of the other.
+#[must_use]
+pub fn compare_all(blocks: &Blocks, scale: Scale, alone: f64, together: f64) -> Vec<Found> {
+    let one = |cpu| compare(blocks, scale, cpu, alone, together);
+    match blocks.cpus {
+        2 => one(0).map_or_else(Vec::new, |first| vec![first, first.mirrored()]),
+        cpus => (0..cpus).filter_map(one).collect(),
+    }
+}
+
+impl Found {
+    fn mirrored(self) -> Self {
+        let turned = |(low, high): (f64, f64)| (-high, -low);
+        Self {
+            shift: -self.shift,
+            alone: turned(self.alone),
+            together: turned(self.together),
+            ..self
+        }
+    }
+}
+
+/// Half of the widest of all CPUs' intervals that miss the truth with this
+/// probability, as a shift; `None` without others or blocks. Cheaper than all
+/// that [`compare_all`] says.
+#[must_use]
+pub fn half_width(blocks: &Blocks, scale: Scale, together: f64) -> Option<f64> {
+    if blocks.cpus < 2 || blocks.is_empty() {
+        return None;
+    }
+    let cpus = if blocks.cpus == 2 { 1 } else { blocks.cpus };
+    let half = |cpu| {
+        let mut looked = Looked::new(blocks, scale, cpu);
+        looked.fine = COARSE;
+        let shift = looked.root(0.0);
+        let z = quantile(1.0 - together / 2.0) * inflation(&looked.at(shift).rounds).sqrt();
+        (looked.root(-z) - looked.root(z)) / 2.0
+    };
+    (0..cpus).map(half).reduce(f64::max)
 }
 
 /// The value below which a standard normal variable is with the probability `p`.
@@ -241,6 +288,8 @@ struct Looked<'a> {
     /// Where the estimate probably is, and how far from there to look first.
     near: f64,
     step: f64,
+    /// Part of the step to which a shift is found.
+    fine: f64,
 }
 
 impl<'a> Looked<'a> {
@@ -282,6 +331,7 @@ impl<'a> Looked<'a> {
             aligned: Vec::new(),
             near,
             step: step.max(1e-6),
+            fine: FINE,
         }
     }
 
@@ -379,7 +429,7 @@ impl<'a> Looked<'a> {
             step *= 2.0;
         }
         let (mut low, mut high) = (low.max(-widest), high.min(widest));
-        let least = (self.step * 1e-3).max(1e-9);
+        let least = (self.step * self.fine).max(1e-9);
         while high - low > least {
             let middle = f64::midpoint(low, high);
             match self.at(middle).z() >= z {

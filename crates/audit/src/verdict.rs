@@ -2,9 +2,10 @@
 //! What is said of each CPU, test and audit. Pure.
 //!
 //! In this order: *equal* if the interval that holds for all comparisons lies
-//! within the tolerance; *unequal* if the CPU is slower and the corrected
-//! probability says that this is no chance; *not resolvable* if the kernel's
-//! ticks cannot tell differences as small as the tolerance; else *undecided*.
+//! within the tolerance; *unequal* if the CPU is slower by more than the
+//! tolerance and the corrected probability says that this is no chance; *not
+//! resolvable* if the kernel's ticks cannot tell differences as small as the
+//! tolerance; else *undecided*.
 //!
 //! A time of which a program has little can differ by any factor and not
 //! matter: system (or user) time counts as different only if the difference is
@@ -142,10 +143,14 @@ fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Look {
         if sampled && of_all_pct(effect, test).abs() < WEIGHT * rule.tolerance_pct {
             return Look::Little;
         }
-        return match effect.pct > 0.0 {
-            true => Look::Slower,
-            false => Look::Faster,
-        };
+        // A little slower for sure, and too little to count: for that the
+        // interval is still too wide.
+        if effect.pct.abs() > rule.tolerance_pct {
+            return match effect.pct > 0.0 {
+                true => Look::Slower,
+                false => Look::Faster,
+            };
+        }
     }
     match sampled && resolvable(effect, test, rule) > rule.tolerance_pct {
         true => Look::Blind,
@@ -346,6 +351,7 @@ mod tests {
     #[case::surely_within(0.1, 0.3, 1.0, Verdict::Equal)]
     #[case::surely_and_yet_within(0.3, 0.1, 1e-9, Verdict::Equal)]
     #[case::beyond(1.0, 0.4, 1e-6, Verdict::Unequal)]
+    #[case::slower_by_too_little(0.4, 0.3, 1e-6, Verdict::Undecided)]
     #[case::perhaps(0.6, 0.7, 0.03, Verdict::Undecided)]
     fn one_quantity(#[case] pct: f64, #[case] half: f64, #[case] p: f64, #[case] wanted: Verdict) {
         let effects = vec![

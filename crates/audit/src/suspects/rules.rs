@@ -284,15 +284,20 @@ fn blamed(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
     for own in seen.blamed.iter().filter(|blamed| blamed.cpu == cpu) {
         let other_pct = elsewhere(&own.name, &own.kind);
         let more = own.pct - other_pct;
-        // Tasks are known better by their times.
-        if more < LEAST_PCT || own.kind == "task" {
+        // Tasks are known better by their times, but for those that come and go.
+        let known = || {
+            let on = seen.others.on(cpu);
+            on.iter().any(|ran| family(&ran.name) == family(&own.name))
+        };
+        if more < LEAST_PCT || (own.kind == "task" && known()) {
             continue;
         }
-        let timer = own.name.contains("timer");
+        let timer = own.kind != "task" && own.name.contains("timer");
         all.push(Found {
             kind: match (timer, own.kind.as_str()) {
                 (true, _) => "timer",
                 (_, "softirq") => "softirq",
+                (_, "task") => "task",
                 _ => "interrupts",
             },
             who: format!("{} {}", own.kind, own.name),
@@ -302,9 +307,10 @@ fn blamed(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
                 own.pct, own.per_s
             ),
             explains_pct: Some(more),
-            remedy: match timer {
-                true => "find whose timer it is: the trace event timer:hrtimer_expire_entry",
-                false => "distribute it: irqbalance, or /proc/irq/N/smp_affinity_list",
+            remedy: match (timer, own.kind.as_str()) {
+                (true, _) => "find whose timer it is: the trace event timer:hrtimer_expire_entry",
+                (_, "task") => "it comes and goes: find who starts it, the trace event sched:sched_process_exec",
+                _ => "distribute it: irqbalance, or /proc/irq/N/smp_affinity_list",
             }
             .to_owned(),
         });
