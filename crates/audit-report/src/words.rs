@@ -235,6 +235,7 @@ fn open(audit: &Audit) -> Vec<String> {
         let whom = match here.clone().count() {
             0 => return None,
             1 => format!("CPU {}", here.next()?),
+            n if n == all.len() => format!("all {n} CPUs"),
             n => format!("{n} of {} CPUs", all.len()),
         };
         Some(format!("{} on {whom}", test.name))
@@ -442,7 +443,7 @@ mod tests {
         assert!(text.contains("points") && text.contains("99 %"), "{text}");
         assert!(summary(&Maker::eight().odd(None).make()).starts_with("8 CPUs are within 0.5 %"));
         let wide = Maker::eight().odd(None).scatter(0.05).make();
-        assert!(summary(&wide).contains("of 8 CPUs") && summary(&wide).contains("--rounds"));
+        assert!(summary(&wide).contains("8 CPUs") && summary(&wide).contains("--rounds"));
         let seen = detection(&eight());
         assert!(
             seen.starts_with("Differences above 0.") && seen.contains("noise 0."),

@@ -35,6 +35,10 @@ impl Axis {
             low = low.min(0.0);
             high = high.max(0.0);
         }
+        // All of it nothing.
+        if low == 0.0 && high == 0.0 {
+            high = 1.0;
+        }
         let least = (low.abs().max(high.abs()) * LEAST_SHARE).max(1e-9);
         if high - low < least {
             let half = (low.abs() * 0.05).max(least);

@@ -13,7 +13,7 @@ use axis::{Axis, Marked};
 pub(crate) use of_test::{Side, by_length, changes, effects, times};
 
 /// Units of the drawing; about as many pixels on a page.
-const SIZE: (u32, u32) = (420, 270);
+const SIZE: (u32, u32) = (420, 275);
 /// Replaced by the page's: grey, and the lines' colours in the order of its
 /// variables.
 const INK: RGBColor = RGBColor(128, 128, 128);
@@ -117,8 +117,8 @@ impl Chart {
         let mut chart = ChartBuilder::on(&area)
             .margin(6)
             .margin_right(10)
-            .x_label_area_size(36)
-            .y_label_area_size(54)
+            .x_label_area_size(40)
+            .y_label_area_size(60)
             .build_cartesian_2d(
                 Marked {
                     ends: (-0.6, count as f64 - 0.4),
@@ -143,9 +143,9 @@ impl Chart {
             .axis_style(INK)
             .bold_line_style(INK.mix(0.25))
             .light_line_style(TRANSPARENT)
-            .x_label_style(text(12).pos(Pos::new(HPos::Center, VPos::Top)))
-            .y_label_style(text(12))
-            .axis_desc_style(text(12))
+            .x_label_style(text(14).pos(Pos::new(HPos::Center, VPos::Top)))
+            .y_label_style(text(14))
+            .axis_desc_style(text(14))
             .draw()?;
         let radius = if count > MOST_LARGE { 2 } else { 3 };
         for series in &self.series {
@@ -156,7 +156,9 @@ impl Chart {
                 chart.draw_series([path])?;
             }
             let dots = series.points.iter();
-            chart.draw_series(dots.map(|at| Circle::new(*at, 1, colour.mix(0.45).filled())))?;
+            chart.draw_series(
+                dots.map(|at| Circle::new(*at, radius - 1, colour.mix(0.4).filled())),
+            )?;
             let bars = series.bars.iter();
             chart.draw_series(bars.clone().map(|(x, from, _, to)| {
                 PathElement::new([(*x, *from), (*x, *to)], colour.stroke_width(width))

@@ -2,6 +2,8 @@
 //! The charts of a test, in the manner of Cardo's: times by CPU, system time by
 //! itself and magnified, effects against length; of two audits both in one.
 
+use std::collections::BTreeMap;
+
 use sandbag_audit::compare::TestChange;
 use sandbag_audit::model::{Quantity, Sample, Test, Verdict};
 
@@ -12,6 +14,8 @@ use crate::words::{change_cpus, cpus, middle, of_cpu, quantities, quantity, unit
 const MOST_DOTTED: usize = 32;
 /// Unequal CPUs with a line and a colour of their own.
 const MOST_LINES: usize = 6;
+/// Intervals are drawn up to so many times the greatest difference.
+const WIDEST: f64 = 4.0;
 /// Series at one CPU lie so far apart.
 const APART: f64 = 0.22;
 
@@ -117,14 +121,33 @@ pub(crate) fn times(sides: &[Side<'_>], q: Quantity, from_zero: bool) -> Option<
         })
 }
 
+/// Intervals that are far wider than the differences end at the edge of the
+/// chart, or nothing else would be seen in it.
+fn shortened(mut series: Vec<Series>, tolerance: f64) -> Vec<Series> {
+    let middles = series.iter().flat_map(|one| &one.bars);
+    let most = middles.fold(tolerance, |most, (_, _, y, _)| most.max(y.abs()));
+    let edge = WIDEST * most;
+    for (_, low, _, high) in series.iter_mut().flat_map(|one| &mut one.bars) {
+        (*low, *high) = (low.clamp(-edge, edge), high.clamp(-edge, edge));
+    }
+    series
+}
+
 /// Effects by CPU with the intervals that hold for all, and the tolerance.
 pub(crate) fn effects(test: &Test, tolerance: f64) -> Option<Chart> {
     let (all, quantities) = (cpus(test), quantities(test));
+    let found = test.verdicts.iter();
+    let found: BTreeMap<_, _> = found
+        .map(|one| ((one.cpu, one.quantity), one.verdict))
+        .collect();
     let series = quantities.iter().enumerate().map(|(number, q)| {
         let bars = all.iter().enumerate().filter_map(|(place, cpu)| {
             let mut effects = test.effects.iter();
             let effect = effects.find(|effect| effect.cpu == *cpu && effect.quantity == *q)?;
             let x = beside(place, number, quantities.len());
+            if found.get(&(*cpu, *q)) == Some(&Verdict::NotResolvable) {
+                return None;
+            }
             let (low, high) = effect.together_pct;
             Some((x, low, effect.pct, high))
         });
@@ -135,7 +158,7 @@ pub(crate) fn effects(test: &Test, tolerance: f64) -> Option<Chart> {
             ..Series::default()
         }
     });
-    let series: Vec<Series> = series.collect();
+    let series = shortened(series.collect(), tolerance);
     let in_units = unit(*quantities.first()?);
     Some(Chart {
         about: "differences from the middle CPU".to_owned(),
@@ -231,7 +254,7 @@ pub(crate) fn changes(test: &TestChange, tolerance: f64) -> Option<Chart> {
             ..Series::default()
         }
     });
-    let series: Vec<Series> = series.collect();
+    let series = shortened(series.collect(), tolerance);
     let in_units = unit(*quantities.first()?);
     Some(Chart {
         about: "changes from the first audit to the second".to_owned(),

@@ -108,10 +108,11 @@ fn one(audit: &Audit, test: &Test) -> Markup {
                         &["bars: intervals for all comparisons at once; grey: what does not count"],
                     ))
                     @if let Some((chart, q)) = by_length(test) {
+                        @let odd = chart.series.iter().any(|one| one.colour.is_some());
                         (parts::figure(
                             &format!("{}: difference against length", parts::name(q)),
                             Some(chart),
-                            &["grey: the other CPUs"],
+                            &[if odd { "grey: the other CPUs" } else { "each line a CPU" }],
                         ))
                     }
                 }
