@@ -23,9 +23,24 @@ pub const CASES: &[Case] = cases![root;
     what_cannot_be_tested_is_told,
 ];
 
-pub const TWO: &[Case] = cases![two_cpus;
+pub const QUIET: &[Case] = cases![quiet;
     a_load_on_one_cpu_is_found_and_named,
 ];
+
+/// Like [`two_cpus`], with nobody else at work: where many are, the kernel moves
+/// them away from a loaded CPU until that one is the faster.
+fn quiet() -> Result<(), String> {
+    two_cpus()?;
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = text
+        .split(' ')
+        .next()
+        .and_then(|word| word.parse::<f64>().ok());
+    match load {
+        Some(load) if load > 1.5 => Err(format!("others run here: load average {load}")),
+        _ => Ok(()),
+    }
+}
 
 fn audit(place: &Place) -> anyhow::Result<Value> {
     Ok(serde_json::from_str(&fs::read_to_string(

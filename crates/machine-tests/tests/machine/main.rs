@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         pace::CASES,
         jitter::CASES,
         audit::CASES,
-        audit::TWO,
+        audit::QUIET,
         holding::CASES,
         holding::ALONE,
         on_v2::CASES,
