@@ -251,7 +251,7 @@ pub(crate) fn summary(audit: &Audit) -> String {
         return match tests.is_empty() {
             true => "too little was measured to say".to_owned(),
             false => format!(
-                "{}; longer (--limit, --rounds) or on a quieter machine it could be said",
+                "still open: {}; longer (--limit, --rounds) or on a quieter machine it could be said",
                 tests.join(", ")
             ),
         };
@@ -375,7 +375,7 @@ pub(crate) fn comparison(found: &Comparison) -> String {
             format!(" ({word} {up_to}{} {})", size.trim(), unit(change.quantity))
         });
         tests.push(format!(
-            "{} on {whom}{}",
+            "in {} on {whom}{}",
             test.name,
             most.unwrap_or_default()
         ));

@@ -121,9 +121,10 @@ pub(crate) fn times(sides: &[Side<'_>], q: Quantity, from_zero: bool) -> Option<
         })
 }
 
-/// Intervals that are far wider than the differences end at the edge of the
-/// chart, or nothing else would be seen in it.
+/// Those with figures. Intervals that are far wider than the differences end at
+/// the edge of the chart, or nothing else would be seen in it.
 fn shortened(mut series: Vec<Series>, tolerance: f64) -> Vec<Series> {
+    series.retain(|one| !one.bars.is_empty());
     let middles = series.iter().flat_map(|one| &one.bars);
     let most = middles.fold(tolerance, |most, (_, _, y, _)| most.max(y.abs()));
     let edge = WIDEST * most;

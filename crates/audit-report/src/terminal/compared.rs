@@ -180,7 +180,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("changed: compute on all 8 CPUs (elapsed up to +8."),
+            text.contains("changed: in compute on all 8 CPUs (elapsed up to +8."),
             "{text}"
         );
     }
