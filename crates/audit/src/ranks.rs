@@ -28,6 +28,8 @@
 //! Where figures can be 0 (time sampled at the tick) their sums are compared in
 //! place of ranks of logarithms, in the same way.
 
+use std::thread;
+
 use statrs::distribution::{ContinuousCDF as _, Normal};
 
 /// What is compared.
@@ -197,8 +199,38 @@ pub fn compare_all(blocks: &Blocks, scale: Scale, alone: f64, together: f64) -> 
     let one = |cpu| compare(blocks, scale, cpu, alone, together);
     match blocks.cpus {
         2 => one(0).map_or_else(Vec::new, |first| vec![first, first.mirrored()]),
-        cpus => (0..cpus).filter_map(one).collect(),
+        _ => each_cpu(blocks, one).into_iter().flatten().collect(),
     }
+}
+
+/// Where there are more figures than this, CPUs are looked at side by side: each
+/// look ranks all of them anew.
+const MANY: usize = 1000;
+
+/// Something of every CPU, in their order.
+fn each_cpu<T: Send>(blocks: &Blocks, of: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let cpus = blocks.cpus;
+    let threads = match blocks.figures.len() > MANY {
+        true => thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(cpus),
+        false => 1,
+    };
+    if threads < 2 {
+        return (0..cpus).map(of).collect();
+    }
+    let of = &of;
+    thread::scope(|scope| {
+        let share = cpus.div_ceil(threads);
+        let parts = (0..cpus).step_by(share).map(|from| {
+            let part = from..(from + share).min(cpus);
+            scope.spawn(move || part.map(of).collect::<Vec<T>>())
+        });
+        // All of them are started first.
+        let parts: Vec<_> = parts.collect();
+        let ended = parts.into_iter().map(thread::ScopedJoinHandle::join);
+        ended.flat_map(Result::unwrap_or_default).collect()
+    })
 }
 
 impl Found {
@@ -221,7 +253,6 @@ pub fn half_width(blocks: &Blocks, scale: Scale, together: f64) -> Option<f64> {
     if blocks.cpus < 2 || blocks.is_empty() {
         return None;
     }
-    let cpus = if blocks.cpus == 2 { 1 } else { blocks.cpus };
     let half = |cpu| {
         let mut looked = Looked::new(blocks, scale, cpu);
         looked.fine = COARSE;
@@ -229,7 +260,10 @@ pub fn half_width(blocks: &Blocks, scale: Scale, together: f64) -> Option<f64> {
         let z = quantile(1.0 - together / 2.0) * inflation(&looked.at(shift).rounds).sqrt();
         (looked.root(-z) - looked.root(z)) / 2.0
     };
-    (0..cpus).map(half).reduce(f64::max)
+    match blocks.cpus {
+        2 => Some(half(0)),
+        _ => each_cpu(blocks, half).into_iter().reduce(f64::max),
+    }
 }
 
 /// The value below which a standard normal variable is with the probability `p`.

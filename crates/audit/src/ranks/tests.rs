@@ -42,6 +42,24 @@ fn a_shift_is_found_and_its_mirror_image_is_not_slower() {
 }
 
 #[test]
+fn many_cpus_side_by_side_are_in_their_order() {
+    let blocks = noisy(40, 30, 0.02, 3);
+    assert!(blocks.len() * 40 > MANY);
+    let all = compare_all(&blocks, Scale::Ratio, 0.01, 0.001);
+    assert_eq!(all.len(), 40);
+    let slowest = (0..40).max_by(|a, b| all[*a].shift.total_cmp(&all[*b].shift));
+    assert_eq!(slowest, Some(1));
+    assert_eq!(
+        all[7],
+        compare(&blocks, Scale::Ratio, 7, 0.01, 0.001).unwrap()
+    );
+    let half = half_width(&blocks, Scale::Ratio, 0.001).unwrap();
+    let widest = all.iter().map(|f| (f.together.1 - f.together.0) / 2.0);
+    let widest = widest.reduce(f64::max).unwrap();
+    assert!((half / widest - 1.0).abs() < 0.05, "{half} {widest}");
+}
+
+#[test]
 fn two_cpus_are_wilcoxon_s_signed_ranks() {
     // Differences 1, -2, 3, 4, 5: the positive ranks sum to 13 of 15, and 6 of
     // 32 signs give 13 or more, or 2 or less.
