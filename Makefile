@@ -17,7 +17,7 @@ DESTDIR ?=
 
 # The tests measure the machine that they share.
 .NOTPARALLEL:
-.PHONY: build run test unit mpi mpi-test machine guest bench nodes lab lint install man clean help
+.PHONY: build run test unit mpi mpi-test machine guest bench nodes audit-bench lab lint install man clean help
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -90,6 +90,10 @@ nodes: build ## The tables of virtual nodes (root; QUICK=1: a quarter of an hour
 	cargo build $(CARGO_FLAGS) -p sandbag-bench
 	$(RELEASE)/sandbag-bench nodes --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out nodes-results.md
 
+audit-bench: build ## What `audit` finds of planted differences (root; QUICK=1: ten minutes; else some hours)
+	cargo build $(CARGO_FLAGS) -p sandbag-bench
+	$(RELEASE)/sandbag-bench audit --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out audit-results.md
+
 lab: build ## The papers' experiments (root; QUICK=1: within an hour; else days; goes on where it was)
 	scripts/setup-lab
 	$(SANDBAG) lab run $(if $(QUICK),--quick) --out lab-results
@@ -113,4 +117,4 @@ install: man ## Install binary, man pages and completions under PREFIX
 
 clean: ## Remove what was built and fetched
 	cargo clean
-	rm -rf .guest sandbag-run-* bench-results.* jitter-results.* scale-results.* nodes-results.* lab-results
+	rm -rf .guest sandbag-run-* bench-results.* jitter-results.* scale-results.* nodes-results.* audit-results.* lab-results

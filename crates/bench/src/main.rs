@@ -7,9 +7,10 @@
 //! `compete` is the competition, `place` and `churn` the groups around it,
 //! `tools` the comparison with others' tools, `jitter` the collector of OS jitter
 //! and its replay, `scale` the predictor of jitter at scale and `figures` what it
-//! draws, `hierarchy` the switch from cgroup v1 to v2 and back. `results` and
-//! `report` keep and show what was found.
+//! draws, `audit` what audits find, `hierarchy` the switch from cgroup v1 to v2 and
+//! back. `results` and `report` keep and show what was found.
 
+mod audit;
 mod cells;
 mod child;
 mod churn;
@@ -80,6 +81,11 @@ enum Verb {
     Scale(scale::ScaleArgs),
     /// Draw figures 5, 6 and 8 of De, Kothari and Mann (2008) from traces
     Figures(figures::FiguresArgs),
+    /// Plant differences on a CPU, and see whether `sandbag audit` finds them
+    Audit(audit::AuditArgs),
+    /// Be such a difference
+    #[command(hide = true)]
+    AuditPlant(audit::plant::PlantArgs),
     /// Count work for some time
     #[command(hide = true)]
     Work(nodes::work::WorkArgs),
@@ -110,6 +116,8 @@ fn main() -> ExitCode {
         Some(Verb::Jitter(args)) => jitter::jitter(args),
         Some(Verb::Scale(args)) => scale::scale(args),
         Some(Verb::Figures(args)) => figures::figures(args),
+        Some(Verb::Audit(args)) => audit::audit(args),
+        Some(Verb::AuditPlant(args)) => audit::plant::plant(args),
         Some(Verb::Work(args)) => nodes::work::work(args),
         Some(Verb::Compete(args)) => compete::compete(args),
         Some(Verb::Latency(args)) => latency::latency(args),

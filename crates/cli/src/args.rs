@@ -5,8 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    compare, convert, doctor, generate, jitter, lab, load, record, replay, runs, scale, show, slow,
-    synth,
+    audit, compare, convert, doctor, generate, jitter, lab, load, record, replay, runs, scale,
+    show, slow, synth,
 };
 use crate::exit;
 
@@ -57,6 +57,9 @@ pub enum Command {
     Jitter(jitter::JitterArgs),
     /// What OS jitter does to a parallel program at scale
     Scale(scale::ScaleArgs),
+    /// Are all CPUs of this machine equal? Which charges a program more, and why
+    #[command(after_long_help = exit::AUDIT_HELP)]
+    Audit(audit::AuditArgs),
     /// Show a load profile, or what a run got
     Show(show::ShowArgs),
     /// Show the runs of this machine, with what they take right now

@@ -43,6 +43,25 @@ Exit codes:
   before CMD began. With --strict, where there is a verdict, and 0 from CMD,
   also 3 and 4.";
 
+/// The same for audits.
+pub const AUDIT_HELP: &str = "\
+Exit codes:
+  0 all CPUs are equal (compare: nothing changed), 1 failed, 2 wrong usage or
+  bad input, 3 unequal (changed), 4 undecided: too few runs, or the machine too
+  noisy, 5 not possible on this machine, 130 interrupted before anything was
+  measured. What this kernel's accounting cannot resolve decides nothing.";
+
+/// The code of an audit, or of two compared.
+#[must_use]
+pub fn of_audit(verdict: sandbag_audit::model::Verdict) -> u8 {
+    use sandbag_audit::model::Verdict;
+    match verdict {
+        Verdict::Equal | Verdict::NotResolvable => KEPT,
+        Verdict::Undecided => UNDECIDED,
+        Verdict::Unequal => MISSED,
+    }
+}
+
 /// The code of a verdict.
 #[must_use]
 pub fn of_verdict(verdict: Verdict) -> u8 {
@@ -140,6 +159,13 @@ fn alone(error: &anyhow::Error) -> u8 {
             _ => USAGE,
         };
     }
+    if let Some(error) = error.downcast_ref::<sandbag_audit::Error>() {
+        return match error {
+            sandbag_audit::Error::NoCpus { .. } => NOT_POSSIBLE,
+            sandbag_audit::Error::Option { .. } => USAGE,
+            _ => FAILED,
+        };
+    }
     if let Some(fault) = error.downcast_ref::<SpecError>() {
         return if fault.not_possible {
             NOT_POSSIBLE
@@ -232,6 +258,11 @@ mod tests {
             remedy: String::new(),
         };
         assert_eq!(of_error(&denied.into(), false), NOT_POSSIBLE);
+        let none = sandbag_audit::Error::NoCpus {
+            asked: "0".to_owned(),
+            why: "CPU 0 is not in our cpuset".to_owned(),
+        };
+        assert_eq!(of_error(&none.into(), false), NOT_POSSIBLE);
         let empty = sandbag_inject::Error::NothingKnown;
         assert_eq!(of_error(&empty.into(), false), USAGE);
         let fault = sandbag_node::spec::Origin::default().fault("cpus", "", "");

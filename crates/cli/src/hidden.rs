@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use sandbag_audit::WORK_VERB;
 use sandbag_burner::child::{BURNER_VERB, EXEC_VERB, GUARDIAN_VERB};
 use sandbag_burner::{burn, command, guardian};
 use sandbag_inject::process::{INJECTOR_VERB, injector};
@@ -35,6 +36,7 @@ pub fn main() -> Option<u8> {
         INJECTOR_VERB,
         overhead::VERB,
         collector::VERB,
+        WORK_VERB,
     ];
     if !ours.contains(&verb) {
         return None;
@@ -47,6 +49,7 @@ pub fn main() -> Option<u8> {
             let undone = guardian::run(&arguments).map_err(|error| error.to_string());
             undone.and(swept(&arguments))
         }
+        WORK_VERB => sandbag_audit::work(&arguments),
         INJECTOR_VERB => match injector::Setup::from_args(&arguments) {
             Some(setup) => injector::run(&setup).map_err(|error| error.to_string()),
             None => Err(format!("{INJECTOR_VERB} is for sandbag's own use")),

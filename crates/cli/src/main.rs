@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         Command::Synth(args) => commands::synth::main(args, &messages),
         Command::Jitter(args) => commands::jitter::main(args, &messages),
         Command::Scale(args) => commands::scale::main(args, &messages),
+        Command::Audit(args) => commands::audit::main(args, &messages),
         Command::Show(args) => commands::show::main(args, &messages),
         Command::Status(args) => commands::runs::status(args),
         Command::Stop(args) => commands::runs::stop(args, &messages),

@@ -31,6 +31,12 @@ impl Messages {
         }
     }
 
+    /// Whether more was asked for.
+    #[must_use]
+    pub fn is_verbose(&self) -> bool {
+        self.verbose > 0
+    }
+
     /// Something the user should know.
     pub fn warning(&self, text: &str) {
         if !self.quiet {

@@ -63,7 +63,7 @@ pub fn container(root: &Root) -> Option<String> {
 /// # Errors
 /// [`Error::Read`] if `/proc/self` is not there, [`Error::Parse`].
 pub fn cpu_limit(root: &Root) -> Result<Option<CpuLimit>> {
-    let Some((mount, group)) = own_group(root)? else {
+    let Some((mount, group)) = own_group(root, "cpu")? else {
         return Ok(None);
     };
     let mut tightest: Option<CpuLimit> = None;
@@ -78,16 +78,52 @@ pub fn cpu_limit(root: &Root) -> Result<Option<CpuLimit>> {
     Ok(tightest)
 }
 
-/// Mount point of the hierarchy with the cpu controller, and the directory of
-/// our own group in it.
-fn own_group(root: &Root) -> Result<Option<(PathBuf, PathBuf)>> {
-    let mounts = Mounts::read(root)?;
-    let v1 = mounts.v1("cpu").map(|mount| (mount, Some("cpu")));
-    let Some((mount, controller)) = v1.or_else(|| mounts.v2().next().map(|mount| (mount, None)))
-    else {
+/// How much more memory our own group and those above it that can be seen from
+/// here may take, bytes (`memory.max` or `memory.limit_in_bytes`, what can be
+/// dropped of cached files not counted as taken); `None` without a limit.
+///
+/// Source: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst.
+///
+/// # Errors
+/// [`Error::Read`] if `/proc/self` is not there.
+pub fn memory_room(root: &Root) -> Result<Option<u64>> {
+    let Some((mount, group)) = own_group(root, "memory")? else {
         return Ok(None);
     };
-    let inside = mounts.own(mount, controller);
+    let groups = group.ancestors().take_while(|g| g.starts_with(&mount));
+    Ok(groups.filter_map(room_of).min())
+}
+
+fn room_of(group: &Path) -> Option<u64> {
+    let number = |name: &str| read_value::<u64>(&group.join(name), "a number").ok();
+    // `max` is not a number: no limit.
+    let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
+    let taken = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
+    let statistics = read(&group.join("memory.stat")).unwrap_or_default();
+    let field = |name: &str| {
+        let mut lines = statistics.lines();
+        lines.find_map(|line| {
+            line.strip_prefix(name)?
+                .strip_prefix(' ')?
+                .parse::<u64>()
+                .ok()
+        })
+    };
+    // v1 counts those of the groups below apart.
+    let files = field("total_inactive_file").or_else(|| field("inactive_file"));
+    // v1's word for no limit is a number close to the greatest.
+    (limit < 1 << 60).then(|| limit.saturating_sub(taken.saturating_sub(files.unwrap_or(0))))
+}
+
+/// Mount point of the hierarchy with this controller, and the directory of our
+/// own group in it.
+fn own_group(root: &Root, controller: &str) -> Result<Option<(PathBuf, PathBuf)>> {
+    let mounts = Mounts::read(root)?;
+    let v1 = mounts.v1(controller).map(|mount| (mount, Some(controller)));
+    let Some((mount, v1)) = v1.or_else(|| mounts.v2().next().map(|mount| (mount, None))) else {
+        return Ok(None);
+    };
+    let inside = mounts.own(mount, v1);
     let group = match inside.as_os_str().is_empty() {
         true => mount.point.clone(),
         false => mount.point.join(inside),

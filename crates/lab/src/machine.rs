@@ -79,7 +79,8 @@ pub fn describe(root: &Root) -> Vec<(&'static str, String)> {
 }
 
 /// The configuration the kernel was built with; empty where it is not told.
-fn kernel_config(root: &Root, release: &str) -> String {
+#[must_use]
+pub fn kernel_config(root: &Root, release: &str) -> String {
     if let Ok(packed) = std::fs::File::open(root.path("/proc/config.gz")) {
         let mut text = String::new();
         if flate2::read::GzDecoder::new(packed)

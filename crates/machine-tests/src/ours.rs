@@ -17,6 +17,8 @@ pub enum Role {
     Burner,
     /// Takes a CPU when an event of a trace is due.
     Injector,
+    /// Runs the tests of an audit.
+    Auditor,
     /// On its way to become the wrapped command.
     Command,
 }
@@ -27,6 +29,7 @@ impl Role {
             Some(b"__guardian") => Self::Guardian,
             Some(b"__burner") => Self::Burner,
             Some(b"__injector") => Self::Injector,
+            Some(b"__audit-work") => Self::Auditor,
             Some(b"__exec") => Self::Command,
             _ => Self::Supervisor,
         }

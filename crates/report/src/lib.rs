@@ -19,7 +19,7 @@ pub mod run;
 mod series;
 pub mod table;
 pub mod terminal;
-mod text;
+pub mod text;
 mod together;
 mod track;
 mod view;

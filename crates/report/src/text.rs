@@ -5,7 +5,8 @@ use crate::run::NodeUse;
 
 /// Control characters made visible, so that no text can drive a terminal or
 /// hide in a page.
-pub(crate) fn visible(text: &str) -> String {
+#[must_use]
+pub fn visible(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() {
@@ -18,7 +19,8 @@ pub(crate) fn visible(text: &str) -> String {
 }
 
 /// Arguments as one would type them into a shell.
-pub(crate) fn command_line(arguments: &[String]) -> String {
+#[must_use]
+pub fn command_line(arguments: &[String]) -> String {
     let words = arguments.iter().map(String::as_str);
     // A NUL cannot be typed, but a record from elsewhere may hold one.
     let joined = shlex::Quoter::new().allow_nul(true).join(words);
@@ -26,7 +28,8 @@ pub(crate) fn command_line(arguments: &[String]) -> String {
 }
 
 /// With its sign, unless it rounds to zero: minus zero is no finding.
-pub(crate) fn signed(value: f64, digits: usize) -> String {
+#[must_use]
+pub fn signed(value: f64, digits: usize) -> String {
     let text = format!("{value:+.digits$}");
     if text.bytes().any(|b| b.is_ascii_digit() && b != b'0') {
         text
@@ -55,7 +58,8 @@ pub(crate) fn throttled(node: &NodeUse) -> Option<String> {
 }
 
 /// A length of time: `12.5 s`, `3:20 min`, `1:00:00 h`.
-pub(crate) fn clock(seconds: f64) -> String {
+#[must_use]
+pub fn clock(seconds: f64) -> String {
     if seconds < 120.0 {
         return format!("{} s", (seconds * 10.0).round() / 10.0);
     }

@@ -79,7 +79,9 @@ fn render(page: &Man, command: &Command) -> io::Result<Vec<u8>> {
     }
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
-    for line in exit::HELP.lines().skip(1) {
+    let codes = command.get_after_long_help().map(ToString::to_string);
+    let codes = codes.filter(|text| text.starts_with("Exit codes"));
+    for line in codes.as_deref().unwrap_or(exit::HELP).lines().skip(1) {
         // Two blanks begin a paragraph and continue it: a new one begins
         // where the table says whom it is for.
         let line = line.trim();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One file per command: its arguments and what it does.
 
+pub mod audit;
 pub mod compare;
 pub mod convert;
 pub mod doctor;

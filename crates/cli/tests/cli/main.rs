@@ -3,6 +3,7 @@
 //! exits with. Runs that change the machine are tested in `machine-tests`.
 
 mod algebra;
+mod audit;
 mod bad_input;
 mod dir;
 mod help;

@@ -3,6 +3,7 @@
 //! runs a command, what it refuses, what it survives, what it holds.
 //! What they need and show: `docs/testing.md`.
 
+mod audit;
 mod commands;
 mod descriptors;
 mod doctor;
@@ -71,6 +72,8 @@ fn main() -> ExitCode {
         record_command::FAMILY,
         pace::CASES,
         jitter::CASES,
+        audit::CASES,
+        audit::QUIET,
         holding::CASES,
         holding::ALONE,
         on_v2::CASES,

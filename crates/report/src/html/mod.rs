@@ -83,6 +83,28 @@ fn frame(title: &str, body: &Markup, charts: &[Charts<'_>]) -> Markup {
     frame_around(title, body, &data::to_json(charts), SCRIPT)
 }
 
+/// A whole page without any script: what is drawn is drawn already. `style` is
+/// put below that of all pages.
+#[must_use]
+pub fn still(title: &str, style: &str, body: &Markup) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy"
+                    content="default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+                title { (title) }
+                style { (PreEscaped(STYLE)) (PreEscaped(style)) }
+            }
+            body { (body) }
+        }
+    }
+    .into_string()
+}
+
 /// The same with the data and the script of another kind of page; `json` must
 /// not be able to end its element.
 fn frame_around(title: &str, body: &Markup, json: &str, script: &str) -> Markup {
@@ -284,7 +306,8 @@ fn signed(value: f64, digits: usize) -> String {
 }
 
 /// Starts like a sentence and ends with a full stop.
-fn sentence(text: &str) -> String {
+#[must_use]
+pub fn sentence(text: &str) -> String {
     // The page spells the word in capitals everywhere.
     if let Some(rest) = text.strip_prefix("cpu") {
         return sentence(&format!("CPU{rest}"));

@@ -20,7 +20,7 @@ use sandbag_profile::{CpuSummary, Format, Header, Source, Summary, summarise, us
 use sandbag_report::write::{ACHIEVED_CSV, NODES_JSON, RUN_JSON, read_nodes};
 use sandbag_report::{plot_profile, plot_run, read_run, terminal};
 
-use crate::commands::jitter;
+use crate::commands::{audit, jitter};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::output;
@@ -31,7 +31,7 @@ use crate::units;
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// A profile of any known format (- for standard input), OS jitter (as
-    /// `sandbag jitter show` reads it), or a run: its directory or its
+    /// `sandbag jitter show` reads it), an audit, or a run: its directory or its
     /// run.json; or what a Prometheus
     /// has of a machine: 'prometheus+http://HOST:9090/?instance=X&from=...&to=...'
     #[arg(value_name = "FILE", required_unless_present = "formats")]
@@ -123,6 +123,9 @@ fn run(path: &Path, messages: &Messages) -> Result<String> {
             path.display()
         ))
         .into());
+    }
+    if let Some(text) = audit::shown(path, messages) {
+        return text;
     }
     if let Some(text) = jitter::replayed(path) {
         return text;

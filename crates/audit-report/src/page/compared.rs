@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The page of two audits compared: production against dedicated, in one chart.
+
+use maud::{Markup, html};
+use sandbag_audit::compare::{Comparison, TestChange};
+use sandbag_audit::model::{Audit, Quantity, Verdict};
+use sandbag_report::html::{sentence, still};
+use sandbag_report::text::visible;
+
+use super::{STYLE, class, minus, parts, range};
+use crate::chart::{Side, changes, times};
+use crate::words::{
+    self, change_cpus, change_of_cpu, change_quantities, changed, probability, quantity, signed,
+    unit, verdict,
+};
+
+/// The page; `names` are what the user calls the two.
+#[must_use]
+pub fn comparison(found: &Comparison, a: &Audit, b: &Audit, names: [&str; 2]) -> String {
+    let title = format!("sandbag: {}", changed(found.verdict));
+    let [first, second] = names.map(visible);
+    let body = html! {
+        header {
+            p .what { "two audits · " (first) ", " (visible(&words::begun(&a.begun))) " · " (second) ", " (visible(&words::begun(&b.begun))) }
+            h1 {
+                span .verdict.(class(found.verdict)) { (changed(found.verdict)) }
+                ": " (first) " to " (second)
+            }
+            p .reason { (sentence(&visible(&words::comparison(found)))) }
+            p .reason {
+                "By themselves: " (first) " " (verdict(a.verdict)) ", " (second) " "
+                (verdict(b.verdict)) "."
+            }
+        }
+        @if !found.differences.is_empty() {
+            section .warnings {
+                h2 { "Not alike, and compared anyway" }
+                ul { @for one in &found.differences { li { (sentence(&visible(one))) } } }
+            }
+        }
+        @for test in &found.tests { (one(found, test, [a, b], [&first, &second])) }
+        (parts::suspects(&format!("Suspects of {first}"), &a.suspects))
+        (parts::suspects(&format!("Suspects of {second}"), &b.suspects))
+        div .columns { (parts::design(b)) (parts::machine(&b.machine)) (parts::cpus(b)) }
+        (parts::footer(&found.sandbag))
+    };
+    still(&title, STYLE, &body)
+}
+
+fn one(found: &Comparison, test: &TestChange, audits: [&Audit; 2], names: [&str; 2]) -> Markup {
+    let side = |audit: &'_ Audit| audit.tests.iter().position(|one| one.name == test.name);
+    let tests = audits.map(|audit| side(audit).map(|at| &audit.tests[at]));
+    let sides = || -> Vec<Side<'_>> {
+        let both = names.into_iter().zip(tests);
+        let both = both.filter_map(|(name, test)| test.map(|test| Side { name, test }));
+        both.collect()
+    };
+    let quantities = change_quantities(test);
+    html! {
+        section .test {
+            h2 {
+                (visible(&test.name)) ": "
+                span .verdict.(class(test.verdict)) { (changed(test.verdict)) }
+            }
+            div .plots {
+                @for q in quantities.iter().filter(|q| **q != Quantity::Cpu) {
+                    (parts::figure(&format!("{} by CPU", parts::name(*q)), times(&sides(), *q, true), &[]))
+                }
+                @for q in [Quantity::System, Quantity::Noise] {
+                    @if quantities.contains(&q) {
+                        (parts::figure(
+                            &format!("{}, magnified", parts::name(q)),
+                            times(&sides(), q, false),
+                            &[],
+                        ))
+                    }
+                }
+                (parts::figure(
+                    "Change from the first to the second",
+                    changes(test, found.tolerance_pct),
+                    &["bars: intervals for all comparisons at once; grey: what does not count"],
+                ))
+            }
+            (table(test))
+        }
+    }
+}
+
+fn table(test: &TestChange) -> Markup {
+    let quantities = change_quantities(test);
+    let all = change_cpus(test);
+    html! {
+        details open[all.len() <= 16] {
+            summary { "In figures" }
+            div .table.long {
+                table {
+                    thead { tr {
+                        th { "CPU" } th .text { "verdict" }
+                        @for q in &quantities {
+                            th { (quantity(*q)) small { (unit(*q)) } }
+                            th { "interval" small { "for all at once" } }
+                            th { "p" small { "corrected" } }
+                        }
+                    } }
+                    tbody {
+                        @for cpu in &all {
+                            @let worst = change_of_cpu(test, *cpu);
+                            tr {
+                                td { (cpu) }
+                                td .text { span .verdict.(class(worst)) { (changed(worst)) } }
+                                @for q in &quantities {
+                                    @let change = test.changes.iter().find(|one| one.cpu == *cpu && one.quantity == *q);
+                                    @if let Some(change) = change.filter(|one| one.verdict != Verdict::NotResolvable) {
+                                        td { (minus(signed(change.pct).trim())) (words::mark(change.verdict)) }
+                                        td { (change.together_pct.map_or_else(|| "too few runs".to_owned(), range)) }
+                                        td { (probability(change.p_together)) }
+                                    } @else { td { "~" } td {} td {} }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            @let common: Vec<String> = test.common.iter().map(|(q, pct)| {
+                format!("{} {} {}", quantity(*q), minus(signed(*pct).trim()), unit(*q))
+            }).collect();
+            @if !common.is_empty() { p .note { "The middle of all CPUs: " (common.join(", ")) "." } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbag_audit::compare::{Options, compare};
+    use sandbag_audit::fixture::{Maker, eight};
+
+    #[test]
+    fn both_audits_stand_in_the_same_charts() {
+        let (a, mut b) = (eight(), Maker::eight().slower(1.08).seed(2).make());
+        b.machine[0].1 = "Other <CPU>".to_owned();
+        let options = Options {
+            confidence: 0.99,
+            tolerance_pct: 0.5,
+            anyway: true,
+        };
+        let found = compare(&a, &b, &options).unwrap();
+        let text = comparison(&found, &a, &b, ["quiet.json", "<loaded>"]);
+        assert_eq!(text.matches("<svg").count(), 3 * 5 + 3);
+        for part in [
+            "Not alike",
+            "Other &lt;CPU&gt;",
+            "&lt;loaded&gt;",
+            "The middle of all CPUs",
+        ] {
+            assert!(text.contains(part), "{part}");
+        }
+        assert!(!text.contains("<script") && !text.contains("<loaded>"));
+    }
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The page of an audit, and that of two compared: one file, no network, no
+//! script, light and dark, fit to print. The charts are those of Cardo's paper:
+//! user, system and elapsed time by CPU, system time by itself and magnified,
+//! production against dedicated; and what came after: effects with their
+//! intervals, effects against length, noise.
+
+mod compared;
+mod parts;
+
+use maud::{Markup, html};
+use sandbag_audit::model::{Audit, Quantity, Test, Verdict};
+use sandbag_report::html::{sentence, still};
+use sandbag_report::text::{clock, visible};
+
+use crate::chart::{Side, by_length, effects, times};
+use crate::terminal::{about, middles};
+use crate::words::{
+    self, confidence, cpus, detection, of_cpu, probability, quantities, quantity, signed, size,
+    summary, told, unit, verdict, verdicts,
+};
+pub use compared::comparison;
+
+const STYLE: &str = include_str!("page.css");
+
+/// The page of an audit.
+#[must_use]
+pub fn audit(audit: &Audit) -> String {
+    let title = format!("sandbag: {} CPUs", verdict(audit.verdict));
+    let body = html! {
+        (headline(audit))
+        (parts::notes(audit))
+        (parts::suspects("Suspects", &audit.suspects))
+        @for test in &audit.tests { (one(audit, test)) }
+        div .columns { (parts::design(audit)) (parts::machine(&audit.machine)) (parts::cpus(audit)) }
+        (parts::footer(&audit.sandbag))
+    };
+    still(&title, STYLE, &body)
+}
+
+/// The class of the style sheet that colours a verdict.
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Equal => "kept",
+        Verdict::Unequal => "missed",
+        Verdict::Undecided | Verdict::NotResolvable => "undecided",
+    }
+}
+
+fn headline(audit: &Audit) -> Markup {
+    let what = [
+        match audit.cpus.len() {
+            1 => "audit of 1 CPU".to_owned(),
+            n => format!("audit of {n} CPUs"),
+        },
+        visible(&words::begun(&audit.begun)),
+        format!("took {}", clock(audit.took_ns as f64 / 1e9)),
+        format!("seed {}", audit.design.seed),
+    ];
+    let words = match audit.verdict {
+        Verdict::Equal => "no CPU charges more than the others",
+        Verdict::NotResolvable => "this kernel's accounting cannot tell the CPUs apart",
+        Verdict::Undecided => "it cannot be said whether a CPU charges more",
+        Verdict::Unequal => "not all CPUs charge the same",
+    };
+    html! {
+        header {
+            p .what { (what.join(" · ")) }
+            h1 { span .verdict.(class(audit.verdict)) { (verdict(audit.verdict)) } ": " (words) }
+            p .reason { (sentence(&visible(&summary(audit)))) }
+            p .reason { (visible(&detection(audit))) }
+        }
+    }
+}
+
+fn one(audit: &Audit, test: &Test) -> Markup {
+    let side = || Side { name: "", test };
+    let tolerance = audit.design.tolerance_pct;
+    html! {
+        section .test {
+            h2 {
+                (visible(&test.name)) ": "
+                span .verdict.(class(test.verdict)) { (verdict(test.verdict)) }
+            }
+            p .note { (sentence(&visible(&about(test)))) " " (sentence(&middles(test))) }
+            @if let Some(why) = &test.failure { p .warnings { (sentence(&visible(why))) } }
+            @if !test.effects.is_empty() {
+                div .plots {
+                    @for q in quantities(test) {
+                        (parts::figure(
+                            &format!("{} by CPU", parts::name(q)),
+                            times(&[side()], q, true),
+                            &[],
+                        ))
+                    }
+                    @for q in [Quantity::System, Quantity::Noise] {
+                        @if quantities(test).contains(&q) {
+                            (parts::figure(
+                                &format!("{}, magnified", parts::name(q)),
+                                times(&[side()], q, false),
+                                &[],
+                            ))
+                        }
+                    }
+                    (parts::figure(
+                        "Difference from the middle CPU",
+                        effects(test, tolerance),
+                        &["bars: intervals for all comparisons at once; grey: what does not count"],
+                    ))
+                    @if let Some((chart, q)) = by_length(test) {
+                        @let odd = chart.series.iter().any(|one| one.colour.is_some());
+                        (parts::figure(
+                            &format!("{}: difference against length", parts::name(q)),
+                            Some(chart),
+                            &[if odd { "grey: the other CPUs" } else { "each line a CPU" }],
+                        ))
+                    }
+                }
+                (table(test))
+            }
+        }
+    }
+}
+
+fn table(test: &Test) -> Markup {
+    let quantities = quantities(test);
+    let found = verdicts(test);
+    let all = cpus(test);
+    html! {
+        details open[all.len() <= 16] {
+            summary { "In figures" }
+            div .table.long {
+                table {
+                    thead { tr {
+                        th { "CPU" } th .text { "verdict" }
+                        @for q in &quantities {
+                            th { (quantity(*q)) small { (unit(*q)) } }
+                            th { "interval" small { "for all at once" } }
+                            th { "p" small { "corrected" } }
+                        }
+                    } }
+                    tbody {
+                        @for cpu in &all {
+                            tr {
+                                td { (cpu) }
+                                td .text {
+                                    span .verdict.(class(of_cpu(test, *cpu).0)) { (told(of_cpu(test, *cpu))) }
+                                }
+                                @for q in &quantities {
+                                    @let effect = test.effects.iter().find(|one| one.cpu == *cpu && one.quantity == *q);
+                                    @if let Some(effect) = effect {
+                                        @let mark = found.get(&(*cpu, *q)).map_or("", |one| words::mark(one.verdict));
+                                        td { (minus(signed(effect.pct).trim())) (mark) }
+                                        td { (range(effect.together_pct)) }
+                                        td { (probability(effect.p_together)) }
+                                    } @else { td { "–" } td {} td {} }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            @let said = test.verdicts.iter().filter(|one| one.verdict == Verdict::Unequal);
+            @let said: Vec<_> = said.collect();
+            @if !said.is_empty() {
+                ul .said {
+                    @for one in said {
+                        li {
+                            "CPU " (one.cpu) ", " (quantity(one.quantity)) ": "
+                            (sentence(&visible(&one.because)))
+                        }
+                    }
+                }
+            }
+            @let seen: Vec<String> = words::limits(test).iter().map(|(q, pct)| {
+                format!("{} {} {}", quantity(*q), size(*pct), unit(*q))
+            }).collect();
+            @if !seen.is_empty() {
+                p .note { "Would have been seen: more than " (seen.join(", ")) "." }
+            }
+        }
+    }
+}
+
+/// With the page's minus.
+fn minus(text: &str) -> String {
+    text.replace('-', "\u{2212}")
+}
+
+fn range((low, high): (f64, f64)) -> String {
+    let end = |value: f64| minus(signed(value).trim());
+    format!("{} to {}", end(low), end(high))
+}
+
+/// Of the design: `99 %`.
+fn sure(audit: &Audit) -> String {
+    confidence(audit.design.confidence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbag_audit::fixture::{Maker, eight};
+    use sandbag_audit::model::LeftOut;
+
+    #[test]
+    fn the_charts_and_the_figures_are_there_without_a_script() {
+        let text = audit(&eight());
+        // Elapsed, user, system, system magnified, effects, against length; of noise four.
+        assert_eq!(text.matches("<svg").count(), 3 * 6 + 4, "{text}");
+        for part in [
+            "unequal</span>: not all CPUs charge the same",
+            "Differences above 0.",
+            "System time, magnified",
+            "echo 1-7 &gt; /proc/irq/36/smp_affinity_list",
+            "Made-up CPU at 3 GHz",
+        ] {
+            assert!(text.contains(part), "{part}");
+        }
+        assert!(!text.contains("<script") && !text.contains("://"));
+    }
+
+    #[test]
+    fn text_from_outside_cannot_become_markup() {
+        let mut found = eight();
+        found.tests[1].name = "<script>a</script>".to_owned();
+        found.tests[1].about = "<b>".to_owned();
+        found.machine[0].1 = "<i>\u{1b}".to_owned();
+        found.suspects[0].who = "<u>".to_owned();
+        found.remarks = vec!["<em>".to_owned()];
+        found.left_out = vec![LeftOut {
+            cpu: 9,
+            why: "<s>".to_owned(),
+        }];
+        let text = audit(&found);
+        for markup in ["<script", "<b>", "<i>", "<u>", "<em>", "<s>", "\u{1b}"] {
+            assert!(!text.contains(markup), "{markup}");
+        }
+    }
+
+    #[test]
+    fn whatever_the_figures_are_there_is_a_page() {
+        let mut wild = eight();
+        for (i, effect) in wild.tests[0].effects.iter_mut().enumerate() {
+            effect.pct = if i % 2 == 0 { 1e308 } else { -1e308 };
+            effect.together_pct = (f64::MIN, f64::MAX);
+            effect.interval_pct = (f64::MIN, f64::MAX);
+        }
+        for sample in &mut wild.tests[0].samples {
+            sample.elapsed_ns = u64::MAX;
+            sample.user_ns = u64::MAX;
+        }
+        let mut empty = eight();
+        empty.tests.clear();
+        empty.cpus.clear();
+        empty.machine.clear();
+        for found in [&wild, &empty, &Maker::eight().cpus(1).rounds(1).make()] {
+            assert!(audit(found).contains("</html>"));
+        }
+        let many = audit(&Maker::eight().cpus(128).rounds(3).make());
+        assert!(
+            many.contains("127") && many.len() < 4 << 20,
+            "{}",
+            many.len()
+        );
+    }
+}

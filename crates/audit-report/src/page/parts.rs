@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Parts that the pages of an audit and of a comparison have in common.
+
+use maud::{Markup, PreEscaped, html};
+use sandbag_audit::model::{Audit, Quantity, Suspect};
+use sandbag_report::html::sentence;
+use sandbag_report::text::{clock, visible};
+
+use super::sure;
+use crate::chart::Chart;
+use crate::words::{begun, size};
+
+/// Colours in the order of the charts'.
+const COLOURS: usize = 6;
+
+/// A quantity at the beginning of a heading.
+pub(super) fn name(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Elapsed => "Elapsed time",
+        Quantity::User => "User time",
+        Quantity::System => "System time",
+        Quantity::Cpu => "User and system time",
+        Quantity::Noise => "Noise",
+    }
+}
+
+/// A chart with its caption, its legend and what is to be known of it.
+pub(super) fn figure(caption: &str, chart: Option<Chart>, notes: &[&str]) -> Markup {
+    let Some((chart, svg)) = chart.and_then(|chart| chart.draw().map(|svg| (chart, svg))) else {
+        return html! {};
+    };
+    let named = chart
+        .series
+        .iter()
+        .filter(|one| one.colour.is_some() && !one.name.is_empty());
+    html! {
+        figure .plot {
+            figcaption { (caption) }
+            p .legend {
+                @for one in named {
+                    span {
+                        i .key style=(format!(
+                            "border-top: 3px solid var(--line-{})",
+                            one.colour.unwrap_or(0) % COLOURS
+                        )) {}
+                        (visible(&one.name))
+                    }
+                }
+            }
+            (PreEscaped(svg))
+            @for note in notes { p .note { (note) } }
+        }
+    }
+}
+
+/// What the reader must know before all else.
+pub(super) fn notes(audit: &Audit) -> Markup {
+    let failed = audit.tests.iter().filter_map(|test| {
+        let why = test.failure.as_ref()?;
+        Some(format!("test {}: {why}", test.name))
+    });
+    let left = audit.left_out.iter();
+    let left = left.map(|one| format!("left out: CPU {}, {}", one.cpu, one.why));
+    let all: Vec<String> = audit
+        .remarks
+        .iter()
+        .cloned()
+        .chain(failed)
+        .chain(left)
+        .collect();
+    html! {
+        @if !all.is_empty() {
+            section .warnings {
+                h2 { @if all.len() == 1 { "Note" } @else { "Notes" } }
+                ul { @for one in &all { li { (sentence(&visible(one))) } } }
+            }
+        }
+    }
+}
+
+/// Suspects with evidence and remedy, likeliest first.
+pub(super) fn suspects(title: &str, all: &[Suspect]) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            section {
+                h2 { (title) ", likeliest first" }
+                ol .suspects {
+                    @for one in all {
+                        li {
+                            strong { "CPU " (one.cpu) ", " (visible(&one.kind)) ": " (visible(&one.who)) }
+                            p {
+                                (sentence(&visible(&one.evidence)))
+                                @if let Some(pct) = one.explains_pct {
+                                    " It would explain " (size(pct)) " %."
+                                }
+                                @if !one.tests.is_empty() {
+                                    " Seen in " (visible(&one.tests.join(", "))) "."
+                                }
+                            }
+                            p .remedy { "Remedy: " (visible(&one.remedy)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn facts(title: &str, all: &[(String, String)]) -> Markup {
+    html! {
+        section {
+            h2 { (title) }
+            dl .facts {
+                @for (name, value) in all { div { dt { (visible(name)) } dd { (visible(value)) } } }
+            }
+        }
+    }
+}
+
+/// How it was done.
+pub(super) fn design(audit: &Audit) -> Markup {
+    let design = &audit.design;
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    facts(
+        "Design",
+        &[
+            fact("confidence, for all comparisons", sure(audit)),
+            fact(
+                "differences that do not count",
+                format!("up to {} %", design.tolerance_pct),
+            ),
+            fact(
+                "precision asked for",
+                format!("± {} %", design.precision_pct),
+            ),
+            fact(
+                "rounds",
+                format!("{} to {}", design.rounds.0, design.rounds.1),
+            ),
+            fact("limit for a test", clock(design.limit_ns as f64 / 1e9)),
+            fact("user and system time", design.accounting.clone()),
+            fact("seed of the order of CPUs", design.seed.to_string()),
+            fact("begun", begun(&audit.begun)),
+            fact("took", clock(audit.took_ns as f64 / 1e9)),
+        ],
+    )
+}
+
+/// The machine.
+pub(super) fn machine(machine: &[(String, String)]) -> Markup {
+    facts("Machine", machine)
+}
+
+/// CPUs about which something is known that makes them other ones.
+pub(super) fn cpus(audit: &Audit) -> Markup {
+    let told = audit.cpus.iter().filter_map(|cpu| {
+        let mut said = Vec::new();
+        if let Some(kind) = &cpu.kind {
+            said.push(kind.clone());
+        }
+        if let Some(node) = cpu.node.filter(|node| *node > 0) {
+            said.push(format!("NUMA node {node}"));
+        }
+        if !cpu.siblings.is_empty() {
+            let siblings: Vec<String> = cpu.siblings.iter().map(u32::to_string).collect();
+            said.push(format!("shares its core with {}", siblings.join(", ")));
+        }
+        said.extend(cpu.settings.iter().cloned());
+        (!said.is_empty()).then(|| (format!("CPU {}", cpu.cpu), said.join(", ")))
+    });
+    let all: Vec<(String, String)> = told.collect();
+    html! { @if !all.is_empty() { (facts("CPUs", &all)) } }
+}
+
+/// What all pages end with.
+pub(super) fn footer(sandbag: &str) -> Markup {
+    html! {
+        footer {
+            "sandbag " (visible(sandbag)) ". Points are single runs, circles their middle. After "
+            "Cardo, “Auditing the processors of a parallel machine”. "
+            "Marks: * beyond chance, ? undecided, ~ not resolvable by this kernel's accounting."
+        }
+    }
+}

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a user reads on the terminal: a table for each test, suspects with their
+//! remedies, the verdict, and what would have been seen.
+
+mod compared;
+
+use comfy_table::{CellAlignment, Table};
+use sandbag_audit::model::{Audit, CpuVerdict, Effect, Nature, Quantity, Suspect, Test, Verdict};
+use sandbag_report::quantity::time;
+use sandbag_report::table::plain;
+use sandbag_report::text::{clock, visible};
+
+use crate::words::{
+    begun, cpus, detection, limits, mark, middle, of_cpu, quantities, quantity, signed, size, span,
+    summary, told, unit, verdict, verdicts,
+};
+pub use compared::comparison;
+
+/// No terminal is taken for narrower.
+pub const COLUMNS: usize = 80;
+/// With more CPUs than this only those are listed of which there is something to
+/// say.
+const MOST_ROWS: usize = 16;
+/// As many of them as this.
+const MOST_ODD: usize = 12;
+/// Sentences about unequal CPUs, unless all are wanted.
+const MOST_SENTENCES: usize = 8;
+
+/// How it is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// Columns of the terminal.
+    pub columns: usize,
+    /// Every CPU and every sentence, however many.
+    pub all: bool,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Self {
+            columns: COLUMNS,
+            all: false,
+        }
+    }
+}
+
+impl Look {
+    fn columns(&self) -> usize {
+        self.columns.max(COLUMNS)
+    }
+
+    /// Whether no line is too long.
+    fn holds(&self, table: &str) -> bool {
+        table
+            .lines()
+            .all(|line| line.chars().count() <= self.columns())
+    }
+
+    /// Wraps with a hanging indent.
+    fn wrapped(&self, indent: &str, text: &str) -> String {
+        let hanging = format!("{indent}  ");
+        // Lines that are too long are hard to read.
+        let options = textwrap::Options::new(self.columns().min(100))
+            .initial_indent(indent)
+            .subsequent_indent(&hanging)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
+        textwrap::fill(&visible(text), options) + "\n"
+    }
+}
+
+/// An audit, ending in a newline, without colours.
+#[must_use]
+pub fn audit(audit: &Audit, look: &Look) -> String {
+    let mut out = look.wrapped("", &heading(audit));
+    // All tables in the same form.
+    let wide = audit.tests.iter().all(|test| {
+        let rows = Rows::choose(test, &cpus(test), look);
+        look.holds(&table(test, &rows, true))
+    });
+    for test in &audit.tests {
+        out.push('\n');
+        out += &one(test, look, wide);
+    }
+    out.push('\n');
+    if !audit.suspects.is_empty() {
+        out += "Suspects, likeliest first\n";
+        for (i, suspect) in audit.suspects.iter().enumerate() {
+            out += &suspected(i + 1, suspect, look);
+        }
+        out.push('\n');
+    }
+    let said = format!("{}: {}", verdict(audit.verdict), summary(audit));
+    out += &look.wrapped("", &said);
+    out += &look.wrapped("", &detection(audit));
+    for left in &audit.left_out {
+        out += &look.wrapped("", &format!("left out: CPU {}, {}", left.cpu, left.why));
+    }
+    for test in &audit.tests {
+        if let Some(why) = &test.failure {
+            out += &look.wrapped("", &format!("test {}: {why}", test.name));
+        }
+    }
+    for remark in &audit.remarks {
+        out += &look.wrapped("", &format!("note: {remark}"));
+    }
+    out
+}
+
+fn heading(audit: &Audit) -> String {
+    let fact = |name: &str| audit.machine.iter().find(|(n, _)| n == name);
+    let fact = |name: &str| fact(name).map(|(_, value)| value.clone());
+    let mut parts = vec![match audit.cpus.len() {
+        1 => "audit of 1 CPU".to_owned(),
+        n => format!("audit of {n} CPUs"),
+    }];
+    parts.extend(fact("CPU"));
+    parts.extend(fact("kernel").map(|release| format!("Linux {release}")));
+    parts.push(begun(&audit.begun));
+    parts.push(format!("took {}", clock(audit.took_ns as f64 / 1e9)));
+    parts.push(format!("seed {}", audit.design.seed));
+    parts.join(", ")
+}
+
+/// What a test did, in a sentence.
+pub(crate) fn about(test: &Test) -> String {
+    let lengths: Vec<String> = test.lengths.iter().map(u64::to_string).collect();
+    let rounds = test.samples.iter().map(|sample| sample.round).max();
+    let mut parts = Vec::new();
+    if !test.about.is_empty() {
+        parts.push(test.about.clone());
+    }
+    // A command of the user's has but one.
+    if lengths.len() > 1 {
+        parts.push(format!("{} {}", lengths.join(", "), test.unit));
+    }
+    match rounds {
+        None => {}
+        Some(0) => parts.push("1 round".to_owned()),
+        Some(last) => parts.push(format!("{} rounds", u64::from(last) + 1)),
+    }
+    parts.join("; ")
+}
+
+/// What the middle CPU took, in words; empty where that is not known.
+pub(crate) fn middles(test: &Test) -> String {
+    let of = |q: Quantity| {
+        let here = test
+            .effects
+            .iter()
+            .filter(move |effect| effect.quantity == q);
+        let value = middle(here.map(|effect| effect.middle))?;
+        Some(match q {
+            Quantity::Noise => format!("{} {value:.3} %", quantity(q)),
+            _ => format!("{} {}", quantity(q), time(value)),
+        })
+    };
+    let all: Vec<String> = quantities(test).into_iter().filter_map(of).collect();
+    match all.is_empty() {
+        true => String::new(),
+        false => format!("the middle CPU at the greatest length: {}", all.join(", ")),
+    }
+}
+
+fn one(test: &Test, look: &Look, wide: bool) -> String {
+    let mut out = look.wrapped("", &format!("{}: {}", test.name, verdict(test.verdict)));
+    out += &look.wrapped("  ", &about(test));
+    let all = cpus(test);
+    if test.effects.is_empty() {
+        return out;
+    }
+    out += &look.wrapped("  ", &middles(test));
+    let rows = Rows::choose(test, &all, look);
+    out += &table(test, &rows, wide);
+    out += &legend(test);
+    let seen: Vec<String> = limits(test)
+        .iter()
+        .map(|(q, pct)| format!("{} {} {}", quantity(*q), size(*pct), unit(*q)))
+        .collect();
+    if !seen.is_empty() {
+        let text = format!("would have been seen: more than {}", seen.join(", "));
+        out += &look.wrapped("  ", &text);
+    }
+    let said = |one: &&CpuVerdict| one.verdict == Verdict::Unequal || look.all;
+    let said: Vec<&CpuVerdict> = test.verdicts.iter().filter(said).collect();
+    let most = if look.all { usize::MAX } else { MOST_SENTENCES };
+    for one in said.iter().take(most) {
+        let text = format!(
+            "CPU {}, {}: {}",
+            one.cpu,
+            quantity(one.quantity),
+            one.because
+        );
+        out += &look.wrapped("  ", &text);
+    }
+    if said.len() > most {
+        out += &format!("  and {} more (-v)\n", said.len() - most);
+    }
+    out
+}
+
+/// The CPUs that have a row of their own, and those that share one.
+struct Rows {
+    own: Vec<u32>,
+    others: Vec<u32>,
+}
+
+impl Rows {
+    fn choose(test: &Test, all: &[u32], look: &Look) -> Self {
+        if look.all || all.len() <= MOST_ROWS {
+            return Self {
+                own: all.to_vec(),
+                others: Vec::new(),
+            };
+        }
+        let worst = |cpu: u32| {
+            let here = test.effects.iter().filter(|effect| effect.cpu == cpu);
+            here.map(|effect| effect.pct.abs()).fold(0.0, f64::max)
+        };
+        let mut odd: Vec<(bool, u32, f64)> = all
+            .iter()
+            .map(|cpu| (*cpu, of_cpu(test, *cpu)))
+            .filter(|(_, found)| !matches!(found.0, Verdict::Equal | Verdict::NotResolvable))
+            .map(|(cpu, found)| (found.0 == Verdict::Unequal, cpu, worst(cpu)))
+            .collect();
+        odd.sort_by(|a, b| b.0.cmp(&a.0).then(b.2.total_cmp(&a.2)));
+        odd.truncate(MOST_ODD);
+        let own: Vec<u32> = odd.iter().map(|(_, cpu, _)| *cpu).collect();
+        Self {
+            others: all
+                .iter()
+                .filter(|cpu| !own.contains(cpu))
+                .copied()
+                .collect(),
+            own,
+        }
+    }
+}
+
+/// One figure: the effect with its interval, from and to or half of it, and the
+/// mark of its verdict.
+pub(crate) fn figure(
+    pct: f64,
+    interval: Option<(f64, f64)>,
+    verdict: Option<Verdict>,
+    wide: bool,
+) -> String {
+    let mark = match verdict.map_or("", mark) {
+        "" => " ",
+        mark => mark,
+    };
+    match interval {
+        None => format!("{} ±-   {mark}", signed(pct)),
+        Some((low, high)) if wide => {
+            format!(
+                "{} ({} to {}){mark}",
+                signed(pct),
+                signed(low).trim(),
+                signed(high).trim()
+            )
+        }
+        Some((low, high)) => {
+            let half = (high - pct).max(pct - low);
+            format!("{} ±{}{mark}", signed(pct), size(half))
+        }
+    }
+}
+
+fn table(test: &Test, rows: &Rows, wide: bool) -> String {
+    let quantities = quantities(test);
+    let verdicts = verdicts(test);
+    let effect = |cpu: u32, q: Quantity| -> Option<&Effect> {
+        let mut all = test.effects.iter();
+        all.find(|effect| effect.cpu == cpu && effect.quantity == q)
+    };
+    let mut header = vec!["CPU".to_owned()];
+    header.extend(
+        quantities
+            .iter()
+            .map(|q| format!("{} {} ", quantity(*q), unit(*q))),
+    );
+    header.push("verdict".to_owned());
+    let mut table = plain(header);
+    for cpu in &rows.own {
+        let mut row = vec![cpu.to_string()];
+        row.extend(quantities.iter().map(|q| {
+            effect(*cpu, *q).map_or_else(
+                || "- ".to_owned(),
+                |effect| {
+                    let found = verdicts.get(&(*cpu, *q)).map(|one| one.verdict);
+                    figure(effect.pct, Some(effect.together_pct), found, wide)
+                },
+            )
+        }));
+        row.push(told(of_cpu(test, *cpu)).to_owned());
+        table.add_row(row);
+    }
+    if !rows.others.is_empty() {
+        let mut row = vec![match (rows.others.len(), rows.own.is_empty()) {
+            (n, true) => format!("all {n}"),
+            (1, false) => "1 other".to_owned(),
+            (n, false) => format!("{n} others"),
+        }];
+        row.extend(quantities.iter().map(|q| {
+            let all = rows.others.iter().filter_map(|cpu| effect(*cpu, *q));
+            span(all.map(|effect| effect.pct))
+        }));
+        let worst = rows.others.iter().map(|cpu| of_cpu(test, *cpu));
+        let worst = worst.max_by_key(|found| match found.0 {
+            Verdict::NotResolvable => Verdict::Equal,
+            other => other,
+        });
+        row.push(worst.map_or("", told).to_owned());
+        table.add_row(row);
+    }
+    lines(table)
+}
+
+/// Without the blanks at the end; figures to the right, the last column to the
+/// left.
+fn lines(mut table: Table) -> String {
+    let columns = table.column_count();
+    for (i, column) in table.column_iter_mut().enumerate() {
+        if i + 1 < columns {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let all = table.lines();
+    all.map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// The marks that occur.
+fn legend(test: &Test) -> String {
+    let has = |verdict: Verdict| test.verdicts.iter().any(|one| one.verdict == verdict);
+    let designed = test
+        .verdicts
+        .iter()
+        .any(|one| one.nature == Some(Nature::Designed));
+    let mut all = Vec::new();
+    if has(Verdict::Unequal) {
+        all.push(match designed {
+            true => "* beyond chance (by design: no alarm)",
+            false => "* beyond chance",
+        });
+    }
+    if has(Verdict::Undecided) {
+        all.push("? undecided");
+    }
+    if has(Verdict::NotResolvable) {
+        all.push("~ not resolvable here");
+    }
+    match all.is_empty() {
+        true => String::new(),
+        false => format!("  {}\n", all.join("   ")),
+    }
+}
+
+fn suspected(number: usize, suspect: &Suspect, look: &Look) -> String {
+    let explains = suspect.explains_pct.map_or_else(String::new, |pct| {
+        format!("; would explain {} %", size(pct))
+    });
+    let seen = match suspect.tests.is_empty() {
+        true => String::new(),
+        false => format!("; seen in {}", suspect.tests.join(", ")),
+    };
+    let who = format!(
+        "{number}. CPU {}, {}: {}",
+        suspect.cpu, suspect.kind, suspect.who
+    );
+    let mut out = look.wrapped("  ", &who);
+    out += &look.wrapped("     ", &format!("{}{explains}{seen}", suspect.evidence));
+    out += &look.wrapped("     ", &format!("remedy: {}", suspect.remedy));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbag_audit::fixture::{Maker, eight};
+    use sandbag_audit::model::LeftOut;
+
+    fn widest(text: &str) -> usize {
+        text.lines()
+            .map(|line| line.chars().count())
+            .max()
+            .unwrap_or(0)
+    }
+
+    #[test]
+    fn every_cpu_has_a_row_and_the_odd_one_is_marked() {
+        let text = audit(&eight(), &Look::default());
+        assert!(widest(&text) <= COLUMNS, "{text}");
+        assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
+        let from = text.find("syscall: unequal").expect(&text);
+        let lines: Vec<&str> = text[from..].lines().collect();
+        let head = lines
+            .iter()
+            .position(|line| line.contains("elapsed %"))
+            .unwrap();
+        let row = lines[head + 1];
+        assert!(
+            row.trim_start().starts_with("0 ") && row.ends_with("unequal"),
+            "{text}"
+        );
+        assert_eq!(row.matches('*').count(), 2, "{row}");
+        assert!(lines[head + 8].trim_start().starts_with("7 "), "{text}");
+        assert!(lines[head + 9].contains("* beyond chance"), "{text}");
+    }
+
+    #[test]
+    fn suspects_come_with_their_remedy_and_what_would_have_been_seen_comes_last() {
+        let mut found = eight();
+        found.left_out = vec![LeftOut {
+            cpu: 9,
+            why: "offline".to_owned(),
+        }];
+        let text = audit(&found, &Look::default());
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        assert!(at("1. CPU 0, interrupts: interrupt 36") < at("remedy: spread it"));
+        assert!(at("remedy: spread it") < at("unequal: CPU 0 in syscall"));
+        assert!(at("unequal: CPU 0 in syscall") < at("Differences above 0."));
+        assert!(at("Differences above 0.") < at("left out: CPU 9, offline"));
+    }
+
+    #[test]
+    fn a_wide_terminal_shows_both_ends() {
+        let look = Look {
+            columns: 140,
+            all: false,
+        };
+        let text = audit(&eight(), &look);
+        assert!(text.contains(" to +") && widest(&text) <= 140, "{text}");
+        assert!(!audit(&eight(), &Look::default()).contains("(+"));
+    }
+
+    #[test]
+    fn of_many_cpus_the_odd_ones_are_named_and_the_rest_counted() {
+        let many = Maker::eight().cpus(128).odd(Some(37)).make();
+        let text = audit(&many, &Look::default());
+        assert!(
+            text.contains("127 others") && text.contains("all 128"),
+            "{text}"
+        );
+        assert!(
+            text.lines()
+                .any(|line| line.trim_start().starts_with("37 ")),
+            "{text}"
+        );
+        assert!(
+            text.lines().count() < 80 && widest(&text) <= COLUMNS,
+            "{text}"
+        );
+        let all = Look {
+            all: true,
+            ..Look::default()
+        };
+        let text = audit(&many, &all);
+        assert!(!text.contains("others") && text.lines().count() > 4 * 128);
+    }
+
+    #[test]
+    fn all_kinds_of_audits_fit() {
+        let mut empty = eight();
+        empty.tests.clear();
+        let mut failed = eight();
+        failed.tests[0].effects.clear();
+        failed.tests[0].failure = Some("no room for \u{1b}[31m 1 GiB".to_owned());
+        let mut huge = eight();
+        for effect in &mut huge.tests[1].effects {
+            effect.pct = 1e300;
+            effect.together_pct = (-1e300, f64::MAX);
+        }
+        let undecided = Maker::eight().scatter(0.2).make();
+        for found in [
+            &empty,
+            &failed,
+            &huge,
+            &undecided,
+            &Maker::eight().cpus(1).make(),
+        ] {
+            let text = audit(found, &Look::default());
+            assert!(widest(&text) <= COLUMNS, "{text}");
+            assert!(!text.contains('\u{1b}') && !text.contains("inf") && !text.contains("NaN"));
+        }
+        assert!(audit(&undecided, &Look::default()).contains("? undecided"));
+        assert!(audit(&failed, &Look::default()).contains("test compute: no room"));
+    }
+}

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What table, page and files have in common: words, figures as they are read,
+//! what is said of an audit as a whole.
+
+use std::collections::BTreeMap;
+
+use sandbag_audit::compare::{Comparison, TestChange};
+use sandbag_audit::model::{Audit, CpuVerdict, Nature, Quantity, Test, Verdict};
+
+/// The word of a verdict.
+pub(crate) fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Equal => "equal",
+        Verdict::NotResolvable => "not resolvable",
+        Verdict::Undecided => "undecided",
+        Verdict::Unequal => "unequal",
+    }
+}
+
+/// The word of a quantity.
+pub(crate) fn quantity(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Elapsed => "elapsed",
+        Quantity::User => "user",
+        Quantity::System => "system",
+        Quantity::Cpu => "cpu time",
+        Quantity::Noise => "noise",
+    }
+}
+
+/// What its effects are in.
+pub(crate) fn unit(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Noise => "points",
+        _ => "%",
+    }
+}
+
+/// The mark of a figure whose verdict is not that all is well.
+pub(crate) fn mark(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Equal => "",
+        Verdict::NotResolvable => "~",
+        Verdict::Undecided => "?",
+        Verdict::Unequal => "*",
+    }
+}
+
+/// A difference as it is read: with its sign, five characters as a rule.
+pub(crate) fn signed(value: f64) -> String {
+    let text = match value.abs() {
+        size if !size.is_finite() => return "-".to_owned(),
+        size if size < 9.995 => format!("{value:+.2}"),
+        size if size < 99.95 => format!("{value:+.1}"),
+        size if size < 1e5 => format!("{value:+.0}"),
+        _ => format!("{value:+.0e}"),
+    };
+    // Nothing is less than nothing.
+    match text.as_str() {
+        "-0.00" | "+0.00" => " 0.00".to_owned(),
+        _ => text,
+    }
+}
+
+/// A size, which has no sign; never nothing.
+pub(crate) fn size(value: f64) -> String {
+    let text = signed(value.abs().max(0.01));
+    text.trim_start_matches(['+', ' ']).to_owned()
+}
+
+/// A probability.
+pub(crate) fn probability(p: f64) -> String {
+    match p {
+        p if p >= 0.0995 => format!("{p:.2}"),
+        p if p >= 0.000_95 => format!("{p:.4}"),
+        p if p > 0.0 => format!("{p:.0e}"),
+        _ => "0".to_owned(),
+    }
+}
+
+/// A confidence: `99 %`.
+pub(crate) fn confidence(share: f64) -> String {
+    let text = format!("{:.4}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// What a test measured, in the order of tables.
+pub(crate) fn quantities(test: &Test) -> Vec<Quantity> {
+    let mut all: Vec<Quantity> = test.effects.iter().map(|effect| effect.quantity).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The CPUs of a test with figures, ascending.
+pub(crate) fn cpus(test: &Test) -> Vec<u32> {
+    let of_effects = test.effects.iter().map(|effect| effect.cpu);
+    let of_samples = test.samples.iter().map(|sample| sample.cpu);
+    let mut all: Vec<u32> = of_effects.chain(of_samples).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// What is said of each figure of a test.
+pub(crate) fn verdicts(test: &Test) -> BTreeMap<(u32, Quantity), &CpuVerdict> {
+    let all = test.verdicts.iter();
+    all.map(|one| ((one.cpu, one.quantity), one)).collect()
+}
+
+/// What is said of a CPU in a test, all quantities together. What cannot be
+/// resolved decides only where there is nothing else; what the machine's build
+/// explains is no alarm.
+pub(crate) fn of_cpu(test: &Test, cpu: u32) -> (Verdict, Option<Nature>) {
+    let all = test.verdicts.iter().filter(|one| one.cpu == cpu);
+    let worst = all.max_by_key(|one| {
+        let rank = match (one.verdict, one.nature) {
+            (Verdict::NotResolvable, _) => 0,
+            (Verdict::Equal, _) => 1,
+            (Verdict::Unequal, Some(Nature::Designed)) => 2,
+            (Verdict::Undecided, _) => 3,
+            (Verdict::Unequal, Some(Nature::Contention)) => 4,
+            (Verdict::Unequal, _) => 5,
+        };
+        // Of the same rank the first, as in tables.
+        (rank, std::cmp::Reverse(one.quantity))
+    });
+    worst.map_or((Verdict::Undecided, None), |one| (one.verdict, one.nature))
+}
+
+/// The word of a CPU in a test; short, for tables.
+pub(crate) fn told(found: (Verdict, Option<Nature>)) -> &'static str {
+    match found {
+        (Verdict::Unequal, Some(Nature::Contention)) => "contention",
+        (Verdict::Unequal, Some(Nature::Designed)) => "by design",
+        (Verdict::NotResolvable, _) => "no verdict",
+        (other, _) => verdict(other),
+    }
+}
+
+/// Whether a verdict is an alarm.
+pub(crate) fn alarms(found: (Verdict, Option<Nature>)) -> bool {
+    found.0 == Verdict::Unequal && found.1 != Some(Nature::Designed)
+}
+
+/// By quantity: differences above this would have been seen, on whichever CPU.
+pub(crate) fn limits(test: &Test) -> Vec<(Quantity, f64)> {
+    let verdicts = verdicts(test);
+    let resolved = |cpu: u32, quantity: Quantity| {
+        let one = verdicts.get(&(cpu, quantity));
+        one.is_none_or(|one| one.verdict != Verdict::NotResolvable)
+    };
+    let of = |quantity: Quantity| {
+        let here = test
+            .effects
+            .iter()
+            .filter(|effect| effect.quantity == quantity);
+        let mut all = here.filter(|effect| resolved(effect.cpu, quantity));
+        let first = all.next()?.detectable_pct;
+        Some((
+            quantity,
+            all.fold(first, |most, effect| most.max(effect.detectable_pct)),
+        ))
+    };
+    quantities(test).into_iter().filter_map(of).collect()
+}
+
+/// The quantity in which a test sees best, with what it would have seen.
+pub(crate) fn best_limit(test: &Test) -> Option<(Quantity, f64)> {
+    limits(test).into_iter().min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// What an audit could see, in a sentence.
+pub(crate) fn detection(audit: &Audit) -> String {
+    let all: Vec<(&str, Quantity, f64)> = audit
+        .tests
+        .iter()
+        .filter_map(|test| best_limit(test).map(|(q, pct)| (test.name.as_str(), q, pct)))
+        .collect();
+    let worst = all.iter().filter(|(_, q, _)| *q != Quantity::Noise);
+    let worst = worst
+        .map(|(.., pct)| *pct)
+        .fold(None, |most: Option<f64>, pct| {
+            Some(most.map_or(pct, |most| most.max(pct)))
+        });
+    let each: Vec<String> = all
+        .iter()
+        .map(|(name, q, pct)| match q {
+            Quantity::Noise => format!("{name} {} points", size(*pct)),
+            q => format!("{name} {} % ({})", size(*pct), quantity(*q)),
+        })
+        .collect();
+    match worst {
+        _ if each.is_empty() => "Nothing was measured, so no difference could be seen.".to_owned(),
+        Some(pct) => format!(
+            "Differences above {} % would have been seen in every test, with 90 % probability: {}.",
+            size(pct),
+            each.join(", ")
+        ),
+        None => format!(
+            "Differences above this would have been seen with 90 % probability: {}.",
+            each.join(", ")
+        ),
+    }
+}
+
+/// From the least to the greatest of some differences.
+pub(crate) fn span(values: impl Iterator<Item = f64>) -> String {
+    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+    for value in values {
+        low = low.min(value);
+        high = high.max(value);
+    }
+    format!("{}..{}", signed(low).trim(), signed(high).trim())
+}
+
+/// The most that a sentence names.
+const MOST_NAMED: usize = 6;
+
+/// When an audit began, to the second.
+pub(crate) fn begun(text: &str) -> String {
+    match text.split_once('.') {
+        Some((second, rest)) if rest.ends_with('Z') => format!("{second}Z"),
+        _ => text.to_owned(),
+    }
+}
+
+/// The tests of which it cannot be said, with how many CPUs that are.
+fn open(audit: &Audit) -> Vec<String> {
+    let of = |test: &Test| {
+        let all = cpus(test);
+        let mut here = all
+            .iter()
+            .filter(|cpu| of_cpu(test, **cpu).0 == Verdict::Undecided);
+        let whom = match here.clone().count() {
+            0 => return None,
+            1 => format!("CPU {}", here.next()?),
+            n if n == all.len() => format!("all {n} CPUs"),
+            n => format!("{n} of {} CPUs", all.len()),
+        };
+        Some(format!("{} on {whom}", test.name))
+    };
+    audit.tests.iter().filter_map(of).collect()
+}
+
+/// An audit's verdict, in a sentence without the verdict itself.
+pub(crate) fn summary(audit: &Audit) -> String {
+    let wanted = audit.verdict;
+    if wanted == Verdict::Undecided {
+        let tests = open(audit);
+        return match tests.is_empty() {
+            true => "too little was measured to say".to_owned(),
+            false => format!(
+                "still open: {}; longer (--limit, --rounds) or on a quieter machine it could be said",
+                tests.join(", ")
+            ),
+        };
+    }
+    let mut named: Vec<String> = Vec::new();
+    for test in &audit.tests {
+        for cpu in cpus(test) {
+            let here = test.verdicts.iter().filter(|one| one.cpu == cpu);
+            let here =
+                here.filter(|one| one.verdict == wanted && one.nature != Some(Nature::Designed));
+            let figures: Vec<String> = here
+                .map(|one| {
+                    let effect = test
+                        .effects
+                        .iter()
+                        .find(|effect| effect.cpu == cpu && effect.quantity == one.quantity);
+                    let word = quantity(one.quantity);
+                    effect.map_or_else(
+                        || word.to_owned(),
+                        |effect| {
+                            format!(
+                                "{word} {} {}",
+                                signed(effect.pct).trim(),
+                                unit(one.quantity)
+                            )
+                        },
+                    )
+                })
+                .collect();
+            if !figures.is_empty() {
+                named.push(format!(
+                    "CPU {cpu} in {} ({})",
+                    test.name,
+                    figures.join(", ")
+                ));
+            }
+        }
+    }
+    let rest = named.len().saturating_sub(MOST_NAMED);
+    named.truncate(MOST_NAMED);
+    if rest > 0 {
+        named.push(format!("and {rest} more"));
+    }
+    let count = match audit.cpus.len() {
+        1 => "1 CPU".to_owned(),
+        n => format!("{n} CPUs"),
+    };
+    let sure = confidence(audit.design.confidence);
+    match wanted {
+        Verdict::Equal => format!(
+            "{count} are within {} % of each other in all that was measured, with {sure} confidence",
+            audit.design.tolerance_pct
+        ),
+        Verdict::NotResolvable => {
+            "what was measured cannot be told apart by this kernel's accounting".to_owned()
+        }
+        Verdict::Undecided | Verdict::Unequal => {
+            format!("{}; with {sure} confidence", named.join("; "))
+        }
+    }
+}
+
+/// A comparison's verdict as a word: nothing is equal or not here, it changed or
+/// did not.
+pub(crate) fn changed(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Equal => "unchanged",
+        Verdict::NotResolvable => "not resolvable",
+        Verdict::Undecided => "undecided",
+        Verdict::Unequal => "changed",
+    }
+}
+
+/// The worst of a CPU's changes in a test.
+pub(crate) fn change_of_cpu(test: &TestChange, cpu: u32) -> Verdict {
+    let here = test.changes.iter().filter(|change| change.cpu == cpu);
+    let decided = here.map(|change| change.verdict);
+    let decided = decided.filter(|verdict| *verdict != Verdict::NotResolvable);
+    decided.max().unwrap_or(Verdict::NotResolvable)
+}
+
+/// The CPUs of a comparison's test.
+pub(crate) fn change_cpus(test: &TestChange) -> Vec<u32> {
+    let mut all: Vec<u32> = test.changes.iter().map(|change| change.cpu).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The quantities of a comparison's test.
+pub(crate) fn change_quantities(test: &TestChange) -> Vec<Quantity> {
+    let mut all: Vec<Quantity> = test.changes.iter().map(|change| change.quantity).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// A comparison's verdict, in a sentence without the verdict itself.
+pub(crate) fn comparison(found: &Comparison) -> String {
+    let mut tests: Vec<String> = Vec::new();
+    for test in &found.tests {
+        let here = test
+            .changes
+            .iter()
+            .filter(|change| change.verdict == found.verdict);
+        let mut cpus: Vec<u32> = here.clone().map(|change| change.cpu).collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        let all = change_cpus(test).len();
+        let whom = match cpus.as_slice() {
+            [] => continue,
+            [cpu] => format!("CPU {cpu}"),
+            cpus if cpus.len() == all => format!("all {all} CPUs"),
+            cpus => format!("{} of {all} CPUs", cpus.len()),
+        };
+        let worst = here.max_by(|a, b| a.pct.abs().total_cmp(&b.pct.abs()));
+        let most = worst.map(|change| {
+            let word = quantity(change.quantity);
+            let up_to = if cpus.len() > 1 { "up to " } else { "" };
+            let size = signed(change.pct);
+            format!(" ({word} {up_to}{} {})", size.trim(), unit(change.quantity))
+        });
+        tests.push(format!(
+            "in {} on {whom}{}",
+            test.name,
+            most.unwrap_or_default()
+        ));
+    }
+    let sure = confidence(found.confidence);
+    match found.verdict {
+        Verdict::Equal => format!(
+            "no figure by more than {} %, with {sure} confidence for all {} comparisons",
+            found.tolerance_pct, found.comparisons
+        ),
+        Verdict::NotResolvable => "no figure can be compared".to_owned(),
+        Verdict::Undecided => format!("{}; more rounds would tell", tests.join("; ")),
+        Verdict::Unequal => format!("{}; with {sure} confidence", tests.join("; ")),
+    }
+}
+
+/// Of values the middle one.
+pub(crate) fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbag_audit::fixture::{Maker, eight};
+
+    #[test]
+    fn differences_are_short() {
+        for (value, text) in [
+            (3.124, "+3.12"),
+            (-0.001, " 0.00"),
+            (-12.34, "-12.3"),
+            (276.4, "+276"),
+            (1e308, "+1e308"),
+            (f64::NAN, "-"),
+        ] {
+            assert_eq!(signed(value), text);
+        }
+        assert_eq!([0.0, 0.4, -3.0].map(size), ["0.01", "0.40", "3.00"]);
+        assert_eq!(confidence(0.99), "99 %");
+        assert_eq!(confidence(0.9995), "99.95 %");
+        assert_eq!(
+            [0.5, 0.012, 3e-9, 0.0].map(probability),
+            ["0.50", "0.0120", "3e-9", "0"]
+        );
+    }
+
+    #[test]
+    fn a_cpu_is_called_by_its_worst_figure() {
+        let audit = eight();
+        let syscall = &audit.tests[1];
+        assert_eq!(told(of_cpu(syscall, 0)), "unequal");
+        assert_eq!(told(of_cpu(syscall, 3)), "equal");
+        // Of which one quantity cannot be resolved.
+        assert_eq!(told(of_cpu(&audit.tests[0], 3)), "equal");
+        assert_eq!(told(of_cpu(syscall, 99)), "undecided");
+    }
+
+    #[test]
+    fn sentences_say_who_and_how_much() {
+        let text = summary(&eight());
+        assert!(text.contains("CPU 0 in syscall (elapsed +2."), "{text}");
+        assert!(text.contains("points") && text.contains("99 %"), "{text}");
+        assert!(summary(&Maker::eight().odd(None).make()).starts_with("8 CPUs are within 0.5 %"));
+        let wide = Maker::eight().odd(None).scatter(0.05).make();
+        assert!(summary(&wide).contains("8 CPUs") && summary(&wide).contains("--rounds"));
+        let seen = detection(&eight());
+        assert!(
+            seen.starts_with("Differences above 0.") && seen.contains("noise 0."),
+            "{seen}"
+        );
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A program of the user's as a test: started anew for each run, pinned, timed
+//! by the kernel.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::fd::FromRawFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sandbag_burner::child;
+use sandbag_kernel::{CpuList, clock, sched};
+
+use crate::work::Figures;
+
+/// Between two looks at whether to stop.
+const LOOK: Duration = Duration::from_millis(500);
+/// Of what it said last, so much is told.
+const LAST_WORDS: i64 = 300;
+
+/// Why there are no figures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// We were asked to stop.
+    Stopped,
+    /// It failed.
+    Failed(String),
+}
+
+/// Runs `command` by `/bin/sh -c` on one CPU; its output goes nowhere. The
+/// times are those of the shell and of all that it waited for.
+pub fn run(
+    command: &str,
+    cpu: u32,
+    patience: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Result<Figures, Fault> {
+    let failed = |what: &str, cause: std::io::Error| Fault::Failed(format!("{what}: {cause}"));
+    let words = memory_file().map_err(|cause| failed("a file for its messages", cause))?;
+    let said = words
+        .try_clone()
+        .map_err(|cause| failed("a file for its messages", cause))?;
+    let only = CpuList::from_iter([cpu]);
+    let parent = std::process::id();
+    let mut shell = Command::new("/bin/sh");
+    shell
+        .args(["-c", command])
+        .env("SANDBAG_CPU", cpu.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(said);
+    // SAFETY: only async-signal-safe calls; the mask of so few CPUs is a small
+    // allocation in a process of one thread.
+    unsafe {
+        shell.pre_exec(move || {
+            libc::setsid();
+            child::empty_signal_mask();
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid().unsigned_abs() != parent {
+                return Err(std::io::ErrorKind::Interrupted.into());
+            }
+            sched::set_affinity(0, &only).map_err(|error| {
+                std::io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EINVAL))
+            })
+        });
+    }
+    let begin = clock::monotonic();
+    let process = shell
+        .spawn()
+        .map_err(|cause| failed(&format!("start on CPU {cpu}"), cause))?;
+    let pid = process.id().cast_signed();
+    let (send, ended) = channel();
+    // Reaped in a thread of its own, which sleeps.
+    let waiter = thread::spawn(move || {
+        let outcome = wait(pid);
+        let _ = send.send((outcome, clock::monotonic()));
+    });
+    let until = Instant::now() + patience;
+    let mut why = None;
+    let (usage, end) = loop {
+        match ended.recv_timeout(LOOK) {
+            Ok(outcome) => break outcome,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Fault::Failed("nobody waited for it".to_owned()));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if stop() {
+                    why = Some(Fault::Stopped);
+                } else if Instant::now() > until {
+                    let seconds = patience.as_secs_f64();
+                    why = Some(Fault::Failed(format!("it took longer than {seconds:.0} s")));
+                }
+                if why.is_some() {
+                    // SAFETY: signals to the session that we made; the leader
+                    // was not reaped, or nobody has its number yet.
+                    unsafe { libc::kill(-pid, libc::SIGKILL) };
+                }
+            }
+        }
+    };
+    let _ = waiter.join();
+    // What it left behind.
+    // SAFETY: as above.
+    unsafe { libc::kill(-pid, libc::SIGKILL) };
+    if let Some(why) = why {
+        return Err(why);
+    }
+    let (status, usage) = usage.map_err(|cause| failed("wait for it", cause))?;
+    if libc::WIFSIGNALED(status) {
+        let signal = libc::WTERMSIG(status);
+        return Err(Fault::Failed(format!(
+            "it was killed by signal {signal}{}",
+            last(words)
+        )));
+    }
+    match libc::WEXITSTATUS(status) {
+        0 => {}
+        code => {
+            return Err(Fault::Failed(format!(
+                "it ended with exit code {code}{}",
+                last(words)
+            )));
+        }
+    }
+    let ns = |time: libc::timeval| {
+        time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_usec.unsigned_abs() * 1000
+    };
+    Ok(Figures {
+        elapsed_ns: end.saturating_sub(begin),
+        user_ns: ns(usage.ru_utime),
+        system_ns: ns(usage.ru_stime),
+        voluntary: usage.ru_nvcsw.unsigned_abs(),
+        involuntary: usage.ru_nivcsw.unsigned_abs(),
+        ..Figures::default()
+    })
+}
+
+fn wait(pid: i32) -> std::io::Result<(i32, libc::rusage)> {
+    let mut status = 0;
+    // SAFETY: an all-zero rusage is one.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both are valid for writing; the child is ours.
+        if unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } == pid {
+            return Ok((status, usage));
+        }
+        let cause = std::io::Error::last_os_error();
+        if cause.kind() != std::io::ErrorKind::Interrupted {
+            return Err(cause);
+        }
+    }
+}
+
+/// A file without a name, in memory.
+fn memory_file() -> std::io::Result<File> {
+    // SAFETY: a constant name; a descriptor of ours on success.
+    let fd = unsafe { libc::memfd_create(c"sandbag-audit".as_ptr(), libc::MFD_CLOEXEC) };
+    match fd {
+        0.. => {
+            // SAFETY: just opened, nobody else knows it.
+            Ok(unsafe { File::from_raw_fd(fd) })
+        }
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+/// What it said last, after a colon; nothing if it said nothing.
+fn last(mut words: File) -> String {
+    let length = words.seek(SeekFrom::End(0)).unwrap_or(0).cast_signed();
+    let mut text = Vec::new();
+    let from = (length - LAST_WORDS).max(0).cast_unsigned();
+    let _ = words.seek(SeekFrom::Start(from));
+    let _ = words
+        .take(LAST_WORDS.cast_unsigned())
+        .read_to_end(&mut text);
+    let text = String::from_utf8_lossy(&text).trim().replace('\n', "; ");
+    match text.is_empty() {
+        true => String::new(),
+        false => format!(": {text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn try_it(command: &str) -> Result<Figures, Fault> {
+        let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
+        run(command, cpu, Duration::from_secs(20), &|| false)
+    }
+
+    #[test]
+    fn its_times_are_the_kernel_s() {
+        let figures = try_it("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done").unwrap();
+        assert!(figures.user_ns + figures.system_ns > 100_000, "{figures:?}");
+        assert!(figures.elapsed_ns > 1_000_000, "{figures:?}");
+    }
+
+    #[test]
+    fn a_command_that_fails_says_why() {
+        let why = |command| match try_it(command) {
+            Err(Fault::Failed(why)) => why,
+            other => panic!("{other:?}"),
+        };
+        assert!(why("echo no luck >&2; exit 3").contains("exit code 3: no luck"));
+        assert!(why("kill -9 $$").contains("signal 9"));
+        assert!(why("/no/such/program").contains("exit code 127"));
+        // Nothing to say, and nothing to do.
+        assert!(try_it("true").is_ok());
+    }
+
+    #[test]
+    fn it_does_not_outlive_its_time() {
+        let begin = Instant::now();
+        let outcome = run("sleep 1000", 0, Duration::from_millis(10), &|| false);
+        assert!(matches!(outcome, Err(Fault::Failed(why)) if why.contains("longer")));
+        let outcome = run("sleep 1000", 0, Duration::from_secs(60), &|| true);
+        assert_eq!(outcome, Err(Fault::Stopped));
+        assert!(begin.elapsed() < Duration::from_secs(10));
+    }
+}

@@ -1,0 +1,618 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Two audits of the same machine: what became slower, on which CPU, by how
+//! much. Quiet and loaded (the paper's dedicated and production runs), before
+//! and after.
+//!
+//! Each CPU is compared with itself, in each quantity of each test: figures of
+//! the same length with each other, on logarithms, all lengths together
+//! ([`shift`]). Probabilities are corrected for all comparisons after Holm,
+//! intervals after Bonferroni. What two audits of the same state would differ by
+//! is more than their own scatter says: memory lies elsewhere, the machine is
+//! warmer. That is not in the intervals.
+
+mod shift;
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::model::{Audit, Quantity, Sample, Test, Verdict};
+use shift::{Known, Pair, Shift, middle};
+
+/// The format's version, in each file.
+pub const VERSION: u32 = 1;
+
+/// Facts of a machine that are others each time.
+const PASSING: [&str; 1] = ["load average at the start"];
+
+/// Lengths that differ by no more than this share count as the same.
+const SAME_LENGTH: f64 = 0.25;
+
+/// How two audits are compared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// By which verdicts are given, after correction: .99.
+    pub confidence: f64,
+    /// Changes up to this do not count, percent (of noise: points).
+    pub tolerance_pct: f64,
+    /// Compare what is not alike, too.
+    pub anyway: bool,
+}
+
+/// What two audits come to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// [`VERSION`] of the sandbag that wrote it.
+    pub version: u32,
+    /// sandbag's own version.
+    pub sandbag: String,
+    /// When the first audit began.
+    pub a_begun: String,
+    /// When the second began.
+    pub b_begun: String,
+    /// In what the two are not alike, where they were compared anyway.
+    pub differences: Vec<String>,
+    /// Of all verdicts, after correction.
+    pub confidence: f64,
+    /// Changes up to this do not count, percent (of noise: points).
+    pub tolerance_pct: f64,
+    /// Comparisons that were made, for all of which the correction is.
+    pub comparisons: u32,
+    /// By test, in the order of the first audit.
+    pub tests: Vec<TestChange>,
+    /// The worst of all tests.
+    pub verdict: Verdict,
+}
+
+/// What became of a test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TestChange {
+    /// As in the audits.
+    pub name: String,
+    /// By quantity and CPU.
+    pub changes: Vec<Change>,
+    /// The middle of all CPUs' changes, by quantity: what the whole machine did.
+    pub common: Vec<(Quantity, f64)>,
+    /// The worst of its changes.
+    pub verdict: Verdict,
+}
+
+/// What became of a CPU in a quantity of a test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Of what.
+    pub quantity: Quantity,
+    /// Which CPU.
+    pub cpu: u32,
+    /// By how much the second is above the first: percent of the first; of
+    /// noise points.
+    pub pct: f64,
+    /// Where that lies, for this change alone; `None` where there are too few
+    /// runs for such confidence.
+    pub interval_pct: Option<(f64, f64)>,
+    /// The same for all comparisons at once.
+    pub together_pct: Option<(f64, f64)>,
+    /// Probability of such a change where there is none, alone.
+    pub p: f64,
+    /// The same, corrected for all comparisons.
+    pub p_together: f64,
+    /// Runs of the first and of the second.
+    pub runs: (u32, u32),
+    /// Middle of the figures at the greatest length: ns, of noise percent.
+    pub middle: (f64, f64),
+    /// [`Verdict::Unequal`]: it changed.
+    pub verdict: Verdict,
+}
+
+/// Why two audits are not compared.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum CompareError {
+    /// They are not of the same machine, tests or settings.
+    #[error(
+        "the two audits are not alike: {}; --anyway compares what they have in common",
+        .0.join("; ")
+    )]
+    NotAlike(Vec<String>),
+    /// No CPU has figures of the same test in both.
+    #[error("the two audits have no test of the same name on the same CPU in common")]
+    NothingInCommon,
+}
+
+/// Compares two audits.
+///
+/// # Errors
+/// They are not alike, or have nothing in common.
+pub fn compare(a: &Audit, b: &Audit, options: &Options) -> Result<Comparison, CompareError> {
+    let differences = differences(a, b);
+    if !differences.is_empty() && !options.anyway {
+        return Err(CompareError::NotAlike(differences));
+    }
+    let mut known = Known::default();
+    let mut tests: Vec<TestChange> = Vec::new();
+    let mut shifts: Vec<Vec<Option<Shift>>> = Vec::new();
+    for one in &a.tests {
+        let Some(other) = b.tests.iter().find(|other| other.name == one.name) else {
+            continue;
+        };
+        let (changes, found) = changes(one, other, &mut known);
+        if changes.is_empty() {
+            continue;
+        }
+        tests.push(TestChange {
+            name: one.name.clone(),
+            common: Vec::new(),
+            changes,
+            verdict: Verdict::Equal,
+        });
+        shifts.push(found);
+    }
+    let made = shifts.iter().flatten().flatten().count();
+    if tests.is_empty() {
+        return Err(CompareError::NothingInCommon);
+    }
+    let alone = options.confidence;
+    // Each of them rarer by so much that all together are as rare as asked.
+    let together = 1.0 - (1.0 - alone) / made.max(1) as f64;
+    for (test, shifts) in tests.iter_mut().zip(&shifts) {
+        for (change, shift) in test.changes.iter_mut().zip(shifts) {
+            let Some(shift) = shift else { continue };
+            let points = change.quantity == Quantity::Noise;
+            let shown = |(low, high): (f64, f64)| (shown(low, points), shown(high, points));
+            change.interval_pct = shift.interval(alone, &mut known).map(shown);
+            change.together_pct = shift.interval(together, &mut known).map(shown);
+        }
+    }
+    correct(&mut tests, &shifts);
+    for (test, shifts) in tests.iter_mut().zip(&shifts) {
+        for (change, shift) in test.changes.iter_mut().zip(shifts) {
+            if shift.is_some() {
+                change.verdict = judged(change, options);
+            }
+        }
+        test.common = common(&test.changes);
+        test.verdict = worst(test.changes.iter().map(|change| change.verdict));
+    }
+    Ok(Comparison {
+        version: VERSION,
+        sandbag: env!("CARGO_PKG_VERSION").to_owned(),
+        a_begun: a.begun.clone(),
+        b_begun: b.begun.clone(),
+        differences,
+        confidence: options.confidence,
+        tolerance_pct: options.tolerance_pct,
+        comparisons: u32::try_from(made).unwrap_or(u32::MAX),
+        verdict: worst(tests.iter().map(|test| test.verdict)),
+        tests,
+    })
+}
+
+/// In what two audits are not alike, in words; empty if they can be compared.
+#[must_use]
+pub fn differences(a: &Audit, b: &Audit) -> Vec<String> {
+    let mut all = Vec::new();
+    let fact = |audit: &Audit, name: &str| {
+        let found = audit.machine.iter().find(|(n, _)| n == name);
+        found.map_or_else(|| "not said".to_owned(), |(_, value)| value.clone())
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in a.machine.iter().chain(&b.machine) {
+        if !names.contains(&name.as_str()) && !PASSING.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    for name in names {
+        let (x, y) = (fact(a, name), fact(b, name));
+        if x != y {
+            all.push(format!("{name}: {x} and {y}"));
+        }
+    }
+    let (x, y) = (numbers(a), numbers(b));
+    if x != y {
+        all.push(format!("CPUs: {} and {}", listed(&x), listed(&y)));
+    }
+    for cpu in &a.cpus {
+        let other = b.cpus.iter().find(|other| other.cpu == cpu.cpu);
+        let Some(other) = other else { continue };
+        let said = |settings: &[String]| match settings {
+            [] => "none".to_owned(),
+            settings => settings.join(", "),
+        };
+        if cpu.settings != other.settings {
+            all.push(format!(
+                "settings of CPU {}: {} and {}",
+                cpu.cpu,
+                said(&cpu.settings),
+                said(&other.settings)
+            ));
+        }
+    }
+    if a.design.accounting != b.design.accounting {
+        all.push(format!(
+            "accounting of user and system time: {} and {}",
+            a.design.accounting, b.design.accounting
+        ));
+    }
+    all.extend(differences_of_tests(a, b));
+    all
+}
+
+fn differences_of_tests(a: &Audit, b: &Audit) -> Vec<String> {
+    let mut all = Vec::new();
+    for one in &a.tests {
+        let Some(other) = b.tests.iter().find(|other| other.name == one.name) else {
+            all.push(format!("test {}: only in the first", one.name));
+            continue;
+        };
+        if !are_as_long(&one.lengths, &other.lengths) || one.unit != other.unit {
+            let said = |test: &Test| {
+                let lengths: Vec<String> = test.lengths.iter().map(u64::to_string).collect();
+                format!("{} {}", lengths.join(", "), test.unit)
+            };
+            all.push(format!(
+                "lengths of test {}: {} and {}",
+                one.name,
+                said(one),
+                said(other)
+            ));
+        } else if one.about != other.about {
+            all.push(format!(
+                "test {}: \"{}\" and \"{}\"",
+                one.name, one.about, other.about
+            ));
+        }
+    }
+    let missing = |test: &&Test| !a.tests.iter().any(|one| one.name == test.name);
+    let missing = b.tests.iter().filter(missing);
+    all.extend(missing.map(|test| format!("test {}: only in the second", test.name)));
+    all
+}
+
+/// Lengths are found anew in each audit, by how fast the machine is at that
+/// moment. Figures are compared for a unit of length, so a little matters little.
+fn are_as_long(a: &[u64], b: &[u64]) -> bool {
+    let as_long = |(a, b): (&u64, &u64)| a.abs_diff(*b) as f64 <= SAME_LENGTH * *a.max(b) as f64;
+    a.len() == b.len() && a.iter().zip(b).all(as_long)
+}
+
+fn numbers(audit: &Audit) -> BTreeSet<u32> {
+    audit.cpus.iter().map(|cpu| cpu.cpu).collect()
+}
+
+fn listed(cpus: &BTreeSet<u32>) -> String {
+    let cpus: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    cpus.join(",")
+}
+
+/// All that can be compared of a test; a shift of `None` is one that the
+/// accounting cannot resolve.
+fn changes(a: &Test, b: &Test, known: &mut Known) -> (Vec<Change>, Vec<Option<Shift>>) {
+    let cpus: BTreeSet<u32> = a.samples.iter().map(|sample| sample.cpu).collect();
+    let (mut changes, mut shifts) = (Vec::new(), Vec::new());
+    for quantity in quantities(a, b) {
+        for cpu in &cpus {
+            let on = |test: &Test| test.samples.iter().any(|sample| sample.cpu == *cpu);
+            if !on(b) {
+                continue;
+            }
+            let shift = match is_resolvable(a, quantity, *cpu) && is_resolvable(b, quantity, *cpu) {
+                true => Shift::of(&pairs(a, b, quantity, *cpu), known),
+                false => None,
+            };
+            let points = quantity == Quantity::Noise;
+            changes.push(Change {
+                quantity,
+                cpu: *cpu,
+                pct: shift
+                    .as_ref()
+                    .map_or(0.0, |shift| shown(shift.value, points)),
+                interval_pct: None,
+                together_pct: None,
+                p: shift.as_ref().map_or(1.0, |shift| shift.p),
+                p_together: 1.0,
+                runs: (runs(a, *cpu), runs(b, *cpu)),
+                middle: (
+                    at_greatest(a, quantity, *cpu),
+                    at_greatest(b, quantity, *cpu),
+                ),
+                verdict: Verdict::NotResolvable,
+            });
+            shifts.push(shift);
+        }
+    }
+    (changes, shifts)
+}
+
+/// What both tests measure.
+fn quantities(a: &Test, b: &Test) -> Vec<Quantity> {
+    let noise = |test: &Test| test.samples.iter().any(|sample| sample.noise_pct.is_some());
+    match (noise(a), noise(b)) {
+        (true, true) => vec![Quantity::Noise],
+        (false, false) => vec![
+            Quantity::Elapsed,
+            Quantity::User,
+            Quantity::System,
+            Quantity::Cpu,
+        ],
+        _ => Vec::new(),
+    }
+}
+
+/// Whether the audit could tell such differences.
+fn is_resolvable(test: &Test, quantity: Quantity, cpu: u32) -> bool {
+    !test.verdicts.iter().any(|one| {
+        one.quantity == quantity && one.cpu == cpu && one.verdict == Verdict::NotResolvable
+    })
+}
+
+fn value(sample: &Sample, quantity: Quantity) -> Option<f64> {
+    match quantity {
+        Quantity::Elapsed => Some(sample.elapsed_ns as f64),
+        Quantity::User => Some(sample.user_ns as f64),
+        Quantity::System => Some(sample.system_ns as f64),
+        Quantity::Cpu => Some(sample.user_ns as f64 + sample.system_ns as f64),
+        Quantity::Noise => sample.noise_pct,
+    }
+}
+
+/// By length: logarithms of the time for a unit of length, so that tests of
+/// almost the same lengths can be compared, too; of noise the share itself.
+///
+/// A length at which a figure is 0 has no logarithm and is left out.
+fn pairs(a: &Test, b: &Test, quantity: Quantity, cpu: u32) -> Vec<Pair> {
+    let of = |test: &Test, length: usize| -> Option<Vec<f64>> {
+        let units = test.lengths.get(length).copied().unwrap_or(1).max(1) as f64;
+        let samples = test.samples.iter();
+        let samples = samples.filter(|sample| sample.cpu == cpu && sample.length == length);
+        let values = samples.filter_map(|sample| value(sample, quantity));
+        values
+            .map(|value| match quantity {
+                Quantity::Noise => Some(value),
+                _ => (value > 0.0).then(|| (value / units).ln()),
+            })
+            .collect()
+    };
+    let lengths = a.lengths.len().min(b.lengths.len());
+    (0..lengths)
+        .filter_map(|length| {
+            Some(Pair {
+                a: of(a, length)?,
+                b: of(b, length)?,
+            })
+        })
+        .collect()
+}
+
+fn runs(test: &Test, cpu: u32) -> u32 {
+    let runs = test.samples.iter().filter(|sample| sample.cpu == cpu);
+    u32::try_from(runs.count()).unwrap_or(u32::MAX)
+}
+
+/// The middle of the figures at the greatest length that was run.
+fn at_greatest(test: &Test, quantity: Quantity, cpu: u32) -> f64 {
+    let on = || test.samples.iter().filter(move |sample| sample.cpu == cpu);
+    let length = on().map(|sample| sample.length).max();
+    let here = on().filter(|sample| Some(sample.length) == length);
+    let mut values: Vec<f64> = here.filter_map(|sample| value(sample, quantity)).collect();
+    values.sort_by(f64::total_cmp);
+    middle(&values).unwrap_or(0.0)
+}
+
+/// Percent of a shift of logarithms; points stay what they are.
+fn shown(shift: f64, points: bool) -> f64 {
+    match points {
+        true => shift,
+        // What no file can hold is a lot all the same.
+        false => (shift.exp_m1() * 100.0).min(f64::MAX),
+    }
+}
+
+/// Holm's correction over all changes.
+fn correct(tests: &mut [TestChange], shifts: &[Vec<Option<Shift>>]) {
+    let known = shifts.iter().flatten();
+    let all = tests.iter_mut().flat_map(|test| &mut test.changes);
+    let mut all: Vec<&mut Change> = all
+        .zip(known)
+        .filter_map(|(change, shift)| shift.is_some().then_some(change))
+        .collect();
+    all.sort_by(|a, b| a.p.total_cmp(&b.p));
+    let (mut least, count) = (0.0_f64, all.len());
+    for (rank, change) in all.into_iter().enumerate() {
+        least = least.max(change.p * (count - rank) as f64).min(1.0);
+        change.p_together = least;
+    }
+}
+
+fn judged(change: &Change, options: &Options) -> Verdict {
+    let tolerance = options.tolerance_pct;
+    let beyond_chance = change.p_together <= 1.0 - options.confidence;
+    let within = change
+        .together_pct
+        .is_some_and(|(low, high)| low >= -tolerance && high <= tolerance);
+    match (within, beyond_chance && change.pct.abs() > tolerance) {
+        (true, _) => Verdict::Equal,
+        (false, true) => Verdict::Unequal,
+        (false, false) => Verdict::Undecided,
+    }
+}
+
+/// The worst that counts: what cannot be resolved decides nothing.
+fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
+    let decided = verdicts.filter(|verdict| *verdict != Verdict::NotResolvable);
+    decided.max().unwrap_or(Verdict::NotResolvable)
+}
+
+fn common(changes: &[Change]) -> Vec<(Quantity, f64)> {
+    let quantities: BTreeSet<Quantity> = changes.iter().map(|change| change.quantity).collect();
+    let of = |quantity: Quantity| {
+        let here = changes.iter().filter(|change| {
+            change.quantity == quantity && change.verdict != Verdict::NotResolvable
+        });
+        let mut all: Vec<f64> = here.map(|change| change.pct).collect();
+        all.sort_by(f64::total_cmp);
+        middle(&all).map(|pct| (quantity, pct))
+    };
+    quantities.into_iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{Maker, eight};
+    use proptest::prelude::*;
+
+    const USUAL: Options = Options {
+        confidence: 0.99,
+        tolerance_pct: 0.5,
+        anyway: false,
+    };
+
+    fn verdicts(found: &Comparison, test: &str, quantity: Quantity) -> Vec<Verdict> {
+        let test = found.tests.iter().find(|one| one.name == test).unwrap();
+        let here = test.changes.iter().filter(|one| one.quantity == quantity);
+        here.map(|one| one.verdict).collect()
+    }
+
+    #[test]
+    fn an_audit_is_equal_to_another_of_the_same_state() {
+        let found = compare(&eight(), &Maker::eight().seed(2).make(), &USUAL).unwrap();
+        assert_eq!(found.differences, Vec::<String>::new());
+        assert_ne!(found.verdict, Verdict::Unequal);
+        assert_eq!(
+            verdicts(&found, "syscall", Quantity::Elapsed),
+            [Verdict::Equal; 8]
+        );
+    }
+
+    #[test]
+    fn what_one_cpu_does_more_is_found_there() {
+        let quiet = Maker::eight().odd(None).make();
+        let found = compare(&quiet, &Maker::eight().seed(3).make(), &USUAL).unwrap();
+        assert_eq!(found.verdict, Verdict::Unequal);
+        let system = verdicts(&found, "syscall", Quantity::System);
+        assert_eq!(system[0], Verdict::Unequal, "{system:?}");
+        assert!(!system[1..].contains(&Verdict::Unequal), "{system:?}");
+        let test = found
+            .tests
+            .iter()
+            .find(|one| one.name == "syscall")
+            .unwrap();
+        let change = test
+            .changes
+            .iter()
+            .find(|one| one.cpu == 0 && one.quantity == Quantity::System);
+        let change = change.unwrap();
+        assert!((change.pct - 3.0).abs() < 0.3, "{change:?}");
+        let (low, high) = change.together_pct.unwrap();
+        let alone = change.interval_pct.unwrap();
+        assert!(low <= alone.0 && alone.1 <= high && low < 3.0 && high > 3.0);
+        assert!(test.common.iter().all(|(_, pct)| pct.abs() < 0.2));
+    }
+
+    #[test]
+    fn a_loaded_machine_takes_longer_everywhere() {
+        let found = compare(&eight(), &Maker::eight().slower(1.08).make(), &USUAL).unwrap();
+        assert_eq!(
+            verdicts(&found, "syscall", Quantity::Elapsed),
+            [Verdict::Unequal; 8]
+        );
+        let test = found
+            .tests
+            .iter()
+            .find(|one| one.name == "syscall")
+            .unwrap();
+        let (_, pct) = test
+            .common
+            .iter()
+            .find(|(q, _)| *q == Quantity::Elapsed)
+            .unwrap();
+        assert!((pct - 8.0).abs() < 0.3, "{pct}");
+    }
+
+    #[test]
+    fn what_is_not_alike_is_refused_and_named() {
+        let (a, mut b) = (eight(), Maker::eight().make());
+        b.machine[0].1 = "Other CPU".to_owned();
+        b.tests[1].lengths[2] *= 2;
+        b.tests.pop();
+        b.cpus[3].settings = vec!["isolcpus".to_owned()];
+        let error = compare(&a, &b, &USUAL).unwrap_err().to_string();
+        for part in [
+            "Other CPU",
+            "lengths of test",
+            "only in the first",
+            "settings of CPU 3",
+        ] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        assert!(error.contains("--anyway"));
+        let anyway = Options {
+            anyway: true,
+            ..USUAL
+        };
+        let found = compare(&a, &b, &anyway).unwrap();
+        assert_eq!(found.differences.len(), 4);
+        b.tests.clear();
+        assert_eq!(compare(&a, &b, &anyway), Err(CompareError::NothingInCommon));
+    }
+
+    #[test]
+    fn lengths_that_were_found_anew_are_the_same() {
+        let (a, mut b) = (eight(), Maker::eight().seed(2).make());
+        // A tenth longer, and what was run took as much longer.
+        let test = &mut b.tests[1];
+        test.lengths
+            .iter_mut()
+            .for_each(|length| *length += *length / 10);
+        for sample in &mut test.samples {
+            sample.elapsed_ns += sample.elapsed_ns / 10;
+        }
+        let found = compare(&a, &b, &USUAL).unwrap();
+        assert_eq!(
+            verdicts(&found, "syscall", Quantity::Elapsed),
+            [Verdict::Equal; 8]
+        );
+    }
+
+    #[test]
+    fn too_few_runs_decide_nothing() {
+        let few = |seed| Maker::eight().rounds(2).seed(seed).make();
+        let found = compare(&few(1), &few(2), &USUAL).unwrap();
+        assert_eq!(found.verdict, Verdict::Undecided);
+        let all = || found.tests.iter().flat_map(|test| &test.changes);
+        assert!(all().all(|change| change.together_pct.is_none()));
+    }
+
+    #[test]
+    fn what_is_not_there_cannot_be_resolved() {
+        let mut a = eight();
+        for sample in &mut a.tests[0].samples {
+            sample.system_ns = 0;
+        }
+        let found = compare(&a, &a.clone(), &USUAL).unwrap();
+        assert_eq!(
+            verdicts(&found, &a.tests[0].name, Quantity::System),
+            [Verdict::NotResolvable; 8]
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+        #[test]
+        fn whatever_the_figures_are_there_is_no_panic(
+            values in prop::collection::vec(any::<u64>(), 1..200),
+            length in any::<usize>(),
+        ) {
+            let mut a = eight();
+            let b = a.clone();
+            for (sample, value) in a.tests[0].samples.iter_mut().zip(&values) {
+                sample.elapsed_ns = *value;
+                sample.user_ns = value.rotate_left(7);
+                sample.length = length;
+            }
+            a.tests[0].lengths = vec![u64::MAX, 0];
+            let options = Options { anyway: true, ..USUAL };
+            prop_assert!(compare(&a, &b, &options).is_ok());
+        }
+    }
+}

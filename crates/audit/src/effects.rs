@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From the runs of a test to one effect per CPU and quantity. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Effect, LengthEffect, Quantity, Sample, Test};
+use crate::ranks::{self, Blocks, Scale, compare_all, half_width, holm, middle, quantile};
+
+/// How sure effects are to be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Level {
+    /// Of each for itself, and of all together.
+    pub confidence: f64,
+    /// How many there are in the audit.
+    pub comparisons: usize,
+}
+
+impl Level {
+    /// Probability with which an interval alone may miss the truth.
+    #[must_use]
+    pub fn alone(self) -> f64 {
+        1.0 - self.confidence
+    }
+
+    /// The same where all are to hold at once (Bonferroni).
+    #[must_use]
+    pub fn together(self) -> f64 {
+        self.alone() / self.comparisons.max(1) as f64
+    }
+
+    /// The half width of the simultaneous intervals in standard errors.
+    #[must_use]
+    pub fn z(self) -> f64 {
+        quantile(1.0 - self.together() / 2.0)
+    }
+}
+
+/// With this probability what is called detectable would have been seen.
+const POWER: f64 = 0.9;
+
+/// What a test of a kind measures.
+#[must_use]
+pub fn quantities(noise: bool) -> &'static [Quantity] {
+    match noise {
+        true => &[Quantity::Noise],
+        false => &[
+            Quantity::Elapsed,
+            Quantity::Cpu,
+            Quantity::User,
+            Quantity::System,
+        ],
+    }
+}
+
+/// Those whose precision decides when a test has enough: the others may be
+/// beyond what the kernel tells.
+#[must_use]
+pub fn deciding(quantity: Quantity) -> bool {
+    matches!(
+        quantity,
+        Quantity::Elapsed | Quantity::Cpu | Quantity::Noise
+    )
+}
+
+/// How many comparisons are made of so many CPUs by tests of these kinds (true:
+/// noise). Two CPUs are compared once: each is what the other is not.
+#[must_use]
+pub fn comparisons(noise: &[bool], cpus: usize) -> usize {
+    let each = match cpus {
+        0 | 1 => 0,
+        2 => 1,
+        more => more,
+    };
+    noise
+        .iter()
+        .map(|noise| quantities(*noise).len() * each)
+        .sum()
+}
+
+/// A quantity of a run: ns, or percent of noise.
+#[must_use]
+pub fn figure(sample: &Sample, quantity: Quantity) -> f64 {
+    match quantity {
+        Quantity::Elapsed => sample.elapsed_ns as f64,
+        Quantity::User => sample.user_ns as f64,
+        Quantity::System => sample.system_ns as f64,
+        Quantity::Cpu => (sample.user_ns + sample.system_ns) as f64,
+        Quantity::Noise => sample.noise_pct.unwrap_or(0.0),
+    }
+}
+
+/// The blocks of these CPUs that are whole, of one length or all.
+#[must_use]
+pub fn blocks(
+    samples: &[Sample],
+    cpus: &[u32],
+    quantity: Quantity,
+    length: Option<usize>,
+) -> Blocks {
+    let mut table: BTreeMap<(u32, usize), Vec<Option<f64>>> = BTreeMap::new();
+    for sample in samples {
+        let place = cpus.iter().position(|cpu| *cpu == sample.cpu);
+        let wanted = length.is_none_or(|length| length == sample.length);
+        if let (Some(place), true) = (place, wanted) {
+            let row = table.entry((sample.round, sample.length));
+            let row = row.or_insert_with(|| vec![None; cpus.len()]);
+            row[place] = Some(figure(sample, quantity));
+        }
+    }
+    let mut blocks = Blocks::new(cpus.len());
+    for ((round, _), row) in table {
+        if let Some(row) = row.into_iter().collect::<Option<Vec<f64>>>() {
+            blocks.push(round, &row);
+        }
+    }
+    blocks
+}
+
+/// How a quantity's figures are compared.
+#[must_use]
+pub fn scale(quantity: Quantity, blocks: &Blocks) -> Scale {
+    match (quantity, blocks.has_zeros()) {
+        (Quantity::Noise, _) => Scale::Points,
+        (_, true) => Scale::Sums,
+        (_, false) => Scale::Ratio,
+    }
+}
+
+/// Effects of all lengths together; `p_together` is not yet corrected
+/// ([`correct`]).
+#[must_use]
+pub fn of_test(
+    samples: &[Sample],
+    cpus: &[u32],
+    lengths: usize,
+    noise: bool,
+    level: Level,
+) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for quantity in quantities(noise) {
+        let all = blocks(samples, cpus, *quantity, None);
+        let scale = scale(*quantity, &all);
+        let found = compare_all(&all, scale, level.alone(), level.together());
+        for (cpu, found) in cpus.iter().zip(found) {
+            let detectable = found.error * (level.z() + quantile(POWER));
+            effects.push(Effect {
+                quantity: *quantity,
+                cpu: *cpu,
+                pct: scale.pct(found.shift),
+                interval_pct: (scale.pct(found.alone.0), scale.pct(found.alone.1)),
+                together_pct: (scale.pct(found.together.0), scale.pct(found.together.1)),
+                p: found.p,
+                p_together: found.p,
+                runs: all.len() as u32,
+                middle: longest(samples, *cpu, lengths, *quantity),
+                detectable_pct: scale.pct(detectable.min(scale.widest())),
+            });
+        }
+    }
+    effects
+}
+
+/// The same of each length.
+#[must_use]
+pub fn by_length(
+    samples: &[Sample],
+    cpus: &[u32],
+    lengths: usize,
+    noise: bool,
+    level: Level,
+) -> Vec<LengthEffect> {
+    let mut effects = Vec::new();
+    for quantity in quantities(noise) {
+        for length in 0..lengths {
+            let some = blocks(samples, cpus, *quantity, Some(length));
+            let scale = scale(*quantity, &some);
+            let found = compare_all(&some, scale, level.alone(), level.alone());
+            effects.extend(cpus.iter().zip(found).map(|(cpu, found)| LengthEffect {
+                quantity: *quantity,
+                cpu: *cpu,
+                length,
+                pct: scale.pct(found.shift),
+                interval_pct: (scale.pct(found.alone.0), scale.pct(found.alone.1)),
+            }));
+        }
+    }
+    effects
+}
+
+/// The middle of a CPU's figures at the greatest length.
+fn longest(samples: &[Sample], cpu: u32, lengths: usize, quantity: Quantity) -> f64 {
+    let own = samples
+        .iter()
+        .filter(|sample| sample.cpu == cpu && sample.length + 1 == lengths);
+    let mut figures: Vec<f64> = own.map(|sample| figure(sample, quantity)).collect();
+    middle(&mut figures)
+}
+
+/// Half of the widest simultaneous interval of the quantities that decide,
+/// percent (of noise: points).
+#[must_use]
+pub fn half_width_pct(samples: &[Sample], cpus: &[u32], noise: bool, level: Level) -> Option<f64> {
+    let deciding = quantities(noise)
+        .iter()
+        .filter(|quantity| deciding(**quantity));
+    let half = |quantity: &Quantity| {
+        let all = blocks(samples, cpus, *quantity, None);
+        let scale = scale(*quantity, &all);
+        Some(scale.pct(half_width(&all, scale, level.together())?))
+    };
+    deciding.filter_map(half).reduce(f64::max)
+}
+
+/// Holm's correction over all effects of an audit, which made so many
+/// comparisons.
+pub fn correct(tests: &mut [Test], comparisons: usize) {
+    // Of two CPUs, the first stands for both.
+    let mut places = Vec::new();
+    for (test, found) in tests.iter().enumerate() {
+        for (at, effect) in found.effects.iter().enumerate() {
+            let alike = || same(&found.effects, effect.quantity);
+            if alike().count() != 2 || alike().next() == Some(at) {
+                places.push((test, at));
+            }
+        }
+    }
+    let all: Vec<f64> = places
+        .iter()
+        .map(|(test, at)| tests[*test].effects[*at].p)
+        .collect();
+    let corrected = holm(&all, comparisons);
+    for ((test, at), p) in places.into_iter().zip(corrected) {
+        let effects = &mut tests[test].effects;
+        let alike: Vec<usize> = same(effects, effects[at].quantity).collect();
+        if alike.len() == 2 {
+            alike.into_iter().for_each(|at| effects[at].p_together = p);
+        } else {
+            effects[at].p_together = p;
+        }
+    }
+}
+
+/// The places of the effects of a quantity.
+fn same(effects: &[Effect], quantity: Quantity) -> impl Iterator<Item = usize> {
+    let all = effects.iter().enumerate();
+    all.filter(move |(_, effect)| effect.quantity == quantity)
+        .map(|(at, _)| at)
+}
+
+/// Share of a quantity in the CPU time of all runs of a CPU, 0 to 1, and that
+/// time, ns.
+#[must_use]
+pub fn share(samples: &[Sample], cpu: u32, quantity: Quantity) -> (f64, f64) {
+    let own = || samples.iter().filter(|sample| sample.cpu == cpu);
+    let sum = |quantity| own().map(|sample| figure(sample, quantity)).sum::<f64>();
+    let cpu_ns = sum(Quantity::Cpu);
+    match cpu_ns > 0.0 {
+        true => (sum(quantity) / cpu_ns, cpu_ns),
+        false => (0.0, 0.0),
+    }
+}
+
+/// The middle of many, for those who have no blocks.
+#[must_use]
+pub fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut all: Vec<f64> = figures.into_iter().collect();
+    (!all.is_empty()).then(|| ranks::middle(&mut all))
+}
+
+#[cfg(test)]
+mod tests {
+    use sandbag_jitter::Chance;
+
+    use super::*;
+    use crate::model::Evidence;
+
+    pub(crate) fn sample(cpu: u32, round: u32, length: usize, ns: f64, system: f64) -> Sample {
+        Sample {
+            cpu,
+            round,
+            length,
+            at_ns: 0,
+            elapsed_ns: ns as u64,
+            user_ns: (ns * (1.0 - system)) as u64,
+            system_ns: (ns * system) as u64,
+            noise_pct: None,
+            evidence: Evidence::default(),
+        }
+    }
+
+    fn samples(cpus: u32, rounds: u32, slow: f64) -> Vec<Sample> {
+        let mut chance = Chance::new(1, "effects");
+        let mut all = Vec::new();
+        for round in 0..rounds {
+            for length in 0..3 {
+                for cpu in 0..cpus {
+                    let factor = if cpu == 1 { slow } else { 1.0 };
+                    let ns = 5e7 * f64::from(1 << length) * factor;
+                    let noise = 1.0 + 0.005 * chance.normal();
+                    all.push(sample(cpu, round, length, ns * noise, 0.25));
+                }
+            }
+        }
+        all
+    }
+
+    const LEVEL: Level = Level {
+        confidence: 0.99,
+        comparisons: 8,
+    };
+
+    #[test]
+    fn a_slower_cpu_is_found_at_every_length() {
+        let samples = samples(4, 12, 1.02);
+        let cpus = [0, 1, 2, 3];
+        let effects = of_test(&samples, &cpus, 3, false, LEVEL);
+        let by_length = by_length(&samples, &cpus, 3, false, LEVEL);
+        assert_eq!((effects.len(), by_length.len()), (16, 48));
+        let one = effects
+            .iter()
+            .find(|e| e.cpu == 1 && e.quantity == Quantity::Cpu)
+            .unwrap();
+        assert!(
+            (one.pct - 2.0).abs() < 0.5 && one.together_pct.0 > 1.0,
+            "{one:?}"
+        );
+        assert!(
+            one.detectable_pct > 0.1 && one.detectable_pct < 1.5,
+            "{one:?}"
+        );
+        assert!((one.middle - 2.04e8).abs() < 2e6 && one.runs == 36);
+        for length in by_length.iter().filter(|e| e.cpu == 1) {
+            assert!((length.pct - 2.0).abs() < 1.0, "{length:?}");
+        }
+        let half = half_width_pct(&samples, &cpus, false, LEVEL).unwrap();
+        assert!(half > 0.1 && half < 1.0, "{half}");
+    }
+
+    #[test]
+    fn blocks_that_are_not_whole_do_not_count() {
+        let mut samples = samples(2, 4, 1.0);
+        samples.pop();
+        let all = blocks(&samples, &[0, 1], Quantity::Elapsed, None);
+        assert_eq!(all.len(), 11);
+        assert_eq!(blocks(&samples, &[0, 7], Quantity::Elapsed, None).len(), 0);
+    }
+
+    #[test]
+    fn two_cpus_are_one_comparison() {
+        assert_eq!(comparisons(&[false, true], 2), 5);
+        assert_eq!(comparisons(&[false, true], 8), 40);
+        assert_eq!(comparisons(&[false], 1), 0);
+        let samples = samples(2, 8, 1.05);
+        let effects = of_test(&samples, &[0, 1], 3, false, LEVEL);
+        let mut tests = [Test {
+            name: "x".into(),
+            about: String::new(),
+            lengths: vec![1, 2, 4],
+            unit: "calls".into(),
+            samples,
+            effects,
+            by_length: vec![],
+            verdicts: vec![],
+            verdict: crate::model::Verdict::Undecided,
+            failure: None,
+        }];
+        correct(&mut tests, 4);
+        for effect in &tests[0].effects {
+            assert!(
+                effect.p_together >= effect.p && effect.p_together < 0.01,
+                "{effect:?}"
+            );
+        }
+    }
+}

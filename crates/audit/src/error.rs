@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why there is no audit. What goes wrong within one is told in it.
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why there is no audit.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// None of the CPUs that were asked for can be used.
+    #[error("no CPU of {asked} can be tested: {why}")]
+    NoCpus {
+        /// As a list.
+        asked: String,
+        /// Of each, why not.
+        why: String,
+    },
+    /// An option makes no sense.
+    #[error("{what} is {found}: {expected}")]
+    Option {
+        /// Which.
+        what: &'static str,
+        /// What was given.
+        found: String,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// The process that works could not be had.
+    #[error("the process that runs the tests: {0}")]
+    Worker(String),
+    /// The kernel does not tell what must be known.
+    #[error(transparent)]
+    Kernel(#[from] sandbag_kernel::Error),
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What else happened on a CPU while a test ran there: counters of the kernel
+//! right before and right after, outside of what is timed.
+//!
+//! Before its timed part a run warms the CPU for some milliseconds: counts are
+//! of both together, and [`Stretch::lasted_ns`] is how long that was.
+
+use std::collections::BTreeMap;
+
+use sandbag_kernel::interrupts::Table;
+use sandbag_kernel::procstat::{CpuTimes, ProcStat, tick_ns};
+use sandbag_kernel::{Result, Root, clock, root};
+
+use crate::model::Evidence;
+use crate::tasks::Ran;
+use crate::work::Figures;
+
+/// Tasks that are named with a run.
+const TASKS: usize = 5;
+
+/// The counters of a CPU at a moment.
+#[derive(Debug, Clone, Default)]
+pub struct Counters {
+    at_ns: u64,
+    times: CpuTimes,
+    interrupts: Table,
+    softirqs: Table,
+    throttled: Option<u64>,
+}
+
+/// Reads them.
+#[derive(Debug)]
+pub struct Reader {
+    root: Root,
+    stat: ProcStat,
+}
+
+/// What happened between two moments.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Stretch {
+    /// What happened.
+    pub evidence: Evidence,
+    /// In how much time.
+    pub lasted_ns: u64,
+}
+
+impl Reader {
+    /// Opens what stays open.
+    ///
+    /// # Errors
+    /// There is no `/proc/stat`.
+    pub fn open(root: &Root) -> Result<Self> {
+        Ok(Self {
+            root: root.clone(),
+            stat: ProcStat::open(root)?,
+        })
+    }
+
+    /// The counters now; what cannot be read is 0.
+    pub fn now(&mut self, cpu: u32) -> Counters {
+        Counters {
+            times: self
+                .stat
+                .sample()
+                .ok()
+                .and_then(|sample| sample.get(cpu).copied())
+                .unwrap_or_default(),
+            interrupts: Table::of_interrupts(&self.root).unwrap_or_default(),
+            softirqs: Table::of_softirqs(&self.root).unwrap_or_default(),
+            throttled: throttled(&self.root, cpu),
+            at_ns: clock::monotonic(),
+        }
+    }
+
+    /// What happened since; `figures` are the run's own.
+    pub fn since(&mut self, cpu: u32, before: &Counters, figures: &Figures) -> Stretch {
+        let at_ns = clock::monotonic();
+        let after = self.now(cpu);
+        let ticks = |now: u64, before: u64| now.saturating_sub(before) * tick_ns();
+        Stretch {
+            evidence: Evidence {
+                voluntary: figures.voluntary,
+                involuntary: figures.involuntary,
+                waited_ns: figures.waited_ns,
+                steal_ns: ticks(after.times.steal, before.times.steal),
+                irq_ns: ticks(after.times.irq, before.times.irq),
+                softirq_ns: ticks(after.times.softirq, before.times.softirq),
+                interrupts: more(cpu, &before.interrupts, &after.interrupts, true),
+                softirqs: more(cpu, &before.softirqs, &after.softirqs, false),
+                frequency_khz: figures.frequency_khz,
+                throttled: after
+                    .throttled
+                    .zip(before.throttled)
+                    .map(|(now, before)| now.saturating_sub(before)),
+                tasks: Vec::new(),
+            },
+            lasted_ns: at_ns.saturating_sub(before.at_ns),
+        }
+    }
+}
+
+/// The tasks that ran most beside a run, for its evidence.
+#[must_use]
+pub fn most(cpu: u32, ran: &[Ran]) -> Vec<(String, u64)> {
+    let own = ran.iter().filter(|ran| ran.cpu == cpu);
+    let mut tasks: Vec<(String, u64)> = own.map(|ran| (ran.name.clone(), ran.ns)).collect();
+    tasks.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    tasks.truncate(TASKS);
+    tasks
+}
+
+/// The rows that counted, with what they are about.
+fn more(cpu: u32, before: &Table, after: &Table, about: bool) -> Vec<(String, u64)> {
+    let earlier: BTreeMap<&str, u64> = before
+        .of_cpu(cpu)
+        .map(|(row, count)| (row.label.as_str(), count))
+        .collect();
+    let rows = after.of_cpu(cpu).filter_map(|(row, count)| {
+        let earlier = earlier.get(row.label.as_str()).copied().unwrap_or(0);
+        let more = count.saturating_sub(earlier);
+        let name = match about && !row.about.is_empty() {
+            true => format!("{} {}", row.label, row.about),
+            false => row.label.clone(),
+        };
+        (more > 0).then_some((name, more))
+    });
+    rows.collect()
+}
+
+/// Throttle events of core and package (Documentation/ABI/testing/
+/// sysfs-devices-system-cpu, `thermal_throttle`).
+fn throttled(of: &Root, cpu: u32) -> Option<u64> {
+    let dir = of.path(format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle"));
+    let count = |name: &str| root::read_value::<u64>(&dir.join(name), "a number").ok();
+    match (
+        count("core_throttle_count"),
+        count("package_throttle_count"),
+    ) {
+        (None, None) => None,
+        (core, package) => Some(core.unwrap_or(0) + package.unwrap_or(0)),
+    }
+}
+
+/// Adds one to a sum; of frequencies the mean is kept elsewhere.
+pub fn add(sum: &mut Evidence, one: &Evidence) {
+    sum.voluntary += one.voluntary;
+    sum.involuntary += one.involuntary;
+    sum.waited_ns += one.waited_ns;
+    sum.steal_ns += one.steal_ns;
+    sum.irq_ns += one.irq_ns;
+    sum.softirq_ns += one.softirq_ns;
+    sum.throttled = match (sum.throttled, one.throttled) {
+        (None, other) | (other, None) => other,
+        (Some(a), Some(b)) => Some(a + b),
+    };
+    for (all, some) in [
+        (&mut sum.interrupts, &one.interrupts),
+        (&mut sum.softirqs, &one.softirqs),
+        (&mut sum.tasks, &one.tasks),
+    ] {
+        for (name, count) in some {
+            match all.iter_mut().find(|(known, _)| known == name) {
+                Some((_, sum)) => *sum += count,
+                None => all.push((name.clone(), *count)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &Root, path: &str, text: &str) {
+        let path = root.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn counters_are_held_against_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        let throttle = "/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count";
+        write(&root, "/proc/stat", "cpu0 1 1 1 1\ncpu1 0 0 0 0 0 3 4 5\n");
+        write(
+            &root,
+            "/proc/interrupts",
+            "  CPU0 CPU1\n 36: 5 7 edge virtio1-req.0\nLOC: 1 2 Local timer interrupts\n",
+        );
+        write(&root, "/proc/softirqs", "  CPU0 CPU1\nTIMER: 1 2\n");
+        write(&root, throttle, "2\n");
+        let mut reader = Reader::open(&root).unwrap();
+        let before = reader.now(1);
+        write(&root, "/proc/stat", "cpu0 1 1 1 1\ncpu1 0 0 0 0 0 4 4 8\n");
+        write(
+            &root,
+            "/proc/interrupts",
+            "  CPU0 CPU1\n 36: 9 7 edge virtio1-req.0\nLOC: 1 252 Local timer interrupts\n",
+        );
+        write(&root, "/proc/softirqs", "  CPU0 CPU1\nTIMER: 1 12\n");
+        write(&root, throttle, "3\n");
+        let figures = Figures {
+            involuntary: 7,
+            frequency_khz: Some(2_000_000),
+            ..Figures::default()
+        };
+        let found = reader.since(1, &before, &figures).evidence;
+        let tick = tick_ns();
+        assert_eq!(
+            (found.irq_ns, found.softirq_ns, found.steal_ns),
+            (tick, 0, 3 * tick)
+        );
+        assert_eq!(
+            found.interrupts,
+            [("LOC Local timer interrupts".to_owned(), 250)]
+        );
+        assert_eq!(found.softirqs, [("TIMER".to_owned(), 10)]);
+        assert_eq!((found.throttled, found.involuntary), (Some(1), 7));
+        let mut sum = Evidence::default();
+        add(&mut sum, &found);
+        add(&mut sum, &found);
+        assert_eq!(sum.interrupts[0].1, 500);
+        assert_eq!(sum.throttled, Some(2));
+    }
+
+    #[test]
+    fn a_machine_that_says_nothing_is_no_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        assert!(Reader::open(&root).is_err());
+        write(&root, "/proc/stat", "cpu0 1 1 1 1\n");
+        let mut reader = Reader::open(&root).unwrap();
+        let before = reader.now(0);
+        let found = reader.since(0, &before, &Figures::default());
+        assert_eq!(found.evidence, Evidence::default());
+    }
+}

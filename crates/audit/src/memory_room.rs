@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How much memory may be taken without anybody being killed for it.
+
+use sandbag_kernel::container::memory_room;
+use sandbag_kernel::{Error, Result, Root, memory};
+
+/// Left to the others whatever is asked for.
+pub const RESERVE: u64 = 256 << 20;
+/// Taken by default, at most: beyond any cache, and still moved through often.
+const DEFAULT: u64 = 256 << 20;
+/// Of what is free, the default takes a part of this at most.
+const PART: u64 = 4;
+
+/// Bytes that can be had: available by the kernel's estimate, and within our
+/// group's limit.
+///
+/// # Errors
+/// The kernel does not say.
+pub fn room(root: &Root) -> Result<u64> {
+    let available = memory::available(root).ok_or_else(|| {
+        let path = root.path("/proc/meminfo");
+        Error::parse(&path, "a line `MemAvailable: N kB`", "something else")
+    })?;
+    let group = memory_room(root)?.unwrap_or(u64::MAX);
+    Ok(available.min(group))
+}
+
+/// The size of the array where none was asked for.
+///
+/// # Errors
+/// As of [`room`].
+pub fn default_bytes(root: &Root) -> Result<u64> {
+    Ok(DEFAULT.min(room(root)? / PART))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_group_s_limit_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
+        let write = |path: &str, text: &str| {
+            let path = root.path(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        assert!(room(&root).is_err());
+        write(
+            "/proc/meminfo",
+            "MemTotal: 9 kB\nMemAvailable:    4096 kB\n",
+        );
+        write("/proc/self/cgroup", "4:memory:/a/b\n0::/\n");
+        write(
+            "/proc/self/mountinfo",
+            "30 1 0:1 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+        );
+        let group = "/sys/fs/cgroup/memory";
+        write(
+            &format!("{group}/memory.limit_in_bytes"),
+            "9223372036854771712\n",
+        );
+        write(&format!("{group}/memory.usage_in_bytes"), "5000\n");
+        assert_eq!(room(&root).unwrap(), 4096 << 10);
+        write(&format!("{group}/a/b/memory.limit_in_bytes"), "100000\n");
+        write(&format!("{group}/a/b/memory.usage_in_bytes"), "60000\n");
+        write(
+            &format!("{group}/a/b/memory.stat"),
+            "cache 1\ntotal_inactive_file 20000\n",
+        );
+        assert_eq!(room(&root).unwrap(), 60_000);
+        assert_eq!(default_bytes(&root).unwrap(), 15_000);
+    }
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What an audit found: the file that it writes (JSON), and what its tables,
+//! charts and comparisons are made of. No arithmetic here.
+//!
+//! Units: times are nanoseconds (`_ns`), differences percent of the middle CPU
+//! (`_pct`), confidences and probabilities fractions of 1.
+
+use serde::{Deserialize, Serialize};
+
+/// The format's version, in each file.
+pub const VERSION: u32 = 1;
+
+/// One audit, whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Audit {
+    /// [`VERSION`] of the sandbag that wrote it.
+    pub version: u32,
+    /// sandbag's own version.
+    pub sandbag: String,
+    /// When it began: RFC 3339, UTC.
+    pub begun: String,
+    /// How long it took.
+    pub took_ns: u64,
+    /// Facts about the machine by name, as `sandbag_lab::machine::describe`.
+    pub machine: Vec<(String, String)>,
+    /// The CPUs that were asked for and can be used.
+    pub cpus: Vec<Cpu>,
+    /// Those that were left out, and why (offline, not in our cpuset, isolated).
+    pub left_out: Vec<LeftOut>,
+    /// How it was done.
+    pub design: Design,
+    /// What each test found, in the order of the design.
+    pub tests: Vec<Test>,
+    /// Why CPUs differ, likeliest first.
+    pub suspects: Vec<Suspect>,
+    /// Of all tests: the worst (unequal, then undecided, then equal).
+    pub verdict: Verdict,
+    /// What the reader must know: a signal that ended it early, steal, ...
+    pub remarks: Vec<String>,
+}
+
+/// A CPU, and what is known of it before anything runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// The kernel's number.
+    pub cpu: u32,
+    /// Package, core, and NUMA node where known.
+    pub package: Option<u32>,
+    /// Core within the package.
+    pub core: Option<u32>,
+    /// NUMA node.
+    pub node: Option<u32>,
+    /// Other CPUs of the same core.
+    pub siblings: Vec<u32>,
+    /// `cpu_capacity`, or the kind of a hybrid core: CPUs of other kinds are not equal by design.
+    pub kind: Option<String>,
+    /// Configuration that makes it another CPU than the rest, in words:
+    /// `isolcpus`, `nohz_full`, `rcu_nocbs`, `alone in cpuset /x`.
+    pub settings: Vec<String>,
+}
+
+/// A CPU that was not tested.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// The kernel's number.
+    pub cpu: u32,
+    /// In words.
+    pub why: String,
+}
+
+/// How the audit was done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Design {
+    /// Of the order of the CPUs; the same seed, the same order.
+    pub seed: u64,
+    /// By which verdicts are given, after correction for many comparisons: .99.
+    pub confidence: f64,
+    /// Differences up to this do not count: a CPU is equal when its interval lies within.
+    pub tolerance_pct: f64,
+    /// Half width of the intervals that was asked for.
+    pub precision_pct: f64,
+    /// The fewest rounds of each length, and the most.
+    pub rounds: (u32, u32),
+    /// The longest that a test was to take.
+    pub limit_ns: u64,
+    /// How user and system time are told apart here: `sampled at the tick of 250 Hz`, `exact`.
+    pub accounting: String,
+}
+
+/// What a test measures of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// By the monotonic clock.
+    Elapsed,
+    /// User time, getrusage(2).
+    User,
+    /// System time.
+    System,
+    /// User and system: exact also where the two are told apart by sampling.
+    Cpu,
+    /// Share of time in which nothing of ours ran, of the noise test only: then
+    /// effects are points of this share, not percent of a time.
+    Noise,
+}
+
+/// One test, on all CPUs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Test {
+    /// `memory`, `syscall`, `io:/tmp`, `both`, `compute`, `noise`, or the name of a command.
+    pub name: String,
+    /// What it did, in a sentence with its sizes.
+    pub about: String,
+    /// Its three lengths, in the test's own units (calls, passes), shortest first.
+    pub lengths: Vec<u64>,
+    /// The unit of `lengths`: `calls`, `passes`.
+    pub unit: String,
+    /// Every run that counts, in the order of time.
+    pub samples: Vec<Sample>,
+    /// By quantity and CPU, all lengths together.
+    pub effects: Vec<Effect>,
+    /// The same at each length: constant costs shrink, proportional ones stay.
+    pub by_length: Vec<LengthEffect>,
+    /// By CPU and quantity.
+    pub verdicts: Vec<CpuVerdict>,
+    /// Of the whole test.
+    pub verdict: Verdict,
+    /// Why it could not be done or was cut short.
+    pub failure: Option<String>,
+}
+
+/// One run of a test on one CPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// The CPU.
+    pub cpu: u32,
+    /// Round, counted from 0: in one round each CPU runs each length once.
+    pub round: u32,
+    /// Which of the test's lengths, counted from 0.
+    pub length: usize,
+    /// When it began, after the audit's begin.
+    pub at_ns: u64,
+    /// Monotonic clock.
+    pub elapsed_ns: u64,
+    /// getrusage, ru_utime.
+    pub user_ns: u64,
+    /// ru_stime.
+    pub system_ns: u64,
+    /// Share of noise, percent, of the noise test.
+    pub noise_pct: Option<f64>,
+    /// What else happened on this CPU meanwhile.
+    pub evidence: Evidence,
+}
+
+/// What happened on a CPU during a run; the same in sum over runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Voluntary switches of the test.
+    pub voluntary: u64,
+    /// Involuntary ones: something else ran.
+    pub involuntary: u64,
+    /// Time that the test waited for the CPU (schedstat's run delay).
+    pub waited_ns: u64,
+    /// Of the CPU, /proc/stat: the hypervisor ran others.
+    pub steal_ns: u64,
+    /// Interrupts of the CPU.
+    pub irq_ns: u64,
+    /// Soft interrupts.
+    pub softirq_ns: u64,
+    /// Interrupts by label of /proc/interrupts, and about what they are; those that came.
+    pub interrupts: Vec<(String, u64)>,
+    /// Soft interrupts by label of /proc/softirqs; those that came.
+    pub softirqs: Vec<(String, u64)>,
+    /// kHz in the middle of the run, where the kernel says it.
+    pub frequency_khz: Option<u64>,
+    /// Throttle events of the core and package, where counted.
+    pub throttled: Option<u64>,
+    /// CPU time of other tasks whose last CPU was this one: name, nanoseconds; the greatest few.
+    pub tasks: Vec<(String, u64)>,
+}
+
+/// By how much a CPU differs from the middle of all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// Of what.
+    pub quantity: Quantity,
+    /// Which CPU.
+    pub cpu: u32,
+    /// The estimate, percent (points for noise); above 0: slower.
+    pub pct: f64,
+    /// Interval for this CPU alone, at the design's confidence.
+    pub interval_pct: (f64, f64),
+    /// Interval that holds for all comparisons of the audit at once.
+    pub together_pct: (f64, f64),
+    /// Probability of such a difference between equal CPUs, alone.
+    pub p: f64,
+    /// The same, corrected for all comparisons of the audit.
+    pub p_together: f64,
+    /// Runs behind it.
+    pub runs: u32,
+    /// The middle of this CPU's figures at the greatest length, ns (percent for noise).
+    pub middle: f64,
+    /// Differences beyond this would have been seen with 90 % probability.
+    pub detectable_pct: f64,
+}
+
+/// An effect at one length.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LengthEffect {
+    /// Of what.
+    pub quantity: Quantity,
+    /// Which CPU.
+    pub cpu: u32,
+    /// Which of the test's lengths, counted from 0.
+    pub length: usize,
+    /// The estimate, percent.
+    pub pct: f64,
+    /// Alone, at the design's confidence.
+    pub interval_pct: (f64, f64),
+}
+
+/// What is said of a CPU, a test, an audit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Within the tolerance, surely.
+    Equal,
+    /// This kernel's accounting cannot tell such differences.
+    NotResolvable,
+    /// Neither.
+    Undecided,
+    /// Beyond chance.
+    Unequal,
+}
+
+/// What kind of difference it is, for an unequal CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Nature {
+    /// The CPU itself charges more: user or system time differ.
+    Inequality,
+    /// Only elapsed time differs: something else ran there.
+    Contention,
+    /// Explained by how the machine is built: SMT, hybrid cores, NUMA. No alarm.
+    Designed,
+}
+
+/// The verdict on one CPU in one quantity of a test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuVerdict {
+    /// Which CPU.
+    pub cpu: u32,
+    /// Of what.
+    pub quantity: Quantity,
+    /// Equal or not.
+    pub verdict: Verdict,
+    /// When unequal.
+    pub nature: Option<Nature>,
+    /// Why so, in a sentence with its figures.
+    pub because: String,
+}
+
+/// What probably makes a CPU differ.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Suspect {
+    /// Which CPU.
+    pub cpu: u32,
+    /// Its kind, one word for scripts: `load`, `realtime`, `timer`, `interrupts`, `softirq`,
+    /// `task`, `kthread`, `steal`, `frequency`, `throttling`, `slow_node`, `cpuset`, `smt`, `hybrid`, `numa`.
+    pub kind: String,
+    /// Who, in words: `interrupt 36 (virtio1-req.0)`, `sandbag load, run 12 (burner 4711)`.
+    pub who: String,
+    /// The evidence with its figures.
+    pub evidence: String,
+    /// How much of the difference it would explain, percent of a CPU, where that can be said.
+    pub explains_pct: Option<f64>,
+    /// What to do about it, one line.
+    pub remedy: String,
+    /// Tests in whose figures the difference was seen.
+    pub tests: Vec<String>,
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The noise test: on all CPUs at once a loop that only looks at the clock, and
+//! the share of time in which it did not get to look.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sandbag_burner::journal::{Entry, Journal, RunInfo};
+use sandbag_burner::registry::Registry;
+use sandbag_burner::undo::{Leftovers, undo};
+use sandbag_jitter::attribution::{Who, by_cpu};
+use sandbag_jitter::collect::{self, Attribute, Tracer, counter};
+use sandbag_jitter::{Header, format};
+use sandbag_kernel::tracefs::TraceFs;
+use sandbag_kernel::{CpuList, Root};
+
+use crate::suspects::Blamed;
+
+/// Room for events of a CPU.
+const ROOM: usize = 200_000;
+/// Of the kernel's buffer for each CPU.
+const BUFFER_KIB: u64 = 8 << 10;
+/// Loops warm so long.
+const PREHEAT: Duration = Duration::from_millis(5);
+
+/// What a look came to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Looked {
+    /// By CPU: for how long it was looked at, ns, and how much of that was noise,
+    /// percent.
+    pub cpus: Vec<(u32, u64, f64)>,
+    /// Who is to blame, where somebody was asked.
+    pub blamed: Vec<Blamed>,
+}
+
+/// Looks for so long; where `traced`, with the kernel's trace events beside.
+///
+/// # Errors
+/// The counter is no clock, a CPU cannot be used, or there is no tracing.
+pub fn look(
+    root: &Root,
+    cpus: &CpuList,
+    duration: Duration,
+    traced: bool,
+) -> Result<Looked, String> {
+    let options = collect::Options {
+        cpus: cpus.clone(),
+        duration,
+        events: None,
+        round: Some(duration),
+        threshold_ns: None,
+        preheat: PREHEAT,
+        room: ROOM,
+        real_time: None,
+    };
+    let header = Header {
+        recorder: "sandbag audit".to_owned(),
+        host: None,
+        kernel: None,
+        began_s: None,
+        clock: counter::CLOCK,
+        cpus: cpus.iter().collect(),
+        real_time: None,
+    };
+    let mut bytes = Vec::new();
+    let into = &mut bytes;
+    if traced {
+        let mut tracing = Tracing::begin(root, cpus)?;
+        let attribute = tracing.attribute.take().unwrap_or(Attribute::None);
+        collect::record_with(
+            &options,
+            &header,
+            attribute,
+            || Ok(into),
+            &Default::default(),
+        )
+    } else {
+        collect::record(&options, &header, || Ok(into), &Default::default())
+    }
+    .map_err(|error| error.to_string())?;
+    let trace = format::read(&bytes[..]).map_err(|error| error.to_string())?;
+    let mut looked = Looked::default();
+    for cpu in &trace.cpus {
+        let known_ns = cpu.known_ns();
+        let pct = |ns: u64| ns as f64 / known_ns.max(1) as f64 * 100.0;
+        looked.cpus.push((cpu.cpu, known_ns, pct(cpu.noise_ns())));
+        let rows = trace.attribution.as_deref().map(|known| by_cpu(cpu, known));
+        for row in rows.unwrap_or_default() {
+            if let Who::Known { kind, name } = row.who {
+                looked.blamed.push(Blamed {
+                    cpu: cpu.cpu,
+                    kind: kind.name().to_owned(),
+                    name,
+                    pct: pct(row.net_ns),
+                    per_s: row.times as f64 / (known_ns.max(1) as f64 / 1e9),
+                });
+            }
+        }
+    }
+    Ok(looked)
+}
+
+/// An instance of the kernel's tracing, in a journal before it is made, so that
+/// `sandbag restore` removes it should we be killed.
+struct Tracing {
+    attribute: Option<Attribute>,
+    journal: Option<Journal>,
+}
+
+impl Tracing {
+    fn begin(root: &Root, cpus: &CpuList) -> Result<Self, String> {
+        let said = |error: &dyn std::fmt::Display| error.to_string();
+        // First, so that whoever may not makes no registry.
+        let tree = TraceFs::open(root).map_err(|e| said(&e))?;
+        let registry = Registry::open().map_err(|e| said(&e))?;
+        let pid = std::process::id();
+        let info = RunInfo {
+            pid,
+            cpus: String::new(),
+            method: "none".to_owned(),
+            load: "audit".to_owned(),
+            command: Vec::new(),
+            started_s: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |time| time.as_secs()),
+            board_fd: -1,
+            kill: false,
+            shares: false,
+        };
+        let journal = registry.register(info, &CpuList::default());
+        let mut tracing = Self {
+            attribute: None,
+            journal: Some(journal.map_err(|e| said(&e))?),
+        };
+        let name = format!("sandbag-{pid}");
+        if let Some(journal) = &mut tracing.journal {
+            let entry = Entry::TraceInstance { name: name.clone() };
+            journal.note(entry).map_err(|e| said(&e))?;
+        }
+        let instance = tree.make(&name).map_err(|e| said(&e))?;
+        let tracer = Tracer::new(instance, cpus, BUFFER_KIB).map_err(|e| said(&e))?;
+        tracing.attribute = Some(Attribute::Tracefs(Box::new(tracer)));
+        Ok(tracing)
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        // Its files are closed first.
+        drop(self.attribute.take());
+        if let Some(journal) = self.journal.take() {
+            // What cannot be undone stays in the journal, for `restore`.
+            let _ = undo(journal, Leftovers::GoBack);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cpu_has_a_share() {
+        let cpus = sandbag_kernel::sched::affinity(0).unwrap();
+        let cpus: CpuList = cpus.iter().take(2).collect();
+        let length = Duration::from_millis(30);
+        let looked = look(&Root::default(), &cpus, length, false).unwrap();
+        assert_eq!(looked.cpus.len(), cpus.len());
+        for (_, known_ns, pct) in looked.cpus {
+            assert!(known_ns > 5_000_000 && (0.0..100.0).contains(&pct));
+        }
+    }
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is asked of an audit, and what it says while it runs.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sandbag_kernel::CpuList;
+
+use crate::error::{Error, Result};
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The CPUs to test; empty: all that are online.
+    pub cpus: CpuList,
+    /// The tests, in their order.
+    pub tests: Vec<Wanted>,
+    /// Of the order of the CPUs in each round.
+    pub seed: u64,
+    /// By which verdicts are given, after correction for many comparisons,
+    /// above .5 and below 1.
+    pub confidence: f64,
+    /// Differences up to this do not count, percent.
+    pub tolerance_pct: f64,
+    /// Rounds go on until the intervals are this wide to either side, percent.
+    pub precision_pct: f64,
+    /// The fewest rounds of a test, at least 3, and the most.
+    pub rounds: (u32, u32),
+    /// The longest that a test is to take once the fewest rounds are done.
+    pub limit: Duration,
+    /// About how long the longest of a test's three runs is to take.
+    pub longest_run: Duration,
+    /// Size of the memory test's array; `None`: a bounded share of what is
+    /// free.
+    pub memory_bytes: Option<u64>,
+    /// Calls of the system call test: each CPU makes so many in the fewest
+    /// rounds.
+    pub calls: u64,
+    /// Directories on whose file systems a word is written and read. `/dev/null`
+    /// is always tried as well.
+    pub files: Vec<PathBuf>,
+    /// May use the kernel's trace events for the causes of noise (root).
+    pub trace: bool,
+}
+
+impl Default for Options {
+    /// Some minutes on 2 CPUs.
+    fn default() -> Self {
+        Self {
+            cpus: CpuList::default(),
+            tests: Wanted::all(),
+            seed: 1,
+            confidence: 0.99,
+            tolerance_pct: 0.5,
+            precision_pct: 0.3,
+            rounds: (12, 200),
+            limit: Duration::from_secs(45),
+            longest_run: Duration::from_millis(160),
+            memory_bytes: None,
+            calls: 8_000_000,
+            files: vec![PathBuf::from("/tmp")],
+            trace: true,
+        }
+    }
+}
+
+impl Options {
+    /// Under a minute on 2 CPUs: what is large is seen.
+    #[must_use]
+    pub fn quick() -> Self {
+        Self {
+            precision_pct: 1.0,
+            tolerance_pct: 2.0,
+            rounds: (6, 60),
+            limit: Duration::from_secs(6),
+            longest_run: Duration::from_millis(80),
+            calls: 1_000_000,
+            ..Self::default()
+        }
+    }
+
+    /// # Errors
+    /// An option makes no sense.
+    pub fn check(&self) -> Result<()> {
+        let bad = |what, found: String, expected| {
+            Err(Error::Option {
+                what,
+                found,
+                expected,
+            })
+        };
+        let positive = |x: f64| x.is_finite() && x > 0.0;
+        if self.tests.is_empty() {
+            return bad("the list of tests", "empty".into(), "name at least one");
+        }
+        if !(self.confidence > 0.5 && self.confidence < 1.0) {
+            let found = self.confidence.to_string();
+            return bad("the confidence", found, "between .5 and 1, such as .99");
+        }
+        for (what, pct) in [
+            ("the tolerance", self.tolerance_pct),
+            ("the precision", self.precision_pct),
+        ] {
+            if !positive(pct) || pct > 100.0 {
+                return bad(what, format!("{pct} %"), "above 0 and at most 100 %");
+            }
+        }
+        if self.rounds.0 < 3 || self.rounds.1 < self.rounds.0 {
+            let found = format!("{} to {}", self.rounds.0, self.rounds.1);
+            return bad(
+                "the number of rounds",
+                found,
+                "at least 3, and no fewer at most",
+            );
+        }
+        if self.calls == 0 {
+            return bad("the number of calls", "0".into(), "at least 1");
+        }
+        Ok(())
+    }
+}
+
+/// A test that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Wanted {
+    /// A three-dimensional array, its elements moved between neighbours.
+    Memory,
+    /// Calls that only return information.
+    Syscall,
+    /// A word written and read, on each file system named.
+    Io,
+    /// Memory, calls and words in one program, as in the paper.
+    Both,
+    /// Long vectors, no I/O.
+    Compute,
+    /// Share of time that the system takes from a loop that only looks at the
+    /// clock.
+    Noise,
+    /// A program of the user's.
+    Command {
+        /// By which the report calls it.
+        name: String,
+        /// For `/bin/sh -c`.
+        command: String,
+    },
+}
+
+impl Wanted {
+    /// Those that need nothing to be named, in the order of the default run.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        vec![
+            Self::Compute,
+            Self::Memory,
+            Self::Syscall,
+            Self::Io,
+            Self::Both,
+            Self::Noise,
+        ]
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Memory => "memory",
+            Self::Syscall => "syscall",
+            Self::Io => "io",
+            Self::Both => "both",
+            Self::Compute => "compute",
+            Self::Noise => "noise",
+            Self::Command { name, .. } => name,
+        }
+    }
+}
+
+/// Why a text names no test.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no test: there are memory, syscall, io, both, compute, noise and name=command")]
+pub struct NoSuchTest(String);
+
+impl FromStr for Wanted {
+    type Err = NoSuchTest;
+
+    fn from_str(text: &str) -> std::result::Result<Self, NoSuchTest> {
+        if let Some((name, command)) = text.split_once('=') {
+            let (name, command) = (name.trim(), command.trim());
+            let taken = Self::all().iter().any(|test| test.name() == name);
+            if name.is_empty() || command.is_empty() || taken || name.starts_with("io:") {
+                return Err(NoSuchTest(text.to_owned()));
+            }
+            return Ok(Self::Command {
+                name: name.to_owned(),
+                command: command.to_owned(),
+            });
+        }
+        let found = Self::all()
+            .into_iter()
+            .find(|test| test.name() == text.trim());
+        found.ok_or_else(|| NoSuchTest(text.to_owned()))
+    }
+}
+
+/// How far it is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progress {
+    /// A test begins.
+    Test {
+        /// Its name.
+        name: String,
+        /// Counted from 1.
+        number: usize,
+        /// Tests in all.
+        of: usize,
+    },
+    /// A round is done.
+    Round {
+        /// The test.
+        name: String,
+        /// Rounds done.
+        round: u32,
+        /// Rounds at most.
+        most: u32,
+        /// Widest interval so far, to one side, percent; `None` before the
+        /// fewest rounds are done.
+        half_width_pct: Option<f64>,
+        /// Of the test's time at most, 0 to 1.
+        done: f64,
+    },
+    /// What the user should hear at once.
+    Remark(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_have_names() {
+        for test in Wanted::all() {
+            assert_eq!(test.name().parse::<Wanted>().unwrap(), test);
+        }
+        let own = "mine=./my_bench -n 3".parse::<Wanted>().unwrap();
+        assert_eq!(own.name(), "mine");
+        assert!(matches!(own, Wanted::Command { command, .. } if command == "./my_bench -n 3"));
+        for bad in ["", "memry", "=x", "x=", "noise=x", "io:/tmp=x"] {
+            let error = bad.parse::<Wanted>().unwrap_err().to_string();
+            assert!(error.contains("syscall"), "{error}");
+        }
+    }
+
+    #[test]
+    fn options_that_make_no_sense_are_named() {
+        assert!(Options::default().check().is_ok() && Options::quick().check().is_ok());
+        let default = Options::default;
+        for bad in [
+            Options {
+                tests: vec![],
+                ..default()
+            },
+            Options {
+                confidence: 1.0,
+                ..default()
+            },
+            Options {
+                confidence: f64::NAN,
+                ..default()
+            },
+            Options {
+                tolerance_pct: 0.0,
+                ..default()
+            },
+            Options {
+                precision_pct: f64::NAN,
+                ..default()
+            },
+            Options {
+                rounds: (2, 5),
+                ..default()
+            },
+            Options {
+                rounds: (5, 4),
+                ..default()
+            },
+            Options {
+                calls: 0,
+                ..default()
+            },
+        ] {
+            assert!(bad.check().is_err(), "{bad:?}");
+        }
+    }
+}

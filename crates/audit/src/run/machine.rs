@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What of the machine's configuration is asked once.
+
+use std::path::PathBuf;
+
+use sandbag_burner::registry::Registry;
+use sandbag_kernel::{CpuList, Root};
+
+use crate::suspects::Holder;
+
+/// Runs of sandbag that are alive. Makes no registry where there is none.
+pub fn holders() -> Vec<Holder> {
+    // SAFETY: no arguments, cannot fail.
+    let dir = match unsafe { libc::geteuid() } {
+        0 => Some(PathBuf::from("/run/sandbag")),
+        _ => std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("sandbag")),
+    };
+    let dir = dir.filter(|dir| dir.is_dir());
+    let runs = dir.and_then(|dir| Registry::at(dir).ok()?.runs().ok());
+    runs.unwrap_or_default()
+        .into_iter()
+        .filter(|run| run.pid != std::process::id() && !run.cpus.is_empty())
+        .map(|run| Holder {
+            pid: run.pid,
+            cpus: run.cpus.parse().unwrap_or_default(),
+            method: run.method,
+            load: run.load,
+        })
+        .collect()
+}
+
+/// Where interrupts may go: number, CPUs (Documentation/core-api/irq/
+/// irq-affinity.rst).
+pub fn affinity(root: &Root) -> Vec<(String, CpuList)> {
+    let Ok(entries) = std::fs::read_dir(root.path("/proc/irq")) else {
+        return Vec::new();
+    };
+    let mut all: Vec<(String, CpuList)> = entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let number = entry.file_name().to_str()?.to_owned();
+            let text = std::fs::read_to_string(entry.path().join("smp_affinity_list"));
+            Some((number, text.ok()?.parse().ok()?))
+        })
+        .collect();
+    all.sort();
+    all
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a CPU differs: what was seen on it and not on the others, and how it is
+//! configured. Pure over what was seen.
+//!
+//! Each rule looks at one kind of cause and says what it has to show with its
+//! figures; what explains most of the difference comes first. Rules are in
+//! `rules`.
+
+mod rules;
+
+use std::collections::BTreeMap;
+
+use sandbag_kernel::CpuList;
+
+use crate::model::{Cpu, Evidence, Quantity, Suspect, Test, Verdict};
+use crate::tasks::Others;
+
+/// What was seen of a CPU over all its runs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OfCpu {
+    /// In sum.
+    pub evidence: Evidence,
+    /// In so much time.
+    pub lasted_ns: u64,
+    /// The middle of what the kernel said, kHz.
+    pub frequency_khz: Option<f64>,
+}
+
+/// What the kernel's trace events blamed for noise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Blamed {
+    /// On which CPU.
+    pub cpu: u32,
+    /// `irq`, `softirq`, `task`, ...
+    pub kind: String,
+    /// The kernel's name for it.
+    pub name: String,
+    /// Of the CPU's time, percent.
+    pub pct: f64,
+    /// Times in a second.
+    pub per_s: f64,
+}
+
+/// A run of sandbag that is alive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Its supervisor.
+    pub pid: u32,
+    /// The CPUs that it loads.
+    pub cpus: CpuList,
+    /// How.
+    pub method: String,
+    /// `constant 50 %`, `node n, speed 0.5`.
+    pub load: String,
+}
+
+impl Holder {
+    /// A slowed node, not a load.
+    #[must_use]
+    pub fn is_node(&self) -> bool {
+        self.load.starts_with("node ")
+    }
+}
+
+/// All that suspects are found in.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// As configured.
+    pub cpus: Vec<Cpu>,
+    /// By CPU.
+    pub of: BTreeMap<u32, OfCpu>,
+    /// Tasks beside the tests.
+    pub others: Others,
+    /// By trace events, where they could be had.
+    pub blamed: Vec<Blamed>,
+    /// Runs of sandbag.
+    pub holders: Vec<Holder>,
+    /// Where interrupts may go: number, CPUs.
+    pub affinity: Vec<(String, CpuList)>,
+}
+
+impl Seen {
+    /// How much of something the other CPUs have in the mean.
+    fn elsewhere(&self, cpu: u32, of: impl Fn(&OfCpu) -> f64) -> f64 {
+        let others = self.of.iter().filter(|(other, _)| **other != cpu);
+        let all: Vec<f64> = others.map(|(_, seen)| of(seen)).collect();
+        match all.len() {
+            0 => 0.0,
+            count => all.iter().sum::<f64>() / count as f64,
+        }
+    }
+}
+
+/// What is to be explained of a CPU.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Difference {
+    /// Tests in which it was seen.
+    tests: Vec<String>,
+    /// The greatest of elapsed time or noise, percent.
+    elapsed_pct: f64,
+    /// The greatest of CPU time.
+    cpu_pct: f64,
+}
+
+/// A cause without the tests, which are the same for all of a CPU.
+struct Found {
+    kind: &'static str,
+    who: String,
+    evidence: String,
+    explains_pct: Option<f64>,
+    remedy: String,
+}
+
+/// A CPU's suspects are so many at most.
+const MOST: usize = 8;
+
+/// The suspects of every CPU that differs, likeliest first.
+#[must_use]
+pub fn find(tests: &[Test], seen: &Seen) -> Vec<Suspect> {
+    let mut all = Vec::new();
+    for (cpu, difference) in differences(tests) {
+        let mut found: Vec<Found> = rules::ALL
+            .iter()
+            .flat_map(|rule| rule(seen, cpu, &difference))
+            .collect();
+        found.sort_by(|a, b| {
+            let explained = |found: &Found| found.explains_pct.unwrap_or(-1.0);
+            explained(b).total_cmp(&explained(a))
+        });
+        found.truncate(MOST);
+        all.extend(found.into_iter().map(|found| Suspect {
+            cpu,
+            kind: found.kind.to_owned(),
+            who: found.who,
+            evidence: found.evidence,
+            explains_pct: found.explains_pct,
+            remedy: found.remedy,
+            tests: difference.tests.clone(),
+        }));
+    }
+    all
+}
+
+fn differences(tests: &[Test]) -> BTreeMap<u32, Difference> {
+    let mut all: BTreeMap<u32, Difference> = BTreeMap::new();
+    for test in tests {
+        for verdict in &test.verdicts {
+            if verdict.verdict != Verdict::Unequal {
+                continue;
+            }
+            let one = all.entry(verdict.cpu).or_default();
+            if one.tests.last() != Some(&test.name) {
+                one.tests.push(test.name.clone());
+            }
+            for effect in test
+                .effects
+                .iter()
+                .filter(|effect| effect.cpu == verdict.cpu)
+            {
+                match effect.quantity {
+                    Quantity::Elapsed | Quantity::Noise => {
+                        one.elapsed_pct = one.elapsed_pct.max(effect.pct);
+                    }
+                    Quantity::Cpu => one.cpu_pct = one.cpu_pct.max(effect.pct),
+                    Quantity::User | Quantity::System => {}
+                }
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;

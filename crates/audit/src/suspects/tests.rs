@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use super::*;
+use crate::model::{CpuVerdict, Effect};
+use crate::tasks::{Class, Ran};
+
+/// A test in which CPU 1 differs by so much.
+fn test_of(elapsed_pct: f64, cpu_pct: f64) -> Test {
+    let effect = |quantity, pct| Effect {
+        quantity,
+        cpu: 1,
+        pct,
+        interval_pct: (pct, pct),
+        together_pct: (pct, pct),
+        p: 0.0,
+        p_together: 0.0,
+        runs: 1,
+        middle: 1e8,
+        detectable_pct: 0.1,
+    };
+    Test {
+        name: "compute".into(),
+        about: String::new(),
+        lengths: vec![],
+        unit: String::new(),
+        samples: vec![],
+        effects: vec![
+            effect(Quantity::Elapsed, elapsed_pct),
+            effect(Quantity::Cpu, cpu_pct),
+        ],
+        by_length: vec![],
+        verdicts: vec![CpuVerdict {
+            cpu: 1,
+            quantity: Quantity::Elapsed,
+            verdict: Verdict::Unequal,
+            nature: None,
+            because: String::new(),
+        }],
+        verdict: Verdict::Unequal,
+        failure: None,
+    }
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Two CPUs that were watched for 10 s each, with their ticks.
+fn quiet() -> Seen {
+    let cpu = |cpu| Cpu {
+        cpu,
+        package: None,
+        core: None,
+        node: None,
+        siblings: vec![],
+        kind: None,
+        settings: vec![],
+    };
+    let of = OfCpu {
+        evidence: Evidence {
+            interrupts: vec![("LOC Local timer interrupts".into(), 2500)],
+            ..Evidence::default()
+        },
+        lasted_ns: 10 * SECOND,
+        frequency_khz: Some(3e6),
+    };
+    let mut seen = Seen {
+        cpus: vec![cpu(0), cpu(1)],
+        of: [(0, of.clone()), (1, of)].into(),
+        ..Seen::default()
+    };
+    seen.others.add(0, &[], 10 * SECOND);
+    seen.others.add(1, &[], 10 * SECOND);
+    seen
+}
+
+fn ran(pid: u32, parent: u32, class: Class, pct: u64) -> Ran {
+    Ran {
+        cpu: 1,
+        tid: pid,
+        pid,
+        parent,
+        name: "burn".into(),
+        class,
+        priority: u32::from(class == Class::RealTime),
+        ns: pct * SECOND / 10,
+    }
+}
+
+fn first(test: &Test, seen: &Seen) -> (String, f64) {
+    let all = find(std::slice::from_ref(test), seen);
+    let first = all
+        .first()
+        .unwrap_or_else(|| panic!("nobody is suspected in {seen:?}"));
+    assert_eq!(
+        (first.cpu, &first.tests[..]),
+        (1, &["compute".to_owned()][..])
+    );
+    (first.kind.clone(), first.explains_pct.unwrap_or(0.0))
+}
+
+#[test]
+fn nobody_is_suspected_where_nothing_is_to_be_seen() {
+    assert!(find(&[test_of(1.0, 0.0)], &quiet()).is_empty());
+    let mut equal = test_of(1.0, 0.0);
+    equal.verdicts[0].verdict = Verdict::Equal;
+    let mut seen = quiet();
+    seen.others.add(1, &[ran(50, 1, Class::RealTime, 1)], 0);
+    assert!(find(&[equal], &seen).is_empty());
+}
+
+#[test]
+fn tasks_are_told_by_what_they_are() {
+    for (class, kind) in [
+        (Class::RealTime, "realtime"),
+        (Class::Kernel, "kthread"),
+        (Class::Ordinary, "task"),
+    ] {
+        let mut seen = quiet();
+        seen.others.add(1, &[ran(50, 1, class, 1)], 0);
+        let (found, pct) = first(&test_of(1.0, 0.0), &seen);
+        assert_eq!(found, kind);
+        assert!((pct - 1.0).abs() < 1e-9, "{pct}");
+    }
+}
+
+#[test]
+fn burners_of_sandbag_are_known_by_their_supervisor() {
+    for (load, kind) in [("constant 1 %", "load"), ("node a, speed 0.9", "slow_node")] {
+        let mut seen = quiet();
+        seen.holders.push(Holder {
+            pid: 40,
+            cpus: "1".parse().unwrap(),
+            method: "pace".into(),
+            load: load.into(),
+        });
+        // Known by its journal alone.
+        assert_eq!(first(&test_of(1.0, 0.0), &seen).0, kind);
+        seen.others.add(1, &[ran(50, 40, Class::RealTime, 1)], 0);
+        assert_eq!(first(&test_of(1.0, 0.0), &seen).0, kind);
+        assert_eq!(find(&[test_of(1.0, 0.0)], &seen).len(), 1);
+    }
+}
+
+#[test]
+fn a_timer_is_known_by_its_interrupts() {
+    let mut seen = quiet();
+    seen.of.get_mut(&1).unwrap().evidence.interrupts[0].1 = 102_500;
+    let (kind, pct) = first(&test_of(3.0, 3.0), &seen);
+    assert_eq!(kind, "timer");
+    assert!((2.0..=3.0).contains(&pct), "{pct}");
+    // A task that takes less does not come before it.
+    seen.others.add(1, &[ran(50, 1, Class::Ordinary, 1)], 0);
+    assert_eq!(first(&test_of(3.0, 3.0), &seen).0, "timer");
+}
+
+#[test]
+fn devices_steal_frequency_and_heat() {
+    let change = |change: fn(&mut OfCpu)| {
+        let mut seen = quiet();
+        change(seen.of.get_mut(&1).unwrap());
+        seen.affinity = vec![("36".into(), "1".parse().unwrap())];
+        let found = find(&[test_of(5.0, 5.0)], &seen);
+        assert_eq!(found.len(), 1, "{found:?}");
+        (found[0].kind.clone(), found[0].evidence.clone())
+    };
+    let (kind, evidence) = change(|of| {
+        of.evidence
+            .interrupts
+            .push(("36 edge virtio1-req.0".into(), 50_000))
+    });
+    assert!(
+        kind == "interrupts" && evidence.contains("may go to CPUs 1"),
+        "{evidence}"
+    );
+    assert_eq!(change(|of| of.evidence.softirq_ns = SECOND).0, "softirq");
+    assert_eq!(change(|of| of.evidence.steal_ns = SECOND).0, "steal");
+    assert_eq!(change(|of| of.frequency_khz = Some(2.5e6)).0, "frequency");
+    assert_eq!(change(|of| of.evidence.throttled = Some(3)).0, "throttling");
+}
+
+#[test]
+fn what_the_kernel_s_trace_names_counts() {
+    let mut seen = quiet();
+    seen.blamed.push(Blamed {
+        cpu: 1,
+        kind: "irq".into(),
+        name: "local_timer".into(),
+        pct: 3.0,
+        per_s: 10_250.0,
+    });
+    assert_eq!(first(&test_of(3.0, 3.0), &seen).0, "timer");
+}
+
+#[test]
+fn settings_and_design_come_without_figures() {
+    let mut seen = quiet();
+    seen.cpus[0].settings = vec!["nohz_full".into()];
+    seen.cpus[1].kind = Some("efficiency core".into());
+    seen.cpus[0].kind = Some("performance core".into());
+    seen.cpus[1].siblings = vec![5];
+    let found = find(&[test_of(5.0, 5.0)], &seen);
+    let kinds: Vec<&str> = found.iter().map(|found| found.kind.as_str()).collect();
+    assert_eq!(kinds, ["cpuset", "hybrid", "smt"]);
+    assert!(found.iter().all(|found| found.explains_pct.is_none()));
+}

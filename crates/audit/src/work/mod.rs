@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tests that sandbag brings along, and the process that runs them.
+//!
+//! # One process, a thread for each run
+//! All CPUs are given the same work on the same memory: pages of one process,
+//! the same for every CPU, so that huge pages, cache colours and the luck of an
+//! allocation are no difference between CPUs. A run is a new thread pinned to
+//! its CPU: its times begin at 0, which matters where the kernel divides time
+//! into user and system by ticks counted over a thread's life. The thread reads
+//! the clocks itself, right around its loop. Another thread has warmed the CPU,
+//! its caches and its frequency before.
+//!
+//! The process gets its orders by standard input, a line of JSON each, and
+//! sleeps in between.
+
+mod both;
+mod compute;
+mod io;
+mod memory;
+mod process;
+mod syscall;
+mod timed;
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+pub use process::work;
+pub use timed::Figures;
+
+/// First argument of the process that works.
+pub const WORK_VERB: &str = "__audit-work";
+
+/// Which test, with what it needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Spec {
+    /// Elements moved between neighbours.
+    Memory {
+        /// Size of the array.
+        bytes: u64,
+    },
+    /// getppid(2).
+    Syscall,
+    /// A word written to and read from a file here, or a device.
+    Io {
+        /// A directory, or a character device such as `/dev/null`.
+        path: PathBuf,
+    },
+    /// All of these.
+    Both {
+        /// Size of the array.
+        bytes: u64,
+        /// As of [`Spec::Io`].
+        path: PathBuf,
+    },
+    /// Long vectors.
+    Compute,
+}
+
+/// An order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Order {
+    /// Take this up.
+    Prepare(Spec),
+    /// Run it there; `warm` units before, which do not count.
+    Run {
+        /// The CPU.
+        cpu: u32,
+        /// Units of the test.
+        units: u64,
+        /// Before them.
+        warm: u64,
+    },
+    /// Let go of it.
+    Leave,
+    /// Find out how user and system time are told apart.
+    Accounting {
+        /// Where.
+        cpu: u32,
+    },
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// It is ready, or left.
+    Ready {
+        /// What a unit is, and what the test does with which sizes.
+        about: String,
+    },
+    /// A run is done.
+    Done(Figures),
+    /// Of so many short runs that did both, in how many one of user and system
+    /// time was 0.
+    Accounting {
+        /// Runs.
+        runs: u32,
+        /// Those.
+        zeros: u32,
+    },
+    /// It could not be done.
+    Failed {
+        /// Why.
+        why: String,
+        /// The CPU is no longer there, or not for us.
+        displaced: bool,
+    },
+}
+
+/// A test that was taken up.
+pub(crate) trait Work: Send {
+    /// Does so many units; the same in each run.
+    fn run(&mut self, units: u64) -> Result<(), String>;
+
+    /// What it does, with its sizes.
+    fn about(&self) -> String;
+}
+
+/// The name of a unit.
+#[must_use]
+pub fn unit(spec: &Spec) -> &'static str {
+    match spec {
+        Spec::Memory { .. } => "planes",
+        Spec::Syscall => "calls",
+        Spec::Io { .. } => "words",
+        Spec::Both { .. } => "rows",
+        Spec::Compute => "passes",
+    }
+}
+
+fn prepare(spec: &Spec) -> Result<Box<dyn Work>, String> {
+    Ok(match spec {
+        Spec::Memory { bytes } => Box::new(memory::Planes::new(*bytes)?),
+        Spec::Syscall => Box::new(syscall::Calls),
+        Spec::Io { path } => Box::new(io::Words::new(path)?),
+        Spec::Both { bytes, path } => Box::new(both::Both::new(*bytes, path)?),
+        Spec::Compute => Box::new(compute::Vectors::new()),
+    })
+}

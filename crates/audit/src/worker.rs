@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The process that works, from outside.
+
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use sandbag_burner::child;
+
+use crate::error::{Error, Result};
+use crate::work::{Answer, Order, WORK_VERB};
+
+/// Between two looks at whether to stop; a signal is noticed at once.
+const LOOK: Duration = Duration::from_secs(1);
+/// Longer than an answer of any sane process.
+const LONGEST_ANSWER: usize = 1 << 16;
+
+/// A process under our own hidden verb. It ends with this.
+#[derive(Debug)]
+pub struct Worker {
+    child: Child,
+    orders: Option<ChildStdin>,
+    answers: ChildStdout,
+    read: Vec<u8>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// We were asked to stop.
+    Stopped,
+    /// It died, or says nothing: it was killed.
+    Died(String),
+}
+
+impl Worker {
+    /// Starts it. To be called on the main thread: it dies with the thread that
+    /// made it.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start() -> Result<Self> {
+        let failed = |cause: std::io::Error| Error::Worker(cause.to_string());
+        let mut child = child::own(WORK_VERB, &[], &[], true)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let (orders, answers) = (child.stdin.take(), child.stdout.take());
+        match (orders, answers) {
+            (Some(orders), Some(answers)) => Ok(Self {
+                child,
+                orders: Some(orders),
+                answers,
+                read: Vec::new(),
+            }),
+            _ => Err(Error::Worker("it has no pipes".to_owned())),
+        }
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Gives an order and sleeps until it is answered.
+    pub fn ask(
+        &mut self,
+        order: &Order,
+        patience: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> std::result::Result<Answer, Ended> {
+        if stop() {
+            return Err(Ended::Stopped);
+        }
+        let mut line = serde_json::to_vec(order).unwrap_or_default();
+        line.push(b'\n');
+        let sent = self.orders.as_mut().map(|orders| orders.write_all(&line));
+        if !matches!(sent, Some(Ok(()))) {
+            return Err(self.died());
+        }
+        let until = Instant::now() + patience;
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                return serde_json::from_slice(&line)
+                    .map_err(|cause| Ended::Died(format!("it says nonsense: {cause}")));
+            }
+            if stop() {
+                return Err(Ended::Stopped);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let _ = self.child.kill();
+                return Err(Ended::Died(format!(
+                    "no answer for {:.0} s",
+                    patience.as_secs_f64()
+                )));
+            }
+            self.wait(left.min(LOOK));
+            let mut some = [0; 4096];
+            match self.is_ready().then(|| self.answers.read(&mut some)) {
+                None => {}
+                Some(Ok(0) | Err(_)) => return Err(self.died()),
+                Some(Ok(count)) if self.read.len() + count <= LONGEST_ANSWER => {
+                    self.read.extend_from_slice(&some[..count]);
+                }
+                Some(Ok(_)) => return Err(Ended::Died("it does not stop talking".to_owned())),
+            }
+        }
+    }
+
+    fn wait(&self, time: Duration) {
+        let mut fds = [PollFd::new(self.answers.as_fd(), PollFlags::POLLIN)];
+        let time = PollTimeout::try_from(time).unwrap_or(PollTimeout::ZERO);
+        // Interrupted by a signal it is as if time was up.
+        let _ = poll(&mut fds, time);
+    }
+
+    fn is_ready(&self) -> bool {
+        let mut fds = [PollFd::new(self.answers.as_fd(), PollFlags::POLLIN)];
+        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(1..))
+    }
+
+    fn died(&mut self) -> Ended {
+        drop(self.orders.take());
+        let how = match self.child.wait() {
+            Ok(status) => status.to_string(),
+            Err(cause) => cause.to_string(),
+        };
+        let words = child::last_words(&mut self.child);
+        Ended::Died(match words.is_empty() {
+            true => how,
+            false => format!("{how}: {words}"),
+        })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

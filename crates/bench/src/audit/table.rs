@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the audits said, and whether that is right. Pure.
+
+use sandbag_audit::model::{Audit, Quantity, Verdict};
+use sandbag_audit::simulate::upper_bound;
+use serde::Serialize;
+
+use super::plant::Plant;
+use crate::markdown::{Table, number};
+
+/// One audit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Row {
+    /// What was planted.
+    pub plant: Option<Plant>,
+    /// Where.
+    pub cpu: u32,
+    /// Why there is no audit.
+    pub failed: Option<String>,
+    /// The CPU was called unequal.
+    pub found: bool,
+    /// Others that were.
+    pub others: Vec<u32>,
+    /// Kind of the first suspect of the CPU.
+    pub first: Option<String>,
+    /// It is the right one.
+    pub right: bool,
+    /// The greatest effect on the CPU in elapsed and in CPU time, percent.
+    pub elapsed_pct: Option<f64>,
+    /// See above.
+    pub cpu_pct: Option<f64>,
+    /// What would have been seen, of the best test, percent.
+    pub detectable_pct: Option<f64>,
+    /// Tests and quantities in which it was found.
+    pub in_tests: Vec<String>,
+    /// Verdict of the audit.
+    pub verdict: Option<Verdict>,
+    /// How long it took.
+    pub took_s: f64,
+}
+
+impl Row {
+    /// Of an audit.
+    pub fn new(plant: Plant, cpu: u32, audit: &Audit) -> Self {
+        let mut row = Self {
+            plant: Some(plant),
+            cpu,
+            verdict: Some(audit.verdict),
+            took_s: audit.took_ns as f64 / 1e9,
+            ..Self::default()
+        };
+        for test in &audit.tests {
+            for verdict in &test.verdicts {
+                if verdict.verdict != Verdict::Unequal {
+                    continue;
+                }
+                if verdict.cpu == cpu {
+                    row.found = true;
+                    let quantity = format!("{:?}", verdict.quantity).to_lowercase();
+                    row.in_tests.push(format!("{} {quantity}", test.name));
+                } else if !row.others.contains(&verdict.cpu) {
+                    row.others.push(verdict.cpu);
+                }
+            }
+            let greatest = |quantity| {
+                let own = test
+                    .effects
+                    .iter()
+                    .filter(|e| e.cpu == cpu && e.quantity == quantity);
+                own.map(|effect| effect.pct).reduce(f64::max)
+            };
+            let more = |known: &mut Option<f64>, new: Option<f64>| {
+                if let Some(new) = new {
+                    *known = Some(known.map_or(new, |known| known.max(new)));
+                }
+            };
+            more(&mut row.elapsed_pct, greatest(Quantity::Elapsed));
+            more(&mut row.cpu_pct, greatest(Quantity::Cpu));
+            let seen = test
+                .effects
+                .iter()
+                .filter(|e| e.quantity == Quantity::Elapsed);
+            if let Some(worst) = seen.map(|effect| effect.detectable_pct).reduce(f64::max) {
+                row.detectable_pct = Some(row.detectable_pct.map_or(worst, |d| d.min(worst)));
+            }
+        }
+        let first = audit.suspects.iter().find(|suspect| suspect.cpu == cpu);
+        row.first = first.map(|suspect| suspect.kind.clone());
+        row.right = plant.cause().is_some() && row.first.as_deref() == plant.cause();
+        row
+    }
+
+    /// Of one that could not be had.
+    pub fn failed(plant: Plant, cpu: u32, error: &anyhow::Error) -> Self {
+        Self {
+            plant: Some(plant),
+            cpu,
+            failed: Some(format!("{error:#}")),
+            ..Self::default()
+        }
+    }
+}
+
+/// A row for people.
+pub fn line(row: &Row) -> Vec<String> {
+    let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    let plant = row.plant.map_or("", Plant::about).to_owned();
+    if let Some(why) = &row.failed {
+        let mut line = vec![plant, format!("failed: {why}")];
+        line.resize(HEAD.len(), String::new());
+        return line;
+    }
+    let expected = row.plant.is_some_and(|plant| plant.cause().is_some());
+    vec![
+        plant,
+        yes(row.found),
+        match (&row.first, expected) {
+            (Some(first), true) => format!("{first}{}", if row.right { "" } else { " (wrong)" }),
+            (Some(first), false) => first.clone(),
+            (None, _) => "-".to_owned(),
+        },
+        number(row.elapsed_pct, 2),
+        number(row.cpu_pct, 2),
+        number(row.detectable_pct, 2),
+        match row.others.is_empty() {
+            true => "none".to_owned(),
+            false => row
+                .others
+                .iter()
+                .map(u32::to_string)
+                .collect::<Vec<_>>()
+                .join(","),
+        },
+        number(Some(row.took_s), 0),
+        match row.in_tests.is_empty() {
+            true => "-".to_owned(),
+            false => row.in_tests.join(", "),
+        },
+    ]
+}
+
+const HEAD: [&str; 9] = [
+    "planted",
+    "found",
+    "first suspect",
+    "elapsed %",
+    "CPU %",
+    "seen from %",
+    "other CPUs",
+    "took s",
+    "in",
+];
+
+/// The whole report.
+pub fn report(
+    machine: &[(&'static str, String)],
+    rows: &[Row],
+    simulated: Option<(u64, u64)>,
+) -> String {
+    let mut text = String::from("# Planted differences, and what the audit said\n\n");
+    for (name, value) in machine {
+        text += &format!("- {name}: {value}\n");
+    }
+    let mut table = Table::new(&HEAD);
+    for plant in Plant::ALL {
+        let own = rows.iter().filter(|row| row.plant == Some(plant));
+        own.for_each(|row| table.push(line(row)));
+    }
+    let cpu = rows.first().map_or(0, |row| row.cpu);
+    text += &format!(
+        "\nAll on CPU {cpu}. The greatest effect over the tests in elapsed and in CPU time; \
+         differences of elapsed time from the next column on would have been seen in the best \
+         test.\n\n{}\n",
+        table.render()
+    );
+    let planted = || {
+        rows.iter()
+            .filter(|row| row.plant.is_some_and(|p| p.cause().is_some()))
+    };
+    let found = planted().filter(|row| row.found).count();
+    let right = planted().filter(|row| row.right).count();
+    text += &format!(
+        "Planted: {}; found on the right CPU: {found}; right cause named first: {right}.\n",
+        planted().count()
+    );
+    let equal = || {
+        rows.iter()
+            .filter(|r| r.plant == Some(Plant::None) && r.failed.is_none())
+    };
+    let alarms = equal()
+        .filter(|row| row.found || !row.others.is_empty())
+        .count();
+    text += &format!(
+        "Audits of CPUs to which nothing was done: {}; alarms: {alarms}.\n",
+        equal().count()
+    );
+    if let Some((found, all)) = simulated {
+        text += &format!(
+            "Simulated audits of equal CPUs: {all}; alarms: {found}; upper 95 % bound of their \
+             share: {:.2} %.\n",
+            upper_bound(found, all, 0.95) * 100.0
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_counted_by_what_was_planted() {
+        let found = Row {
+            plant: Some(Plant::Load),
+            cpu: 1,
+            found: true,
+            first: Some("load".into()),
+            right: true,
+            elapsed_pct: Some(1.02),
+            ..Row::default()
+        };
+        let wrong = Row {
+            first: Some("task".into()),
+            right: false,
+            ..found.clone()
+        };
+        let quiet = Row {
+            plant: Some(Plant::None),
+            ..Row::default()
+        };
+        let rows = [
+            found,
+            wrong,
+            quiet,
+            Row::failed(Plant::Slow, 1, &anyhow::anyhow!("no")),
+        ];
+        let text = report(&[], &rows, Some((0, 2000)));
+        assert!(
+            text.contains("Planted: 3; found on the right CPU: 2; right cause named first: 1"),
+            "{text}"
+        );
+        assert!(text.contains("nothing was done: 1; alarms: 0"), "{text}");
+        assert!(text.contains("bound of their share: 0.15 %"), "{text}");
+        assert!(
+            text.contains("task (wrong)") && text.contains("failed: no"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag audit compare`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use sandbag_audit::compare::{Options, compare};
+use sandbag_audit_report::{page, terminal};
+
+use super::{look, read_audit, values};
+use crate::exit::{self, BadInput};
+use crate::messages::Messages;
+use crate::output;
+
+/// Compare two audits of a machine: quiet and loaded, before and after
+///
+/// Each CPU is compared with itself, in each test and quantity, run by run of the
+/// same length. Audits of different machines, tests, lengths or settings are
+/// refused, with the differences named, unless --anyway is given.
+#[derive(Debug, Args)]
+pub(super) struct CompareArgs {
+    /// The first, as `sandbag audit run -o FILE` wrote it
+    #[arg(value_name = "A")]
+    a: PathBuf,
+
+    /// The second: changes are those from A to B
+    #[arg(value_name = "B")]
+    b: PathBuf,
+
+    /// Compare what the two have in common though they are not alike
+    #[arg(long)]
+    anyway: bool,
+
+    /// How sure a verdict is to be, for all comparisons together [default: that of
+    /// A]
+    #[arg(long, value_name = "PERCENT", value_parser = values::confidence)]
+    confidence: Option<f64>,
+
+    /// Changes up to this do not count [default: that of A]
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
+    tolerance: Option<f64>,
+
+    /// What is written to standard output [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+
+    /// A page with charts, both audits in each; - for standard output
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Tables and verdict
+    Text,
+    /// All of it
+    Json,
+    /// A page with charts
+    Html,
+}
+
+/// Runs the command.
+pub(super) fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
+    let is_stdin = |path: &Path| path.as_os_str() == "-";
+    if is_stdin(&args.a) && is_stdin(&args.b) {
+        return Err(BadInput("both audits are standard input; name a file".to_owned()).into());
+    }
+    let (a, b) = (read_audit(&args.a)?, read_audit(&args.b)?);
+    let options = Options {
+        confidence: args.confidence.unwrap_or(a.design.confidence),
+        tolerance_pct: args.tolerance.unwrap_or(a.design.tolerance_pct),
+        anyway: args.anyway,
+    };
+    let found = compare(&a, &b, &options).map_err(|error| BadInput(error.to_string()))?;
+    let names = [&args.a, &args.b].map(|path| path.display().to_string());
+    let page = || page::comparison(&found, &a, &b, [&names[0], &names[1]]);
+    let page_on_stdout = args.html.as_deref().is_some_and(is_stdin);
+    let format = match (args.format, page_on_stdout) {
+        (None | Some(Format::Html), true) => Format::Html,
+        (Some(_), true) => {
+            let text = "standard output takes one form: give the page a file";
+            return Err(BadInput(text.to_owned()).into());
+        }
+        (format, false) => format.unwrap_or(Format::Text),
+    };
+    output::print(match format {
+        Format::Text => terminal::comparison(&found, &look(messages)),
+        Format::Json => serde_json::to_string_pretty(&found)? + "\n",
+        Format::Html => page(),
+    })?;
+    if let Some(path) = args.html.as_deref().filter(|path| !is_stdin(path)) {
+        output::put(path, page())?;
+        messages.say(&format!("wrote {}", path.display()));
+    }
+    Ok(exit::of_audit(found.verdict))
+}

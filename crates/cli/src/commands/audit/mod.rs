@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag audit`: are all CPUs of this machine equal?
+
+mod compare;
+mod output;
+mod progress;
+mod run;
+mod show;
+mod values;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use clap::{Args, Subcommand};
+use sandbag_audit::model::Audit;
+use sandbag_audit_report::file::{self, MOST_BYTES};
+use sandbag_audit_report::terminal::{self, Look};
+
+use crate::exit::{self, BadInput};
+use crate::messages::Messages;
+
+/// Are all CPUs of this machine equal? Which charges a program more, and why
+#[derive(Debug, Args)]
+pub struct AuditArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Run the tests on each CPU, and say which differ
+    #[command(after_long_help = exit::AUDIT_HELP)]
+    Run(Box<run::RunArgs>),
+    /// Show an audit again, or write it in another form
+    Show(show::ShowArgs),
+    /// Compare two audits of a machine: quiet and loaded, before and after
+    #[command(after_long_help = exit::AUDIT_HELP)]
+    Compare(compare::CompareArgs),
+}
+
+/// Runs the command.
+pub fn main(args: &AuditArgs, messages: &Messages) -> Result<u8> {
+    match &args.action {
+        Action::Run(args) => run::main(args, messages),
+        Action::Show(args) => show::main(args, messages),
+        Action::Compare(args) => compare::main(args, messages),
+    }
+}
+
+/// What `sandbag show` says of an audit; `None` if the file, which names us, is of
+/// something else.
+///
+/// # Errors
+/// It cannot be read.
+pub fn shown(path: &Path, messages: &Messages) -> Option<Result<String>> {
+    let mut head = String::new();
+    let read = File::open(path).and_then(|file| file.take(HEAD).read_to_string(&mut head));
+    let is_audit = read.is_ok() && head.contains("\"took_ns\"") && head.contains("\"begun\"");
+    is_audit.then(|| {
+        let audit = read_audit(path)?;
+        Ok(terminal::audit(&audit, &look(messages)))
+    })
+}
+
+/// How much of a file is looked at to tell whether it is an audit.
+const HEAD: u64 = 512;
+
+/// An audit that was written, from standard input for `-`.
+fn read_audit(path: &Path) -> Result<Audit> {
+    let name = || path.display().to_string();
+    let from: Box<dyn std::io::Read> = match path.as_os_str() == "-" {
+        true => Box::new(std::io::stdin()),
+        false => Box::new(File::open(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                anyhow::Error::from(BadInput(format!("{}: there is no such file", name())))
+            }
+            _ => anyhow::Error::from(error).context(name()),
+        })?),
+    };
+    let mut text = Vec::new();
+    from.take(MOST_BYTES + 1)
+        .read_to_end(&mut text)
+        .with_context(name)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(BadInput(format!("{}: larger than any audit", name())).into());
+    }
+    file::read(&text).map_err(|error| BadInput(format!("{}: {error}", name())).into())
+}
+
+/// As wide as the terminal, and everything with `-v`.
+fn look(messages: &Messages) -> Look {
+    let columns = comfy_table::Table::new().width();
+    Look {
+        columns: columns.map_or(terminal::COLUMNS, usize::from),
+        all: messages.is_verbose(),
+    }
+}

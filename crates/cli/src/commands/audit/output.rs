@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! In which form an audit is written, and where to.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use clap::{Args, ValueEnum};
+use sandbag_audit::model::Audit;
+use sandbag_audit_report::{csv, file, junit, page, terminal};
+use sandbag_profile::NewFile;
+
+use super::look;
+use crate::exit::BadInput;
+use crate::messages::Messages;
+use crate::output;
+
+/// What standard output gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// Tables, suspects, verdict
+    Text,
+    /// All of it, as -o writes it
+    Json,
+    /// A line for each run and for each effect
+    Csv,
+    /// JUnit XML: a suite for each test, a case for each CPU
+    Junit,
+    /// A page with charts
+    Html,
+}
+
+/// In which form it is shown
+#[derive(Debug, Args)]
+pub(super) struct FormArgs {
+    /// What is written to standard output [default: text]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<Format>,
+
+    /// A page with charts: one file, no network; - for standard output
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Where it goes, checked and opened: an audit of minutes is not to be lost for a
+/// directory that is not there.
+pub(super) struct Places {
+    on_stdout: Option<Format>,
+    files: Vec<(Format, PathBuf, NewFile)>,
+}
+
+impl FormArgs {
+    /// `json` is the file of the audit itself.
+    pub(super) fn open(&self, json: Option<&Path>) -> Result<Places> {
+        let named = [(Format::Json, json), (Format::Html, self.html.as_deref())];
+        let mut on_stdout: Vec<Format> = self.format.into_iter().collect();
+        let mut files = Vec::new();
+        for (format, path) in named {
+            let Some(path) = path else { continue };
+            if path.as_os_str() == "-" {
+                if !on_stdout.contains(&format) {
+                    on_stdout.push(format);
+                }
+                continue;
+            }
+            let file = NewFile::create(path).with_context(|| path.display().to_string())?;
+            files.push((format, path.to_owned(), file));
+        }
+        if on_stdout.len() > 1 {
+            let text = "standard output takes one form: give the others a file";
+            return Err(BadInput(text.to_owned()).into());
+        }
+        Ok(Places {
+            on_stdout: Some(on_stdout.first().copied().unwrap_or(Format::Text)),
+            files,
+        })
+    }
+}
+
+impl Places {
+    /// Writes it everywhere; standard output first, for it is there even if the
+    /// disk is full.
+    pub(super) fn write(self, audit: &Audit, messages: &Messages) -> Result<()> {
+        if let Some(format) = self.on_stdout {
+            output::print(formed(audit, format, messages))?;
+        }
+        for (format, path, mut file) in self.files {
+            let name = || path.display().to_string();
+            let written = file.write_all(formed(audit, format, messages).as_bytes());
+            written.and_then(|()| file.finish()).with_context(name)?;
+            messages.say(&format!("wrote {}", name()));
+        }
+        Ok(())
+    }
+}
+
+fn formed(audit: &Audit, format: Format, messages: &Messages) -> String {
+    match format {
+        Format::Text => terminal::audit(audit, &look(messages)),
+        Format::Json => file::write(audit),
+        Format::Csv => csv::csv(audit),
+        Format::Junit => junit::junit(audit),
+        Format::Html => page::audit(audit),
+    }
+}

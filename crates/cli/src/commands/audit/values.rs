@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What users write: tests, confidences, rounds, sizes of memory.
+
+use sandbag_audit::Wanted;
+
+/// A test of ours, by its name.
+pub(super) fn test(text: &str) -> Result<Wanted, String> {
+    match text.parse::<Wanted>() {
+        Ok(Wanted::Command { .. }) => {
+            Err("a test of your own is given by --command 'name=command'".to_owned())
+        }
+        other => other.map_err(|error| error.to_string()),
+    }
+}
+
+/// `name=command`.
+pub(super) fn command(text: &str) -> Result<Wanted, String> {
+    match text.parse::<Wanted>() {
+        Ok(wanted @ Wanted::Command { .. }) => Ok(wanted),
+        _ => Err(
+            "expected name=command, such as 'stream=./stream -n 3', with a name that no other \
+             test has"
+                .to_owned(),
+        ),
+    }
+}
+
+/// `99%`, `99`, `.99`: a share below 1.
+pub(super) fn confidence(text: &str) -> Result<f64, String> {
+    let bad = || "expected a confidence between 50 and 100 %, such as 99%".to_owned();
+    let (number, pct) = match text.trim().strip_suffix('%') {
+        Some(number) => (number, true),
+        None => (text.trim(), false),
+    };
+    let number: f64 = number.trim_end().parse().map_err(|_| bad())?;
+    let share = match pct || number > 1.0 {
+        true => number / 100.0,
+        false => number,
+    };
+    match share > 0.5 && share < 1.0 {
+        true => Ok(share),
+        false => Err(bad()),
+    }
+}
+
+/// `0.5`, `0.5%`: percent.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    let bad = || "expected a difference in percent above 0, such as 0.5%".to_owned();
+    let number = text.trim().trim_end_matches('%').trim_end();
+    let pct: f64 = number.parse().map_err(|_| bad())?;
+    match pct > 0.0 && pct <= 100.0 {
+        true => Ok(pct),
+        false => Err(bad()),
+    }
+}
+
+/// `20`, `12..200`: the fewest and the most.
+pub(super) fn rounds(text: &str) -> Result<(u32, u32), String> {
+    let bad = || "expected a number of rounds, 3 or more, or FROM..TO such as 12..200".to_owned();
+    let number = |text: &str| text.trim().parse::<u32>().map_err(|_| bad());
+    let (from, to) = match text.split_once("..") {
+        None => (number(text)?, number(text)?),
+        Some((from, to)) => (number(from)?, number(to)?),
+    };
+    match from >= 3 && from <= to {
+        true => Ok((from, to)),
+        false => Err(bad()),
+    }
+}
+
+/// How much memory is meant.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Memory {
+    /// So many bytes.
+    Bytes(u64),
+    /// A share of what is available.
+    Share(f64),
+}
+
+impl Memory {
+    /// In bytes, of so many that there are.
+    pub(super) fn bytes(self, available: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Share(share) => (available as f64 * share) as u64,
+        }
+    }
+}
+
+/// `512M`, `2GiB`, `25%`.
+pub(super) fn memory(text: &str) -> Result<Memory, String> {
+    let bad = || "expected a size such as 512M or 2G, or a share of what is free, 25%".to_owned();
+    let text = text.trim();
+    if let Some(number) = text.strip_suffix('%') {
+        let pct: f64 = number.trim_end().parse().map_err(|_| bad())?;
+        return match pct > 0.0 && pct <= 100.0 {
+            true => Ok(Memory::Share(pct / 100.0)),
+            false => Err(bad()),
+        };
+    }
+    let at = text.find(|c: char| c.is_ascii_alphabetic());
+    let (number, unit) = text.split_at(at.unwrap_or(text.len()));
+    let number: f64 = number.trim().parse().map_err(|_| bad())?;
+    let power = match unit
+        .to_ascii_lowercase()
+        .trim_end_matches('b')
+        .trim_end_matches('i')
+    {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return Err(bad()),
+    };
+    let bytes = number * 1024f64.powi(power);
+    match (1.0..1e18).contains(&bytes) {
+        true => Ok(Memory::Bytes(bytes as u64)),
+        false => Err(bad()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn confidences_are_percent_or_shares() {
+        assert_eq!(confidence("99%"), Ok(0.99));
+        assert_eq!(confidence("99.9"), Ok(0.999));
+        assert_eq!(confidence("0.95"), Ok(0.95));
+        for bad in ["0.99%", "100%", "1", "50", "x", "NaN", ""] {
+            assert!(confidence(bad).is_err(), "{bad}");
+        }
+        assert_eq!(percent("0.5%"), Ok(0.5));
+        assert!(percent("0").is_err() && percent("NaN").is_err() && percent("-1").is_err());
+    }
+
+    #[test]
+    fn rounds_are_a_number_or_two() {
+        assert_eq!(rounds("20"), Ok((20, 20)));
+        assert_eq!(rounds("3..40"), Ok((3, 40)));
+        for bad in ["2", "5..4", "", "a..b", "3..", "-1"] {
+            assert!(rounds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn memory_is_a_size_or_a_share() {
+        assert_eq!(memory("512M"), Ok(Memory::Bytes(512 << 20)));
+        assert_eq!(memory("1.5 GiB"), Ok(Memory::Bytes(3 << 29)));
+        assert_eq!(memory("4096"), Ok(Memory::Bytes(4096)));
+        assert_eq!(memory("25%").unwrap().bytes(1000), 250);
+        for bad in ["", "0", "-1M", "1X", "101%", "0%", "1e30", "NaN", "nan%"] {
+            assert!(memory(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn own_tests_have_a_name_of_their_own() {
+        assert!(command("mine=./my_bench -n 3").is_ok());
+        for bad in ["mine", "=x", "compute=x", "x="] {
+            assert!(command(bad).unwrap_err().contains("name=command"), "{bad}");
+        }
+        assert!(test("syscall").is_ok());
+        assert!(test("a=b").unwrap_err().contains("--command"));
+        assert!(test("memry").unwrap_err().contains("syscall"));
+    }
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `audit`: made-up audits shown, written and compared; bad files; and what of a
+//! run is decided before anything is measured.
+
+use predicates::prelude::*;
+use predicates::str::{contains, starts_with};
+use sandbag_audit::fixture::{Maker, eight};
+use sandbag_audit::model::Audit;
+
+use crate::dir::Dir;
+
+fn json(audit: &Audit) -> String {
+    serde_json::to_string(audit).unwrap()
+}
+
+/// One with CPU 0 odd, one whose CPUs are equal, one that says nothing, and one
+/// under load.
+fn made() -> Dir {
+    let equal = Maker::eight().odd(None);
+    Dir::new()
+        .with("odd.json", json(&eight()))
+        .with("equal.json", json(&equal.make()))
+        .with("wide.json", json(&equal.clone().scatter(0.05).make()))
+        .with("again.json", json(&equal.clone().seed(2).make()))
+        .with("loaded.json", json(&equal.slower(1.08).seed(3).make()))
+}
+
+#[test]
+fn an_audit_is_shown_with_suspects_and_what_would_have_been_seen() {
+    let dir = made();
+    for arguments in [&["audit", "show", "odd.json"][..], &["show", "odd.json"]] {
+        dir.run(arguments).success().stdout(
+            contains("syscall: unequal")
+                .and(contains("1. CPU 0, interrupts: interrupt 36"))
+                .and(contains("remedy: spread it"))
+                .and(contains("Differences above 0.")),
+        );
+    }
+    dir.command(&["audit", "show", "-"])
+        .write_stdin(dir.read("odd.json"))
+        .assert()
+        .success()
+        .stdout(contains("syscall: unequal"));
+    let shown = dir.run(&["audit", "show", "odd.json"]).success();
+    let text = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    // Every verdict with its reason.
+    dir.run(&["audit", "show", "-v", "odd.json"])
+        .success()
+        .stdout(contains("CPU 7, user: "));
+}
+
+#[test]
+fn the_verdict_is_the_exit_code_where_it_is_asked_for() {
+    let dir = made();
+    for (file, code) in [("equal.json", 0), ("odd.json", 3), ("wide.json", 4)] {
+        dir.run(&["audit", "show", file]).code(0);
+        dir.run(&["audit", "show", "--strict", file]).code(code);
+    }
+}
+
+#[test]
+fn an_audit_is_written_in_every_form() {
+    let dir = made();
+    let show = |more: &[&str]| dir.run(&[&["audit", "show", "odd.json"], more].concat());
+    let found = show(&["--format", "json"]).success();
+    assert_eq!(
+        serde_json::from_slice::<Audit>(&found.get_output().stdout).unwrap(),
+        eight()
+    );
+    show(&["--format", "csv"])
+        .success()
+        .stdout(starts_with("kind,test,cpu,").and(contains("\neffect,noise,7,")));
+    show(&["--format", "junit"])
+        .success()
+        .stdout(starts_with("<?xml").and(contains("<failure message=\"CPU 0 in syscall: unequal")));
+    show(&["--format", "html"])
+        .success()
+        .stdout(contains("<svg").and(contains("</html>")));
+    show(&["--html", "page.html"])
+        .success()
+        .stdout(contains("syscall: unequal"))
+        .stderr(contains("wrote page.html"));
+    assert!(dir.read("page.html").contains("System time, magnified"));
+    show(&["--html", "-"])
+        .success()
+        .stdout(starts_with("<!DOCTYPE html>"));
+    show(&["--html", "-", "--format", "csv"])
+        .code(2)
+        .stderr(contains("one form"));
+    show(&["--html", "no/where/page.html"])
+        .code(1)
+        .stderr(contains("no/where"));
+}
+
+#[test]
+fn two_audits_are_compared() {
+    let dir = made();
+    let compare = |files: [&str; 2], more: &[&str]| {
+        dir.run(&[&["audit", "compare", files[0], files[1]], more].concat())
+    };
+    compare(["equal.json", "again.json"], &["--tolerance", "2%"])
+        .success()
+        .stdout(contains("unchanged: no figure by more than 2 %"));
+    compare(["equal.json", "loaded.json"], &["--html", "both.html"])
+        .code(3)
+        .stdout(contains("the middle of all CPUs: elapsed +8.").and(contains("changed: ")))
+        .stderr(contains("wrote both.html"));
+    let page = dir.read("both.html");
+    assert!(page.contains("equal.json") && page.contains("loaded.json") && page.contains("<svg"));
+    compare(["equal.json", "wide.json"], &[]).code(4);
+    let found = compare(["equal.json", "odd.json"], &["--format", "json"]).code(3);
+    let found: serde_json::Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
+    assert_eq!(found["verdict"], "unequal");
+    compare(["equal.json", "odd.json"], &["--format", "html"])
+        .code(3)
+        .stdout(starts_with("<!DOCTYPE html>"));
+    compare(["-", "-"], &[])
+        .code(2)
+        .stderr(contains("name a file"));
+}
+
+#[test]
+fn audits_that_are_not_alike_are_refused_unless_asked() {
+    let mut other = Maker::eight().odd(None).seed(5).make();
+    other.machine[0].1 = "Another CPU".to_owned();
+    other.tests[0].lengths[0] = 7;
+    other.tests.pop();
+    let dir = made().with("other.json", json(&other));
+    dir.run(&["audit", "compare", "equal.json", "other.json"])
+        .code(2)
+        .stdout("")
+        .stderr(contains("Another CPU").and(contains("lengths of test compute")))
+        .stderr(contains("test noise: only in the first").and(contains("--anyway")));
+    dir.run(&["audit", "compare", "equal.json", "other.json", "--anyway"])
+        .stdout(contains(
+            "not alike: CPU: Made-up CPU at 3 GHz and Another CPU",
+        ));
+    let mut nothing = Maker::eight().make();
+    nothing.tests.clear();
+    let dir = dir.with("nothing.json", json(&nothing));
+    dir.run(&["audit", "compare", "equal.json", "nothing.json", "--anyway"])
+        .code(2)
+        .stderr(contains("in common"));
+}
+
+#[test]
+fn what_is_no_audit_is_bad_input() {
+    let whole = json(&eight());
+    let dir = made()
+        .with("cut.json", &whole[..whole.len() / 2])
+        .with(
+            "null.json",
+            whole.replacen("\"pct\":", "\"pct\":null,\"x\":", 1),
+        )
+        .with(
+            "huge.json",
+            whole.replacen("\"took_ns\":", "\"took_ns\":9e99", 1),
+        )
+        .with(
+            "new.json",
+            whole.replacen("\"version\":1", "\"version\":99", 1),
+        )
+        .with(
+            "length.json",
+            whole.replacen("\"length\":0", "\"length\":9", 1),
+        )
+        .with("deep.json", "[".repeat(200_000))
+        .with("none.json", "");
+    for (file, said) in [
+        ("cut.json", "no audit"),
+        ("null.json", "no audit"),
+        ("huge.json", "no audit"),
+        ("new.json", "version 99"),
+        ("length.json", "damaged"),
+        ("deep.json", "no audit"),
+        ("none.json", "no audit"),
+        ("missing.json", "there is no such file"),
+    ] {
+        dir.run(&["audit", "show", file])
+            .code(2)
+            .stdout("")
+            .stderr(contains(said).and(contains(file)));
+        dir.run(&["audit", "compare", "odd.json", file])
+            .code(2)
+            .stderr(contains(said));
+    }
+}
+
+#[test]
+fn what_a_run_cannot_do_is_said_before_anything_is_measured() {
+    let dir = Dir::new();
+    let run = |more: &[&str]| dir.run(&[&["audit", "run"], more].concat());
+    for (more, said) in [
+        (&["--tests", "memry"][..], "syscall"),
+        (&["--tests", "a=b"], "--command"),
+        (&["--command", "mine"], "name=command"),
+        (&["--command", "a=b", "--command", "a=c"], "called a"),
+        (&["--confidence", "100%"], "99%"),
+        (&["--rounds", "2"], "3 or more"),
+        (&["--memory", "lots"], "512M"),
+        (&["--tolerance", "0"], "above 0"),
+        (&["--calls", "0"], "0"),
+        (&["--cpus", "4095"], "not online"),
+        (&["-o", "-", "--format", "csv"], "one form"),
+    ] {
+        run(more).code(2).stdout("").stderr(contains(said));
+    }
+    run(&["-o", "no/where/a.json"])
+        .code(1)
+        .stderr(contains("no/where"));
+    assert!(dir.names().is_empty());
+}
+
+#[test]
+fn help_and_man_page_name_the_exit_codes() {
+    let dir = Dir::new();
+    for arguments in [
+        &["audit", "run", "--help"][..],
+        &["audit", "compare", "--help"],
+    ] {
+        dir.run(arguments)
+            .success()
+            .stdout(contains("0 all CPUs are equal").and(contains("3 unequal (changed)")));
+    }
+    dir.run(&["generate", "man", "."]).success();
+    let page = dir.read("sandbag-audit.1");
+    assert!(page.contains("0 all CPUs are equal") && !page.contains("127 CMD not found"));
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag audit run`: what is on a CPU is found and named, and what goes wrong
+//! is told.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use nix::sys::signal::{Signal, kill};
+use sandbag_machine_tests::case::{self, Case};
+use sandbag_machine_tests::figure;
+use sandbag_machine_tests::ours::Role;
+use serde_json::Value;
+
+use crate::cases;
+use crate::place::{Ended, Place, finish, root, two_cpus, wait_for};
+use crate::processes::pid_of;
+
+pub const CASES: &[Case] = cases![root;
+    a_killed_audit_leaves_nothing,
+    an_audit_that_is_asked_to_stop_says_what_is_there,
+    a_worker_that_is_killed_costs_one_test,
+    what_cannot_be_tested_is_told,
+];
+
+pub const QUIET: &[Case] = cases![quiet;
+    a_load_on_one_cpu_is_found_and_named,
+];
+
+/// Like [`two_cpus`], with nobody else at work: where many are, the kernel moves
+/// them away from a loaded CPU until that one is the faster.
+fn quiet() -> Result<(), String> {
+    two_cpus()?;
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = text
+        .split(' ')
+        .next()
+        .and_then(|word| word.parse::<f64>().ok());
+    match load {
+        Some(load) if load > 1.5 => Err(format!("others run here: load average {load}")),
+        _ => Ok(()),
+    }
+}
+
+fn audit(place: &Place) -> anyhow::Result<Value> {
+    Ok(serde_json::from_str(&fs::read_to_string(
+        place.path("a.json"),
+    )?)?)
+}
+
+/// Any verdict.
+fn judged(ended: Ended) -> anyhow::Result<Ended> {
+    let code = ended.code();
+    ensure!(
+        matches!(code, 0 | 3 | 4),
+        "{code}: {}{}",
+        ended.out,
+        ended.err
+    );
+    Ok(ended)
+}
+
+fn a_load_on_one_cpu_is_found_and_named() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let load = place.start("load 20 --cpus 1 --quiet")?;
+    place.burners(1)?;
+    let run = "audit run --quick --tests compute,syscall --limit 4s --cpus 0-1 -o a.json";
+    let ended = judged(place.run(run)?)?;
+    kill(pid_of(&load), Signal::SIGTERM)?;
+    finish(load)?;
+    let audit = audit(&place)?;
+    let verdicts = audit["tests"][0]["verdicts"]
+        .as_array()
+        .context("no verdicts")?;
+    let elapsed = verdicts
+        .iter()
+        .find(|v| v["cpu"] == 1 && v["quantity"] == "elapsed");
+    let elapsed = elapsed.context("no verdict on CPU 1")?;
+    case::note(elapsed["because"].as_str().unwrap_or_default());
+    figure!(elapsed["verdict"] == "unequal", "{elapsed}");
+    figure!(elapsed["nature"] == "contention", "{elapsed}");
+    ensure!(ended.code() == 3, "{}", ended.code());
+    let suspects = audit["suspects"].as_array().context("no suspects")?;
+    let first = suspects.iter().find(|suspect| suspect["cpu"] == 1);
+    let first = first.context("nobody is suspected")?;
+    figure!(first["kind"] == "load", "{suspects:#?}");
+    place.as_before()?;
+    Ok(())
+}
+
+/// An audit of a minute, and its process that works.
+fn under_way(place: &Place) -> anyhow::Result<(std::process::Child, nix::unistd::Pid)> {
+    let run = "audit run --quick --tests compute,syscall --limit 60s --precision 0.001 \
+               --rounds 30..1000 -o a.json";
+    let audit = place.start(run)?;
+    let worker = wait_for("the worker", || place.ours(Role::Auditor).first().copied())?;
+    std::thread::sleep(Duration::from_millis(1500));
+    Ok((audit, worker))
+}
+
+fn a_killed_audit_leaves_nothing() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let (audit, _) = under_way(&place)?;
+    kill(pid_of(&audit), Signal::SIGKILL)?;
+    finish(audit)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn an_audit_that_is_asked_to_stop_says_what_is_there() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let (run, _) = under_way(&place)?;
+    kill(pid_of(&run), Signal::SIGINT)?;
+    judged(finish(run)?)?;
+    let audit = audit(&place)?;
+    let remarks = audit["remarks"].to_string();
+    ensure!(remarks.contains("asked to stop"), "{remarks}");
+    let samples = audit["tests"][0]["samples"]
+        .as_array()
+        .context("no samples")?;
+    ensure!(!samples.is_empty(), "nothing was kept");
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_worker_that_is_killed_costs_one_test() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = "audit run --quick --tests compute,syscall --limit 1s --rounds 6..6 -o a.json";
+    let run = place.start(run)?;
+    let worker = wait_for("the worker", || place.ours(Role::Auditor).first().copied())?;
+    std::thread::sleep(Duration::from_millis(500));
+    kill(worker, Signal::SIGKILL)?;
+    judged(finish(run)?)?;
+    let audit = audit(&place)?;
+    let failure = audit["tests"][0]["failure"]
+        .as_str()
+        .context("no failure")?;
+    ensure!(failure.contains("died"), "{failure}");
+    ensure!(
+        audit["tests"][1]["failure"].is_null(),
+        "{}",
+        audit["tests"][1]["failure"]
+    );
+    ensure!(audit["tests"][1]["samples"][0].is_object(), "no samples");
+    place.as_before()?;
+    Ok(())
+}
+
+fn what_cannot_be_tested_is_told() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    // One CPU; a file of somebody, a full device, memory beyond all measure, a
+    // command that fails.
+    fs::write(place.path("theirs"), "precious")?;
+    let run = "audit run --quick --limit 1s --rounds 3..3 --cpus 0 --tests io,memory \
+               --file theirs --file /dev/full --memory 1000T --command no=false -o a.json";
+    judged(place.run(run)?)?;
+    let audit = audit(&place)?;
+    let failure = |name: &str| {
+        let tests = audit["tests"].as_array()?;
+        let test = tests.iter().find(|test| test["name"] == name)?;
+        test["failure"].as_str().map(str::to_owned)
+    };
+    let says = |name: &str, words: &str| -> anyhow::Result<()> {
+        let said = failure(name).with_context(|| format!("{name} did not fail: {audit}"))?;
+        ensure!(said.contains(words), "{name}: {said}");
+        Ok(())
+    };
+    says("io:theirs", "neither")?;
+    says("io:/dev/full", "space")?;
+    says("memory", "MiB")?;
+    says("no", "exit code 1")?;
+    ensure!(
+        failure("io:/dev/null").is_none(),
+        "{:?}",
+        failure("io:/dev/null")
+    );
+    ensure!(audit["verdict"] == "undecided", "{}", audit["verdict"]);
+    ensure!(
+        audit["remarks"].to_string().contains("one CPU"),
+        "{}",
+        audit["remarks"]
+    );
+    ensure!(
+        fs::read(place.path("theirs"))? == b"precious",
+        "it was written to"
+    );
+    place.as_before()?;
+    Ok(())
+}
