@@ -23,6 +23,8 @@ pub fn time(ns: f64) -> String {
 /// A slowdown or a share as it is read: three digits that count.
 #[must_use]
 pub fn percent(value: f64) -> String {
+    // No minus before a zero.
+    let value = if value.abs() < 5e-4 { 0.0 } else { value };
     match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),
         v if v >= 10.0 => format!("{value:.1}"),

@@ -17,9 +17,9 @@ pub fn said_of_apart(apart: &Apart, phase_ns: f64) -> String {
     let seconds = PHASES * phase_ns / 1e9;
     let far_ns = apart.begin_ns + apart.clocks_ns_per_s * seconds;
     format!(
-        "Ranks that began together replay {} apart from the first to the last (±{}) after {} \
-         phases: {}\nat the begin, and clocks that part by {} in a second (±{}). Over 10^5 phases: \
-         --drift {}.\n",
+        "Ranks that began together replay {} apart from the first to the last (±{})\nafter {} \
+         phases: {} at the begin, and clocks that part by {} in a second\n(±{}). Over 10^5 \
+         phases: --drift {}.\n",
         time(apart.end_ns),
         time(apart.error_ns),
         apart.phases,

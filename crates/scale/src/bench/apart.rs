@@ -8,8 +8,9 @@ use serde::Serialize;
 use super::clocks::Offset;
 use super::measured::{Course, Measured, Segment};
 
-/// See the module's text. Means over the segments in which they replay; over all
-/// if they replay nothing.
+/// See the module's text. Medians over the segments in which they replay, of all
+/// if they replay nothing: somebody who took a CPU as one of them began is not the
+/// ranks' own.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Apart {
     /// When a segment begins, from the first rank to the last, ns: the release of
@@ -68,6 +69,11 @@ fn from_first_to_last(all: &[f64]) -> f64 {
     (last - first).max(0.0)
 }
 
+fn middle(mut all: Vec<f64>) -> f64 {
+    all.sort_unstable_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().unwrap_or(0.0)
+}
+
 fn deviation(all: &[f64]) -> f64 {
     let count = all.len().max(1) as f64;
     let mean = all.iter().sum::<f64>() / count;
@@ -97,12 +103,12 @@ pub fn apart(measured: &Measured) -> Option<Apart> {
     if count == 0 {
         return None;
     }
-    let (mut begin_ns, mut end_ns, mut deviation_ns) = (0.0, 0.0, 0.0);
+    let (mut begins, mut ends, mut deviations) = (Vec::new(), Vec::new(), Vec::new());
     for segment in &these {
-        let (begins, positions) = positions(&segment.courses, &clocks);
-        begin_ns += from_first_to_last(&begins) / count as f64;
-        end_ns += from_first_to_last(&positions) / count as f64;
-        deviation_ns += deviation(&positions) / count as f64;
+        let (began, positions) = positions(&segment.courses, &clocks);
+        begins.push(from_first_to_last(&began));
+        ends.push(from_first_to_last(&positions));
+        deviations.push(deviation(&positions));
     }
     let worst = |all: &[Offset]| all.iter().map(|o| o.error_ns).max().unwrap_or(0) as f64;
     let error_ns = worst(before).max(worst(after));
@@ -110,9 +116,9 @@ pub fn apart(measured: &Measured) -> Option<Apart> {
     let passed_s = (after[1].at_ns.saturating_sub(before[1].at_ns).max(1)) as f64 / 1e9;
     let phases: usize = these.iter().map(|s| s.qt_ns.len() / clocks.len()).sum();
     Some(Apart {
-        begin_ns,
-        end_ns,
-        deviation_ns,
+        begin_ns: middle(begins),
+        end_ns: middle(ends),
+        deviation_ns: middle(deviations),
         error_ns,
         clocks_ns_per_s: from_first_to_last(&rates),
         clocks_error_ns_per_s: (worst(before) + worst(after)) / passed_s,

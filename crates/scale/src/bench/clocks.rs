@@ -85,7 +85,11 @@ mod tests {
     impl Messages for Other<'_> {
         fn send(&mut self, _to: u32, _value: u64) {
             self.asked += 1;
-            let slow = if self.asked.is_multiple_of(10) { 0 } else { 5_000 };
+            let slow = if self.asked.is_multiple_of(10) {
+                0
+            } else {
+                5_000
+            };
             self.now.set(self.now.get() + 300 + slow);
         }
 
