@@ -105,6 +105,9 @@ fn add(way: &Way, row: &Value, figures: &mut Figures) {
     put("reproduced, % of the events", Target::None, found);
     let chance = seen["by_chance_pct"].as_f64();
     put("by chance, %", Target::None, chance);
+    let beside = us(&row["measured"][0][1]["overhead_ns"]);
+    let floor = beside.or(us(&row["inside"]["overhead_ns"]));
+    put("floor: what injecting costs, us", Target::None, floor);
     let counts = &row["counts"];
     let part = counts["below_floor"]
         .as_f64()
@@ -125,6 +128,7 @@ mod tests {
             "judged": {"start_error": null, "length_error": {"p50_ns": -2000},
                        "reproduced_pct": 3.0, "by_chance_pct": null},
             "counts": {"asked": 10, "below_floor": 4},
+            "measured": [], "inside": {"overhead_ns": 15_500},
         });
         let mut figures = Figures::default();
         add(&WAYS[0], &row, &mut figures);
@@ -132,5 +136,6 @@ mod tests {
         assert!(text.contains("40.000") && text.contains("-2.000"), "{text}");
         assert!(!text.contains("begins late"), "{text}");
         assert!(text.contains("within 0.2 us"), "{text}");
+        assert!(text.contains("15.500"), "{text}");
     }
 }
