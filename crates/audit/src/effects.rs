@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::model::{Effect, LengthEffect, Quantity, Sample, Test};
-use crate::ranks::{self, Blocks, Scale, compare_all, half_width, holm, middle, quantile};
+use crate::ranks::{
+    self, Blocks, Scale, compare_all, estimate, half_width, holm, middle, quantile,
+};
 
 /// How sure effects are to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -194,6 +196,34 @@ fn longest(samples: &[Sample], cpu: u32, lengths: usize, quantity: Quantity) -> 
         .filter(|sample| sample.cpu == cpu && sample.length + 1 == lengths);
     let mut figures: Vec<f64> = own.map(|sample| figure(sample, quantity)).collect();
     middle(&mut figures)
+}
+
+/// A test's rounds are divided into so many parts to see whether an effect lasts.
+const PARTS: u32 = 4;
+
+/// The effect on a CPU in each part of the test's time, percent (of noise:
+/// points).
+#[must_use]
+pub fn in_time(samples: &[Sample], cpus: &[u32], quantity: Quantity, cpu: u32) -> Vec<f64> {
+    let rounds = samples
+        .iter()
+        .map(|sample| sample.round + 1)
+        .max()
+        .unwrap_or(0);
+    let parts = PARTS.min(rounds);
+    let Some(place) = cpus.iter().position(|other| *other == cpu) else {
+        return Vec::new();
+    };
+    let of_part = |part: u32| {
+        let within = |sample: &&Sample| {
+            u64::from(sample.round) * u64::from(parts) / u64::from(rounds) == u64::from(part)
+        };
+        let own: Vec<Sample> = samples.iter().filter(within).cloned().collect();
+        let some = blocks(&own, cpus, quantity, None);
+        let scale = scale(quantity, &some);
+        Some(scale.pct(estimate(&some, scale, place)?))
+    };
+    (0..parts).filter_map(of_part).collect()
 }
 
 /// Half of the widest simultaneous interval of the quantities that decide,

@@ -245,6 +245,13 @@ impl Found {
     }
 }
 
+/// The estimate alone, as a shift; `None` as of [`compare`].
+#[must_use]
+pub fn estimate(blocks: &Blocks, scale: Scale, cpu: usize) -> Option<f64> {
+    let can = blocks.cpus >= 2 && cpu < blocks.cpus && !blocks.is_empty();
+    can.then(|| Looked::new(blocks, scale, cpu).root(0.0))
+}
+
 /// Half of the widest of all CPUs' intervals that miss the truth with this
 /// probability, as a shift; `None` without others or blocks. Cheaper than all
 /// that [`compare_all`] says.

@@ -7,17 +7,24 @@
 //! resolvable* if the kernel's ticks cannot tell differences as small as the
 //! tolerance; else *undecided*.
 //!
+//! A CPU that is slower for a part of the test's time only was disturbed
+//! meanwhile (by a hypervisor's other guests, by somebody's build): that says
+//! nothing of the CPU. An effect has to be there in every quarter of the time, at
+//! least a third of it ([`LASTS`]); else it is undecided.
+//!
 //! A time of which a program has little can differ by any factor and not
 //! matter: system (or user) time counts as different only if the difference is
 //! also something of the CPU's whole time ([`WEIGHT`]).
 
 use crate::accounting::Accounting;
-use crate::effects::{Level, share};
+use crate::effects::{self, Level, share};
 use crate::model::{Cpu, CpuVerdict, Effect, Nature, Quantity, Test, Verdict};
 
 /// A difference of user or system time counts from this part of the tolerance
 /// on, as percent of all CPU time.
 pub const WEIGHT: f64 = 0.1;
+/// In every quarter of the time there must be this part of an effect.
+pub const LASTS: f64 = 1.0 / 3.0;
 /// Elapsed time that differs by more than so many times the CPU time is
 /// contention.
 const CONTENTION: f64 = 2.0;
@@ -41,6 +48,8 @@ enum Look {
     Little,
     Slower,
     Faster,
+    /// Beyond chance, but not all the time.
+    Passing,
     Blind,
     Open,
 }
@@ -71,6 +80,7 @@ pub fn judge(test: &mut Test, cpus: &[Cpu], rule: &Rule<'_>) {
                 format!("not slower: {}", beyond(effect, "faster")),
             ),
             Look::Faster => (Verdict::Unequal, beyond(effect, "faster")),
+            Look::Passing => (Verdict::Undecided, passing(effect, test)),
             Look::Blind => (Verdict::NotResolvable, blind(effect, test, rule)),
             Look::Open => (Verdict::Undecided, open(effect, rule)),
         };
@@ -146,6 +156,9 @@ fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Look {
         // A little slower for sure, and too little to count: for that the
         // interval is still too wide.
         if effect.pct.abs() > rule.tolerance_pct {
+            if !lasts(effect, &in_time(effect, test)) {
+                return Look::Passing;
+            }
             return match effect.pct > 0.0 {
                 true => Look::Slower,
                 false => Look::Faster,
@@ -156,6 +169,22 @@ fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Look {
         true => Look::Blind,
         false => Look::Open,
     }
+}
+
+/// The effect in each part of the test's time.
+fn in_time(effect: &Effect, test: &Test) -> Vec<f64> {
+    let alike = test
+        .effects
+        .iter()
+        .filter(|other| other.quantity == effect.quantity);
+    let cpus: Vec<u32> = alike.map(|other| other.cpu).collect();
+    effects::in_time(&test.samples, &cpus, effect.quantity, effect.cpu)
+}
+
+/// Whether it is there all the time.
+fn lasts(effect: &Effect, parts: &[f64]) -> bool {
+    let least = effect.pct.abs() * LASTS;
+    parts.iter().all(|part| part * effect.pct.signum() >= least)
 }
 
 /// The effect as percent of all CPU time of the test there.
@@ -251,6 +280,18 @@ fn beyond(effect: &Effect, how: &str) -> String {
     )
 }
 
+fn passing(effect: &Effect, test: &Test) -> String {
+    let parts = in_time(effect, test);
+    let parts: Vec<String> = parts.iter().map(|part| format!("{part:+.2}")).collect();
+    format!(
+        "{}, but not all the time: {} {} in the parts of the test, one after the other; something \
+         passed by",
+        beyond(effect, if effect.pct > 0.0 { "slower" } else { "faster" }),
+        parts.join(", "),
+        unit(effect.quantity)
+    )
+}
+
 fn blind(effect: &Effect, test: &Test, rule: &Rule<'_>) -> String {
     let pct = resolvable(effect, test, rule);
     let words = &rule.accounting.words;
@@ -295,10 +336,11 @@ mod tests {
     }
 
     fn test_of(name: &str, effects: Vec<Effect>, system: u64) -> Test {
+        // No other CPU ran: nothing is known of parts of the time.
         let sample = |cpu| Sample {
             cpu,
             round: 0,
-            length: 0,
+            length: cpu as usize,
             at_ns: 0,
             elapsed_ns: 40_000_000_000,
             user_ns: 40_000_000_000 - system,
@@ -378,6 +420,43 @@ mod tests {
         let test = judged(test_of("compute", both(2.8), 0), &[]);
         assert_eq!(test.verdicts[0].nature, Some(Nature::Inequality));
         assert_eq!(test.verdicts[1].nature, Some(Nature::Inequality));
+    }
+
+    #[test]
+    fn what_passes_by_is_no_verdict() {
+        let with = |slow: fn(u32) -> bool| {
+            let sample = |cpu: u32, round: u32| Sample {
+                cpu,
+                round,
+                length: 0,
+                at_ns: 0,
+                elapsed_ns: 100_000_000
+                    + if cpu == 1 && slow(round) {
+                        5_000_000
+                    } else {
+                        0
+                    },
+                user_ns: 100_000_000,
+                system_ns: 0,
+                noise_pct: None,
+                evidence: Evidence::default(),
+            };
+            let effects = vec![
+                effect(0, Quantity::Elapsed, -5.0, 1.0, 1e-9),
+                effect(1, Quantity::Elapsed, 5.0, 1.0, 1e-9),
+            ];
+            let mut test = test_of("compute", effects, 0);
+            let rounds = (0..16).flat_map(|round| [sample(0, round), sample(1, round)]);
+            test.samples = rounds.collect();
+            judged(test, &[])
+        };
+        assert_eq!(with(|_| true).verdict, Verdict::Unequal);
+        let passed = with(|round| round < 12);
+        assert_eq!(passed.verdict, Verdict::Undecided);
+        assert!(
+            passed.verdicts[1].because.contains("passed by"),
+            "{passed:?}"
+        );
     }
 
     #[test]
