@@ -367,6 +367,8 @@ pub(crate) fn comparison(found: &Comparison) -> String {
             cpus if cpus.len() == all => format!("all {all} CPUs"),
             cpus => format!("{} of {all} CPUs", cpus.len()),
         };
+        // What is open has no size.
+        let here = here.filter(|change| change.verdict == Verdict::Unequal);
         let worst = here.max_by(|a, b| a.pct.abs().total_cmp(&b.pct.abs()));
         let most = worst.map(|change| {
             let word = quantity(change.quantity);

@@ -26,8 +26,8 @@ pub const VERSION: u32 = 1;
 /// Facts of a machine that are others each time.
 const PASSING: [&str; 1] = ["load average at the start"];
 
-/// Lengths that differ by no more than this share count as the same.
-const SAME_LENGTH: f64 = 0.25;
+/// Lengths that differ by no more than this factor count as the same.
+const SAME_LENGTH: f64 = 3.0;
 
 /// How two audits are compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -269,9 +269,13 @@ fn differences_of_tests(a: &Audit, b: &Audit) -> Vec<String> {
 }
 
 /// Lengths are found anew in each audit, by how fast the machine is at that
-/// moment. Figures are compared for a unit of length, so a little matters little.
+/// moment: on a loaded one they are shorter. Figures are compared for a unit of
+/// length.
 fn are_as_long(a: &[u64], b: &[u64]) -> bool {
-    let as_long = |(a, b): (&u64, &u64)| a.abs_diff(*b) as f64 <= SAME_LENGTH * *a.max(b) as f64;
+    let as_long = |(a, b): (&u64, &u64)| {
+        let (least, most) = ((*a.min(b)).max(1) as f64, *a.max(b) as f64);
+        most <= SAME_LENGTH * least
+    };
     a.len() == b.len() && a.iter().zip(b).all(as_long)
 }
 
@@ -533,7 +537,7 @@ mod tests {
     fn what_is_not_alike_is_refused_and_named() {
         let (a, mut b) = (eight(), Maker::eight().make());
         b.machine[0].1 = "Other CPU".to_owned();
-        b.tests[1].lengths[2] *= 2;
+        b.tests[1].lengths[2] *= 4;
         b.tests.pop();
         b.cpus[3].settings = vec!["isolcpus".to_owned()];
         let error = compare(&a, &b, &USUAL).unwrap_err().to_string();

@@ -34,7 +34,8 @@ pub(super) fn confidence(text: &str) -> Result<f64, String> {
     };
     let number: f64 = number.trim_end().parse().map_err(|_| bad())?;
     let share = match pct || number > 1.0 {
-        true => number / 100.0,
+        // 99.9 % is .999, whatever a division makes of it.
+        true => (number * 1e10).round() / 1e12,
         false => number,
     };
     match share > 0.5 && share < 1.0 {
