@@ -265,6 +265,15 @@ pub(crate) fn figure(
     }
 }
 
+/// An empty table of CPUs: a column for each quantity, and the verdict.
+fn headed(quantities: &[Quantity]) -> Table {
+    let of_quantity = |q: &Quantity| format!("{} {} ", quantity(*q), unit(*q));
+    let header = std::iter::once("CPU".to_owned())
+        .chain(quantities.iter().map(of_quantity))
+        .chain(["verdict".to_owned()]);
+    plain(header)
+}
+
 fn table(test: &Test, rows: &Rows, wide: bool) -> String {
     let quantities = quantities(test);
     let verdicts = verdicts(test);
@@ -272,14 +281,7 @@ fn table(test: &Test, rows: &Rows, wide: bool) -> String {
         let mut all = test.effects.iter();
         all.find(|effect| effect.cpu == cpu && effect.quantity == q)
     };
-    let mut header = vec!["CPU".to_owned()];
-    header.extend(
-        quantities
-            .iter()
-            .map(|q| format!("{} {} ", quantity(*q), unit(*q))),
-    );
-    header.push("verdict".to_owned());
-    let mut table = plain(header);
+    let mut table = headed(&quantities);
     for cpu in &rows.own {
         let mut row = vec![cpu.to_string()];
         row.extend(quantities.iter().map(|q| {

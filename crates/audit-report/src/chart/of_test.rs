@@ -134,23 +134,21 @@ fn shortened(mut series: Vec<Series>, tolerance: f64) -> Vec<Series> {
     series
 }
 
-/// Effects by CPU with the intervals that hold for all, and the tolerance.
-pub(crate) fn effects(test: &Test, tolerance: f64) -> Option<Chart> {
-    let (all, quantities) = (cpus(test), quantities(test));
-    let found = test.verdicts.iter();
-    let found: BTreeMap<_, _> = found
-        .map(|one| ((one.cpu, one.quantity), one.verdict))
-        .collect();
+/// A difference of a CPU: the ends of its interval, and between them the estimate.
+type Bar = (f64, f64, f64);
+
+/// Differences by CPU, beside each other those of each quantity, and the tolerance.
+fn by_cpu(
+    (about, what): (&str, &str),
+    all: &[u32],
+    quantities: &[Quantity],
+    tolerance: f64,
+    bar: impl Fn(u32, Quantity) -> Option<Bar>,
+) -> Option<Chart> {
     let series = quantities.iter().enumerate().map(|(number, q)| {
         let bars = all.iter().enumerate().filter_map(|(place, cpu)| {
-            let mut effects = test.effects.iter();
-            let effect = effects.find(|effect| effect.cpu == *cpu && effect.quantity == *q)?;
-            let x = beside(place, number, quantities.len());
-            if found.get(&(*cpu, *q)) == Some(&Verdict::NotResolvable) {
-                return None;
-            }
-            let (low, high) = effect.together_pct;
-            Some((x, low, effect.pct, high))
+            let (low, pct, high) = bar(*cpu, *q)?;
+            Some((beside(place, number, quantities.len()), low, pct, high))
         });
         Series {
             name: quantity(*q).to_owned(),
@@ -162,14 +160,36 @@ pub(crate) fn effects(test: &Test, tolerance: f64) -> Option<Chart> {
     let series = shortened(series.collect(), tolerance);
     let in_units = unit(*quantities.first()?);
     Some(Chart {
-        about: "differences from the middle CPU".to_owned(),
+        about: about.to_owned(),
         x: "CPU".to_owned(),
-        y: format!("difference, {in_units}"),
+        y: format!("{what}, {in_units}"),
         names: all.iter().map(u32::to_string).collect(),
         series,
         from_zero: true,
         band: Some((-tolerance, tolerance)),
     })
+}
+
+/// Effects by CPU with the intervals that hold for all, and the tolerance.
+pub(crate) fn effects(test: &Test, tolerance: f64) -> Option<Chart> {
+    let found = test.verdicts.iter();
+    let found: BTreeMap<_, _> = found
+        .map(|one| ((one.cpu, one.quantity), one.verdict))
+        .collect();
+    let words = ("differences from the middle CPU", "difference");
+    by_cpu(
+        words,
+        &cpus(test),
+        &quantities(test),
+        tolerance,
+        |cpu, q| {
+            let mut effects = test.effects.iter();
+            let effect = effects.find(|effect| effect.cpu == cpu && effect.quantity == q)?;
+            let (low, high) = effect.together_pct;
+            let resolved = found.get(&(cpu, q)) != Some(&Verdict::NotResolvable);
+            resolved.then_some((low, effect.pct, high))
+        },
+    )
 }
 
 /// Effects against length in the quantity in which CPUs differ most: what is
@@ -237,34 +257,12 @@ pub(crate) fn by_length(test: &Test) -> Option<(Chart, Quantity)> {
 pub(crate) fn changes(test: &TestChange, tolerance: f64) -> Option<Chart> {
     let all = change_cpus(test);
     let quantities = crate::words::change_quantities(test);
-    let series = quantities.iter().enumerate().map(|(number, q)| {
-        let bars = all.iter().enumerate().filter_map(|(place, cpu)| {
-            let mut changes = test.changes.iter();
-            let change = changes.find(|change| change.cpu == *cpu && change.quantity == *q)?;
-            if change.verdict == Verdict::NotResolvable {
-                return None;
-            }
-            let x = beside(place, number, quantities.len());
-            let (low, high) = change.together_pct.unwrap_or((change.pct, change.pct));
-            Some((x, low, change.pct, high))
-        });
-        Series {
-            name: quantity(*q).to_owned(),
-            colour: Some(number),
-            bars: bars.collect(),
-            ..Series::default()
-        }
-    });
-    let series = shortened(series.collect(), tolerance);
-    let in_units = unit(*quantities.first()?);
-    Some(Chart {
-        about: "changes from the first audit to the second".to_owned(),
-        x: "CPU".to_owned(),
-        y: format!("change, {in_units}"),
-        names: all.iter().map(u32::to_string).collect(),
-        series,
-        from_zero: true,
-        band: Some((-tolerance, tolerance)),
+    let words = ("changes from the first audit to the second", "change");
+    by_cpu(words, &all, &quantities, tolerance, |cpu, q| {
+        let mut changes = test.changes.iter();
+        let change = changes.find(|change| change.cpu == cpu && change.quantity == q)?;
+        let (low, high) = change.together_pct.unwrap_or((change.pct, change.pct));
+        (change.verdict != Verdict::NotResolvable).then_some((low, change.pct, high))
     })
 }
 

@@ -7,7 +7,7 @@ use sandbag_audit::model::{Audit, Quantity, Verdict};
 use sandbag_report::html::{sentence, still};
 use sandbag_report::text::visible;
 
-use super::{STYLE, class, minus, parts, range};
+use super::{STYLE, class, minus, parts, range, table_head};
 use crate::chart::{Side, changes, times};
 use crate::words::{
     self, change_cpus, change_of_cpu, change_quantities, changed, probability, quantity, signed,
@@ -94,14 +94,7 @@ fn table(test: &TestChange) -> Markup {
             summary { "In figures" }
             div .table.long {
                 table {
-                    thead { tr {
-                        th { "CPU" } th .text { "verdict" }
-                        @for q in &quantities {
-                            th { (quantity(*q)) small { (unit(*q)) } }
-                            th { "interval" small { "for all at once" } }
-                            th { "p" small { "corrected" } }
-                        }
-                    } }
+                    (table_head(&quantities))
                     tbody {
                         @for cpu in &all {
                             @let worst = change_of_cpu(test, *cpu);

@@ -122,6 +122,20 @@ fn one(audit: &Audit, test: &Test) -> Markup {
     }
 }
 
+/// Of a table of CPUs.
+fn table_head(quantities: &[Quantity]) -> Markup {
+    html! {
+        thead { tr {
+            th { "CPU" } th .text { "verdict" }
+            @for q in quantities {
+                th { (quantity(*q)) small { (unit(*q)) } }
+                th { "interval" small { "for all at once" } }
+                th { "p" small { "corrected" } }
+            }
+        } }
+    }
+}
+
 fn table(test: &Test) -> Markup {
     let quantities = quantities(test);
     let found = verdicts(test);
@@ -131,14 +145,7 @@ fn table(test: &Test) -> Markup {
             summary { "In figures" }
             div .table.long {
                 table {
-                    thead { tr {
-                        th { "CPU" } th .text { "verdict" }
-                        @for q in &quantities {
-                            th { (quantity(*q)) small { (unit(*q)) } }
-                            th { "interval" small { "for all at once" } }
-                            th { "p" small { "corrected" } }
-                        }
-                    } }
+                    (table_head(&quantities))
                     tbody {
                         @for cpu in &all {
                             tr {

@@ -3,9 +3,8 @@
 
 use sandbag_audit::compare::{Change, Comparison, TestChange};
 use sandbag_audit::model::{Quantity, Verdict};
-use sandbag_report::table::plain;
 
-use super::{Look, MOST_ODD, MOST_ROWS, figure, lines};
+use super::{Look, MOST_ODD, MOST_ROWS, figure, headed, lines};
 use crate::words::{self, change_cpus, change_of_cpu, change_quantities, changed, quantity, unit};
 
 /// A comparison, ending in a newline, without colours.
@@ -86,14 +85,7 @@ fn table(test: &TestChange, rows: &[u32], wide: bool) -> String {
         let mut all = test.changes.iter();
         all.find(|change| change.cpu == cpu && change.quantity == q)
     };
-    let mut header = vec!["CPU".to_owned()];
-    header.extend(
-        quantities
-            .iter()
-            .map(|q| format!("{} {} ", quantity(*q), unit(*q))),
-    );
-    header.push("verdict".to_owned());
-    let mut table = plain(header);
+    let mut table = headed(&quantities);
     for cpu in rows {
         let mut row = vec![cpu.to_string()];
         row.extend(quantities.iter().map(|q| match find(*cpu, *q) {

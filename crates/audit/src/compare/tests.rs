@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::*;
+use crate::fixture::{Maker, eight};
+use proptest::prelude::*;
+
+const USUAL: Options = Options {
+    confidence: 0.99,
+    tolerance_pct: 0.5,
+    anyway: false,
+};
+
+fn verdicts(found: &Comparison, test: &str, quantity: Quantity) -> Vec<Verdict> {
+    let test = found.tests.iter().find(|one| one.name == test).unwrap();
+    let here = test.changes.iter().filter(|one| one.quantity == quantity);
+    here.map(|one| one.verdict).collect()
+}
+
+#[test]
+fn an_audit_is_equal_to_another_of_the_same_state() {
+    let found = compare(&eight(), &Maker::eight().seed(2).make(), &USUAL).unwrap();
+    assert_eq!(found.differences, Vec::<String>::new());
+    assert_ne!(found.verdict, Verdict::Unequal);
+    assert_eq!(
+        verdicts(&found, "syscall", Quantity::Elapsed),
+        [Verdict::Equal; 8]
+    );
+}
+
+#[test]
+fn what_one_cpu_does_more_is_found_there() {
+    let quiet = Maker::eight().odd(None).make();
+    let found = compare(&quiet, &Maker::eight().seed(3).make(), &USUAL).unwrap();
+    assert_eq!(found.verdict, Verdict::Unequal);
+    let system = verdicts(&found, "syscall", Quantity::System);
+    assert_eq!(system[0], Verdict::Unequal, "{system:?}");
+    assert!(!system[1..].contains(&Verdict::Unequal), "{system:?}");
+    let test = found
+        .tests
+        .iter()
+        .find(|one| one.name == "syscall")
+        .unwrap();
+    let change = test
+        .changes
+        .iter()
+        .find(|one| one.cpu == 0 && one.quantity == Quantity::System);
+    let change = change.unwrap();
+    assert!((change.pct - 3.0).abs() < 0.3, "{change:?}");
+    let (low, high) = change.together_pct.unwrap();
+    let alone = change.interval_pct.unwrap();
+    assert!(low <= alone.0 && alone.1 <= high && low < 3.0 && high > 3.0);
+    assert!(test.common.iter().all(|(_, pct)| pct.abs() < 0.2));
+}
+
+#[test]
+fn a_loaded_machine_takes_longer_everywhere() {
+    let found = compare(&eight(), &Maker::eight().slower(1.08).make(), &USUAL).unwrap();
+    assert_eq!(
+        verdicts(&found, "syscall", Quantity::Elapsed),
+        [Verdict::Unequal; 8]
+    );
+    let test = found
+        .tests
+        .iter()
+        .find(|one| one.name == "syscall")
+        .unwrap();
+    let (_, pct) = test
+        .common
+        .iter()
+        .find(|(q, _)| *q == Quantity::Elapsed)
+        .unwrap();
+    assert!((pct - 8.0).abs() < 0.3, "{pct}");
+}
+
+#[test]
+fn what_is_not_alike_is_refused_and_named() {
+    let (a, mut b) = (eight(), Maker::eight().make());
+    b.machine[0].1 = "Other CPU".to_owned();
+    b.tests[1].lengths[2] *= 4;
+    b.tests.pop();
+    b.cpus[3].settings = vec!["isolcpus".to_owned()];
+    let error = compare(&a, &b, &USUAL).unwrap_err().to_string();
+    for part in [
+        "Other CPU",
+        "lengths of test",
+        "only in the first",
+        "settings of CPU 3",
+    ] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    assert!(error.contains("--anyway"));
+    let anyway = Options {
+        anyway: true,
+        ..USUAL
+    };
+    let found = compare(&a, &b, &anyway).unwrap();
+    assert_eq!(found.differences.len(), 4);
+    b.tests.clear();
+    assert_eq!(compare(&a, &b, &anyway), Err(CompareError::NothingInCommon));
+}
+
+#[test]
+fn lengths_that_were_found_anew_are_the_same() {
+    let (a, mut b) = (eight(), Maker::eight().seed(2).make());
+    // A tenth longer, and what was run took as much longer.
+    let test = &mut b.tests[1];
+    test.lengths
+        .iter_mut()
+        .for_each(|length| *length += *length / 10);
+    for sample in &mut test.samples {
+        sample.elapsed_ns += sample.elapsed_ns / 10;
+    }
+    let found = compare(&a, &b, &USUAL).unwrap();
+    assert_eq!(
+        verdicts(&found, "syscall", Quantity::Elapsed),
+        [Verdict::Equal; 8]
+    );
+}
+
+#[test]
+fn too_few_runs_decide_nothing() {
+    let few = |seed| Maker::eight().rounds(2).seed(seed).make();
+    let found = compare(&few(1), &few(2), &USUAL).unwrap();
+    assert_eq!(found.verdict, Verdict::Undecided);
+    let all = || found.tests.iter().flat_map(|test| &test.changes);
+    assert!(all().all(|change| change.together_pct.is_none()));
+}
+
+#[test]
+fn what_is_not_there_cannot_be_resolved() {
+    let mut a = eight();
+    for sample in &mut a.tests[0].samples {
+        sample.system_ns = 0;
+    }
+    let found = compare(&a, &a.clone(), &USUAL).unwrap();
+    assert_eq!(
+        verdicts(&found, &a.tests[0].name, Quantity::System),
+        [Verdict::NotResolvable; 8]
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    #[test]
+    fn whatever_the_figures_are_there_is_no_panic(
+        values in prop::collection::vec(any::<u64>(), 1..200),
+        length in any::<usize>(),
+    ) {
+        let mut a = eight();
+        let b = a.clone();
+        for (sample, value) in a.tests[0].samples.iter_mut().zip(&values) {
+            sample.elapsed_ns = *value;
+            sample.user_ns = value.rotate_left(7);
+            sample.length = length;
+        }
+        a.tests[0].lengths = vec![u64::MAX, 0];
+        let options = Options { anyway: true, ..USUAL };
+        prop_assert!(compare(&a, &b, &options).is_ok());
+    }
+}
