@@ -2,7 +2,7 @@
 //! The noise test: on all CPUs at once a loop that only looks at the clock, and
 //! the share of time in which it did not get to look.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use sandbag_burner::journal::{Entry, Journal, RunInfo};
 use sandbag_burner::registry::Registry;
@@ -113,19 +113,7 @@ impl Tracing {
         let tree = TraceFs::open(root).map_err(|e| said(&e))?;
         let registry = Registry::open().map_err(|e| said(&e))?;
         let pid = std::process::id();
-        let info = RunInfo {
-            pid,
-            cpus: String::new(),
-            method: "none".to_owned(),
-            load: "audit".to_owned(),
-            command: Vec::new(),
-            started_s: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |time| time.as_secs()),
-            board_fd: -1,
-            kill: false,
-            shares: false,
-        };
+        let info = RunInfo::of_watcher("audit");
         let journal = registry.register(info, &CpuList::default());
         let mut tracing = Self {
             attribute: None,

@@ -10,6 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -151,6 +152,27 @@ pub struct RunInfo {
     /// Others may load these CPUs, too: jitter is injected beside any load.
     #[serde(default)]
     pub shares: bool,
+}
+
+impl RunInfo {
+    /// Of a process that loads nothing and only has something to undo, `what` it
+    /// does: others may load any CPU meanwhile.
+    #[must_use]
+    pub fn of_watcher(what: &str) -> Self {
+        Self {
+            pid: std::process::id(),
+            cpus: String::new(),
+            method: "none".to_owned(),
+            load: what.to_owned(),
+            command: Vec::new(),
+            started_s: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |time| time.as_secs()),
+            board_fd: -1,
+            kill: false,
+            shares: false,
+        }
+    }
 }
 
 /// An open, locked journal.

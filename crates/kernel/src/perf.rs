@@ -24,6 +24,9 @@ use std::path::{Path, PathBuf};
 use crate::{CpuList, Error, Result};
 
 const TYPE_SOFTWARE: u32 = 1;
+const SAMPLE_IP: u64 = 1;
+const ANY_TASK: libc::c_int = -1;
+const COUNT_SW_CPU_CLOCK: u64 = 0;
 const COUNT_SW_TASK_CLOCK: u64 = 1;
 const COUNT_SW_CPU_MIGRATIONS: u64 = 4;
 const FLAG_PID_CGROUP: libc::c_ulong = 1 << 2;
@@ -161,16 +164,28 @@ fn open_counter(group: &File, cpu: u32, config: u64) -> io::Result<File> {
         config,
         ..Attributes::default()
     };
+    let group = group.as_raw_fd();
+    open_event(&attributes, group, cpu, FLAG_PID_CGROUP | FLAG_FD_CLOEXEC)
+}
+
+/// `of` is a process, [`ANY_TASK`], or the descriptor of a group.
+fn open_event(
+    attributes: &Attributes,
+    of: libc::c_int,
+    cpu: u32,
+    flags: libc::c_ulong,
+) -> io::Result<File> {
+    let no_group_of_events: libc::c_int = -1;
     // SAFETY: `attributes` is a complete structure of the size it states and
     // outlives the call; the other arguments are plain numbers.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
-            &raw const attributes,
-            group.as_raw_fd(),
+            std::ptr::from_ref(attributes),
+            of,
             cpu as libc::c_int,
-            -1 as libc::c_int,
-            FLAG_PID_CGROUP | FLAG_FD_CLOEXEC,
+            no_group_of_events,
+            flags,
         )
     };
     if fd < 0 {
@@ -178,6 +193,28 @@ fn open_counter(group: &File, cpu: u32, config: u64) -> io::Result<File> {
     }
     // SAFETY: the kernel just gave us this descriptor; nobody else has it.
     Ok(unsafe { File::from_raw_fd(fd as libc::c_int) })
+}
+
+/// A timer of one CPU whose handler never leaves the kernel: an event of the CPU's
+/// clock that is sampled every `period_ns` into nowhere. It ticks until the
+/// descriptor is closed.
+///
+/// # Errors
+/// [`Error::Call`]: as of [`GroupClock::open`], EINVAL also for a period of 0.
+pub fn sampled_clock(cpu: u32, period_ns: u64) -> Result<File> {
+    let attributes = Attributes {
+        kind: TYPE_SOFTWARE,
+        size: size_of::<Attributes>() as u32,
+        config: COUNT_SW_CPU_CLOCK,
+        sample_period: period_ns,
+        sample_type: SAMPLE_IP,
+        ..Attributes::default()
+    };
+    open_event(&attributes, ANY_TASK, cpu, FLAG_FD_CLOEXEC).map_err(|cause| Error::Call {
+        call: "perf_event_open",
+        arguments: format!("CPU clock sampled every {period_ns} ns on CPU {cpu}"),
+        cause,
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is planted on a CPU, and the processes that do it.
 
-use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use nix::sys::signal::Signal;
 use sandbag_kernel::sched::{self, Attributes};
-use sandbag_kernel::{CpuList, clock};
+use sandbag_kernel::{CpuList, clock, perf};
 use serde::{Deserialize, Serialize};
 
 use crate::child::Running;
@@ -156,60 +155,12 @@ pub fn plant(args: &PlantArgs) -> Result<()> {
             }
         }
         Plant::Timer => {
-            let _timer = timer(args.cpu, args.timer_hz)?;
+            // Some per cent off the round period: so it falls on no tick for long.
+            let period_ns = 1_000_000_000 / u64::from(args.timer_hz.max(1)) * 97 / 100 + 3;
+            let _timer = perf::sampled_clock(args.cpu, period_ns)?;
             clock::sleep_until(end);
         }
         _ => {}
     }
     Ok(())
-}
-
-/// A timer whose handler never leaves the kernel: an event of the CPU's clock
-/// that is sampled into nowhere (perf_event_open(2)). Its period is some per
-/// cent off the round one, so that it falls on no tick for long.
-fn timer(cpu: u32, hz: u32) -> Result<std::os::fd::OwnedFd> {
-    use std::os::fd::FromRawFd as _;
-    /// `struct perf_event_attr`, first published size.
-    #[repr(C)]
-    #[derive(Default)]
-    struct Attributes {
-        kind: u32,
-        size: u32,
-        config: u64,
-        sample_period: u64,
-        sample_type: u64,
-        read_format: u64,
-        bits: u64,
-        wakeup_events: u32,
-        breakpoint_type: u32,
-        config1: u64,
-    }
-    const SOFTWARE: u32 = 1;
-    const CPU_CLOCK: u64 = 0;
-    const ADDRESS: u64 = 1;
-    let attributes = Attributes {
-        kind: SOFTWARE,
-        size: size_of::<Attributes>() as u32,
-        config: CPU_CLOCK,
-        sample_period: 1_000_000_000 / u64::from(hz.max(1)) * 97 / 100 + 3,
-        sample_type: ADDRESS,
-        ..Attributes::default()
-    };
-    let (any_task, no_group) = (-1, -1);
-    // SAFETY: `attributes` is of the size that it states.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            any_task,
-            cpu,
-            no_group,
-            0,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error()).context("perf_event_open");
-    }
-    // SAFETY: just opened, nobody else knows it.
-    Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd as i32) })
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `jitter record --attribute`: how causes are found, set up and undone.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use anyhow::Result;
 use clap::ValueEnum;
 use sandbag_burner::journal::{Entry, Journal, RunInfo};
@@ -144,20 +142,7 @@ fn traced(root: &Root, cpus: &CpuList, max_memory: u64, messages: &Messages) -> 
         }
     }
     let pid = std::process::id();
-    let info = RunInfo {
-        pid,
-        // Those that others load may be looked at.
-        cpus: String::new(),
-        method: "none".to_owned(),
-        load: "jitter record".to_owned(),
-        command: Vec::new(),
-        started_s: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |time| time.as_secs()),
-        board_fd: -1,
-        kill: false,
-        shares: false,
-    };
+    let info = RunInfo::of_watcher("jitter record");
     let journal = registry.register(info, &CpuList::default())?;
     let mut prepared = Prepared {
         attribute: None,
