@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The replay beside a program: when its events begin, held against when
-//! cyclictest wakes up at the same priority on the same CPU, in turn.
+//! cyclictest wakes up at the same priority on the same CPU, in turn. There is a
+//! program beside both: nobody suffers on an idle CPU, and one that was put to sleep
+//! is the later for it, unless cyclictest is there, which forbids sleep states
+//! (`/dev/cpu_dma_latency`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 
 use anyhow::{Context as _, Result};
+use sandbag_kernel::{CpuList, sched};
 use serde_json::Value;
 
 use super::Bench;
@@ -14,6 +22,7 @@ const TITLE: &str = "By a process beside the program, an event of 60 us every mi
 const PRIORITY: u8 = 2;
 
 pub fn measure(bench: &Bench, round: u32, figures: &mut Figures) -> Result<()> {
+    let _program = Program::start(bench.cpu);
     let cyclictest = || match cyclictest::is_there() {
         false => Ok(None),
         true => {
@@ -60,6 +69,39 @@ pub fn measure(bench: &Bench, round: u32, figures: &mut Figures) -> Result<()> {
         ours.injected_pct,
     );
     Ok(())
+}
+
+/// A thread that spins on a CPU until it is dropped.
+struct Program {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Program {
+    fn start(cpu: u32) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&over);
+        let thread = thread::spawn(move || {
+            if sched::set_affinity(0, &CpuList::from_iter([cpu])).is_ok() {
+                while !seen.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        Self {
+            over,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 /// Errors of p50, p99 and the worst, us.
