@@ -29,6 +29,7 @@ mod mpstat;
 mod nodes;
 mod on_v2;
 mod place;
+mod programs;
 mod report;
 mod results;
 mod row;

@@ -14,6 +14,7 @@ use crate::cells::{Cell, Method, matrix, rounds};
 use crate::hierarchy::{self, OnV2};
 use crate::latency;
 use crate::place::Layout;
+use crate::programs::Programs;
 use crate::report::{About, report};
 use crate::results::{Latency, Results};
 use crate::row::Row;
@@ -138,14 +139,10 @@ pub fn run(args: &SessionArgs) -> Result<()> {
         nix::unistd::geteuid().is_root(),
         "the benchmark needs root: it makes groups and reads the clocks of every CPU"
     );
-    let program = std::env::current_exe().context("find this program")?;
-    let sandbag = match &args.sandbag {
-        Some(path) => path.clone(),
-        None => program.with_file_name("sandbag"),
-    };
-    let sandbag = sandbag
-        .canonicalize()
-        .with_context(|| format!("find {}", sandbag.display()))?;
+    let Programs {
+        own: program,
+        sandbag,
+    } = Programs::find(args.sandbag.as_deref())?;
     interrupt::watch()?;
     if hierarchy::restore()? {
         println!("restored the cgroup mounts that a killed benchmark had left moved");

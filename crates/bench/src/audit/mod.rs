@@ -22,6 +22,7 @@ use sandbag_kernel::{CpuList, Root};
 use sandbag_lab::{interrupt, machine};
 
 use crate::child::Running;
+use crate::programs::Programs;
 use plant::Plant;
 use table::{Row, report};
 
@@ -87,14 +88,10 @@ pub fn audit(args: &AuditArgs) -> Result<()> {
     ensure!(online.len() >= 2, "one CPU has none to differ from");
     let cpu = args.cpu.or(online.iter().next_back()).unwrap_or(1);
     ensure!(online.contains(cpu), "CPU {cpu} is not online");
-    let program = std::env::current_exe().context("find this program")?;
-    let sandbag = match &args.sandbag {
-        Some(path) => path.clone(),
-        None => program.with_file_name("sandbag"),
-    };
-    let sandbag = sandbag
-        .canonicalize()
-        .with_context(|| format!("find {}", sandbag.display()))?;
+    let Programs {
+        own: program,
+        sandbag,
+    } = Programs::find(args.sandbag.as_deref())?;
     let stand = Stand {
         args,
         sandbag,

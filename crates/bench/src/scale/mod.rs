@@ -21,6 +21,7 @@ use sandbag_lab::{interrupt, machine};
 use serde::Serialize;
 
 use crate::markdown::Table;
+use crate::programs::Programs;
 use crate::stats::{median, range};
 
 /// Measure how fast and how right the predictor of jitter at scale is
@@ -75,14 +76,7 @@ struct Section {
 /// Measures and prints all parts.
 pub fn scale(args: &ScaleArgs) -> Result<()> {
     interrupt::watch()?;
-    let program = std::env::current_exe().context("find this program")?;
-    let sandbag = match &args.sandbag {
-        Some(path) => path.clone(),
-        None => program.with_file_name("sandbag"),
-    };
-    let sandbag = sandbag
-        .canonicalize()
-        .with_context(|| format!("find {}", sandbag.display()))?;
+    let sandbag = Programs::find(args.sandbag.as_deref())?.sandbag;
     let dir = tempfile::tempdir().context("make a directory for traces")?;
     let machine = machine::describe(&Root::default());
     let mut sections = Vec::new();

@@ -22,6 +22,7 @@ use clap::Args;
 use sandbag_kernel::{CpuList, Root};
 
 use crate::cells::rounds;
+use crate::programs::Programs;
 use run::{Stand, Window};
 use sandbag_lab::interrupt;
 use sandbag_lab::machine::describe;
@@ -162,15 +163,12 @@ pub fn others(args: &OthersArgs) -> Result<()> {
     );
     interrupt::watch()?;
     let root = Root::default();
-    let program = std::env::current_exe().context("find this program")?;
-    let sandbag = match &args.sandbag {
-        Some(path) => path.clone(),
-        None => program.with_file_name("sandbag"),
-    };
+    let Programs {
+        own: program,
+        sandbag,
+    } = Programs::find(args.sandbag.as_deref())?;
     let stand = Stand {
-        sandbag: sandbag
-            .canonicalize()
-            .with_context(|| format!("find {}", sandbag.display()))?,
+        sandbag,
         stress_ng: find("stress-ng")?,
         program,
         cpus: match &args.cpus {
