@@ -5,7 +5,7 @@
 //!
 //! Each CPU is compared with itself, in each quantity of each test: figures of
 //! the same length with each other, on logarithms, all lengths together
-//! ([`shift`]). Probabilities are corrected for all comparisons after Holm,
+//! (`shift`). Probabilities are corrected for all comparisons after Holm,
 //! intervals after Bonferroni. What two audits of the same state would differ by
 //! is more than their own scatter says: memory lies elsewhere, the machine is
 //! warmer. That is not in the intervals.

@@ -4,7 +4,7 @@
 //! processors of a parallel machine").
 //!
 //! The way of a figure: [`plan`] says which CPU runs what in which order,
-//! a test ([`work`], `command`, `noise`) runs there and says its times,
+//! a test ([`mod@work`], `command`, `noise`) runs there and says its times,
 //! [`evidence`] of the same CPU and time is put beside it ([`model::Sample`]);
 //! all samples of a test become one effect per CPU and quantity ([`effects`],
 //! on [`ranks`]), a [`verdict`], and with the machine's configuration a list of

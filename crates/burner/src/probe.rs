@@ -2,8 +2,8 @@
 //! Trying what a kernel does instead of reading what it says: spinners on one
 //! CPU, in groups made as a run makes them, for a quarter of a second.
 //!
-//! The files below try what else methods need: [`real_time`] the real-time
-//! classes, [`node`] the group of a virtual node.
+//! The files below try what else methods need: `real_time` the real-time
+//! classes, `node` the group of a virtual node.
 //!
 //! A scheduler may take a weight and ignore it (sched_ext), a container may
 //! show a file and not let it act. The spinners are the burners of a run,

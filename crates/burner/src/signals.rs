@@ -114,7 +114,7 @@ pub fn outlive_file_limits() {
 }
 
 /// Blocks the signals of the calling thread for as long as it lives; those
-/// that [`not_ignored`] leaves.
+/// that `not_ignored` leaves.
 #[derive(Debug)]
 pub struct Signals {
     fd: SignalFd,

@@ -50,7 +50,7 @@ pub enum Leftovers {
 /// words; everything else is undone all the same, and the journal stays for
 /// the next who finds it.
 ///
-/// Takes the [lock](Lock) of its directory.
+/// Takes the lock of its directory.
 #[must_use]
 pub fn undo(journal: Journal, leftovers: Leftovers) -> Vec<String> {
     undo_by(journal, leftovers, &mut units::Systemd)

@@ -42,7 +42,7 @@ pub trait Windows {
     /// A window of [`BOUNDARY_NS`]. Steal is known to a window of 1 s only
     /// and spread evenly.
     fn short(&mut self, window: &Window);
-    /// A window of [`WINDOW_NS`], or the rest at the end of a run.
+    /// A window of `WINDOW_NS`, or the rest at the end of a run.
     fn whole(&mut self, window: &Window);
 }
 

@@ -98,7 +98,7 @@ pub struct Correlation {
     /// `LAGS`, in steps of [`WINDOW_NS`].
     #[serde(skip)]
     pub lags: Vec<f64>,
-    /// Noise in stretches of [`BINS_NS`], where there are enough.
+    /// Noise in stretches of `BINS_NS`, where there are enough.
     pub noise: Vec<NoiseCorrelation>,
 }
 
