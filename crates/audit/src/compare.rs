@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::model::{Audit, Quantity, Sample, Test, Verdict};
+use crate::model::{Audit, Quantity, Test, Verdict};
 use shift::{Known, Pair, Shift, middle};
 
 /// The format's version, in each file.
@@ -349,16 +349,6 @@ fn is_resolvable(test: &Test, quantity: Quantity, cpu: u32) -> bool {
     })
 }
 
-fn value(sample: &Sample, quantity: Quantity) -> Option<f64> {
-    match quantity {
-        Quantity::Elapsed => Some(sample.elapsed_ns as f64),
-        Quantity::User => Some(sample.user_ns as f64),
-        Quantity::System => Some(sample.system_ns as f64),
-        Quantity::Cpu => Some(sample.user_ns as f64 + sample.system_ns as f64),
-        Quantity::Noise => sample.noise_pct,
-    }
-}
-
 /// By length: logarithms of the time for a unit of length, so that tests of
 /// almost the same lengths can be compared, too; of noise the share itself.
 ///
@@ -368,7 +358,7 @@ fn pairs(a: &Test, b: &Test, quantity: Quantity, cpu: u32) -> Vec<Pair> {
         let units = test.lengths.get(length).copied().unwrap_or(1).max(1) as f64;
         let samples = test.samples.iter();
         let samples = samples.filter(|sample| sample.cpu == cpu && sample.length == length);
-        let values = samples.filter_map(|sample| value(sample, quantity));
+        let values = samples.filter_map(|sample| sample.figure(quantity));
         values
             .map(|value| match quantity {
                 Quantity::Noise => Some(value),
@@ -397,7 +387,7 @@ fn at_greatest(test: &Test, quantity: Quantity, cpu: u32) -> f64 {
     let on = || test.samples.iter().filter(move |sample| sample.cpu == cpu);
     let length = on().map(|sample| sample.length).max();
     let here = on().filter(|sample| Some(sample.length) == length);
-    let mut values: Vec<f64> = here.filter_map(|sample| value(sample, quantity)).collect();
+    let mut values: Vec<f64> = here.filter_map(|sample| sample.figure(quantity)).collect();
     values.sort_by(f64::total_cmp);
     middle(&values).unwrap_or(0.0)
 }

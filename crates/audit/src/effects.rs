@@ -79,18 +79,6 @@ pub fn comparisons(noise: &[bool], cpus: usize) -> usize {
         .sum()
 }
 
-/// A quantity of a run: ns, or percent of noise.
-#[must_use]
-pub fn figure(sample: &Sample, quantity: Quantity) -> f64 {
-    match quantity {
-        Quantity::Elapsed => sample.elapsed_ns as f64,
-        Quantity::User => sample.user_ns as f64,
-        Quantity::System => sample.system_ns as f64,
-        Quantity::Cpu => (sample.user_ns + sample.system_ns) as f64,
-        Quantity::Noise => sample.noise_pct.unwrap_or(0.0),
-    }
-}
-
 /// The blocks of these CPUs that are whole, of one length or all.
 #[must_use]
 pub fn blocks(
@@ -106,7 +94,7 @@ pub fn blocks(
         if let (Some(place), true) = (place, wanted) {
             let row = table.entry((sample.round, sample.length));
             let row = row.or_insert_with(|| vec![None; cpus.len()]);
-            row[place] = Some(figure(sample, quantity));
+            row[place] = sample.figure(quantity);
         }
     }
     let mut blocks = Blocks::new(cpus.len());
@@ -194,7 +182,7 @@ fn longest(samples: &[Sample], cpu: u32, lengths: usize, quantity: Quantity) -> 
     let own = samples
         .iter()
         .filter(|sample| sample.cpu == cpu && sample.length + 1 == lengths);
-    let mut figures: Vec<f64> = own.map(|sample| figure(sample, quantity)).collect();
+    let mut figures: Vec<f64> = own.filter_map(|sample| sample.figure(quantity)).collect();
     middle(&mut figures)
 }
 
@@ -282,7 +270,11 @@ fn same(effects: &[Effect], quantity: Quantity) -> impl Iterator<Item = usize> {
 #[must_use]
 pub fn share(samples: &[Sample], cpu: u32, quantity: Quantity) -> (f64, f64) {
     let own = || samples.iter().filter(|sample| sample.cpu == cpu);
-    let sum = |quantity| own().map(|sample| figure(sample, quantity)).sum::<f64>();
+    let sum = |quantity| {
+        own()
+            .filter_map(|sample| sample.figure(quantity))
+            .sum::<f64>()
+    };
     let cpu_ns = sum(Quantity::Cpu);
     match cpu_ns > 0.0 {
         true => (sum(quantity) / cpu_ns, cpu_ns),

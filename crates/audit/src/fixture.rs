@@ -349,15 +349,7 @@ fn middle_of(test: &Test, quantity: Quantity, cpu: Option<u32>, length: usize) -
         .samples
         .iter()
         .filter(|sample| sample.length == length && cpu.is_none_or(|cpu| cpu == sample.cpu));
-    let mut values: Vec<f64> = here
-        .map(|sample| match quantity {
-            Quantity::Elapsed => sample.elapsed_ns as f64,
-            Quantity::User => sample.user_ns as f64,
-            Quantity::System => sample.system_ns as f64,
-            Quantity::Cpu => (sample.user_ns + sample.system_ns) as f64,
-            Quantity::Noise => sample.noise_pct.unwrap_or(0.0),
-        })
-        .collect();
+    let mut values: Vec<f64> = here.filter_map(|sample| sample.figure(quantity)).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

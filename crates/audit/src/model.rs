@@ -152,6 +152,20 @@ pub struct Sample {
     pub evidence: Evidence,
 }
 
+impl Sample {
+    /// One of its figures: ns, or percent of noise; that only where it was measured.
+    #[must_use]
+    pub fn figure(&self, quantity: Quantity) -> Option<f64> {
+        match quantity {
+            Quantity::Elapsed => Some(self.elapsed_ns as f64),
+            Quantity::User => Some(self.user_ns as f64),
+            Quantity::System => Some(self.system_ns as f64),
+            Quantity::Cpu => Some(self.user_ns as f64 + self.system_ns as f64),
+            Quantity::Noise => self.noise_pct,
+        }
+    }
+}
+
 /// What happened on a CPU during a run; the same in sum over runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {

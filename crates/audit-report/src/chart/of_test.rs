@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use sandbag_audit::compare::TestChange;
-use sandbag_audit::model::{Quantity, Sample, Test, Verdict};
+use sandbag_audit::model::{Quantity, Test, Verdict};
 
 use super::{Chart, Series};
 use crate::words::{change_cpus, cpus, middle, of_cpu, quantities, quantity, unit};
@@ -25,16 +25,6 @@ pub(crate) struct Side<'a> {
     pub name: &'a str,
     /// Its test.
     pub test: &'a Test,
-}
-
-fn value(sample: &Sample, quantity: Quantity) -> Option<f64> {
-    match quantity {
-        Quantity::Elapsed => Some(sample.elapsed_ns as f64),
-        Quantity::User => Some(sample.user_ns as f64),
-        Quantity::System => Some(sample.system_ns as f64),
-        Quantity::Cpu => Some(sample.user_ns as f64 + sample.system_ns as f64),
-        Quantity::Noise => sample.noise_pct,
-    }
 }
 
 /// What figures are divided by to be read, and what they are then.
@@ -66,10 +56,10 @@ pub(crate) fn times(sides: &[Side<'_>], q: Quantity, from_zero: bool) -> Option<
         let length = greatest(test);
         let here = test.samples.iter();
         let here = here.filter(|one| one.cpu == cpu && Some(one.length) == length);
-        here.filter_map(|one| value(one, q)).collect()
+        here.filter_map(|one| one.figure(q)).collect()
     };
     let most = sides.iter().flat_map(|side| &side.test.samples);
-    let most = most.filter_map(|one| value(one, q)).fold(0.0, f64::max);
+    let most = most.filter_map(|one| one.figure(q)).fold(0.0, f64::max);
     let (by, unit) = scale(q, most);
     let mut series = Vec::new();
     for (number, side) in sides.iter().enumerate() {

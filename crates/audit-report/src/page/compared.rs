@@ -7,7 +7,7 @@ use sandbag_audit::model::{Audit, Quantity, Verdict};
 use sandbag_report::html::{sentence, still};
 use sandbag_report::text::visible;
 
-use super::{STYLE, class, minus, parts, range, table_head};
+use super::{STYLE, class, in_figures, minus, parts, range};
 use crate::chart::{Side, changes, times};
 use crate::words::{
     self, change_cpus, change_of_cpu, change_quantities, changed, probability, quantity, signed,
@@ -87,39 +87,38 @@ fn one(found: &Comparison, test: &TestChange, audits: [&Audit; 2], names: [&str;
 }
 
 fn table(test: &TestChange) -> Markup {
-    let quantities = change_quantities(test);
-    let all = change_cpus(test);
-    html! {
-        details open[all.len() <= 16] {
-            summary { "In figures" }
-            div .table.long {
-                table {
-                    (table_head(&quantities))
-                    tbody {
-                        @for cpu in &all {
-                            @let worst = change_of_cpu(test, *cpu);
-                            tr {
-                                td { (cpu) }
-                                td .text { span .verdict.(class(worst)) { (changed(worst)) } }
-                                @for q in &quantities {
-                                    @let change = test.changes.iter().find(|one| one.cpu == *cpu && one.quantity == *q);
-                                    @if let Some(change) = change.filter(|one| one.verdict != Verdict::NotResolvable) {
-                                        td { (minus(signed(change.pct).trim())) (words::mark(change.verdict)) }
-                                        td { (change.together_pct.map_or_else(|| "too few runs".to_owned(), range)) }
-                                        td { (probability(change.p_together)) }
-                                    } @else { td { "~" } td {} td {} }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            @let common: Vec<String> = test.common.iter().map(|(q, pct)| {
-                format!("{} {} {}", quantity(*q), minus(signed(*pct).trim()), unit(*q))
-            }).collect();
-            @if !common.is_empty() { p .note { "The middle of all CPUs: " (common.join(", ")) "." } }
-        }
-    }
+    let common = test.common.iter().map(|(q, pct)| {
+        format!(
+            "{} {} {}",
+            quantity(*q),
+            minus(signed(*pct).trim()),
+            unit(*q)
+        )
+    });
+    let common: Vec<String> = common.collect();
+    let below = html! {
+        @if !common.is_empty() { p .note { "The middle of all CPUs: " (common.join(", ")) "." } }
+    };
+    let cells = |cpu: u32, q: Quantity| {
+        let mut changes = test.changes.iter();
+        let change = changes.find(|one| one.cpu == cpu && one.quantity == q)?;
+        let interval = change
+            .together_pct
+            .map_or_else(|| "too few runs".to_owned(), range);
+        (change.verdict != Verdict::NotResolvable).then(|| {
+            [
+                minus(signed(change.pct).trim()) + words::mark(change.verdict),
+                interval,
+                probability(change.p_together),
+            ]
+        })
+    };
+    let verdict = |cpu: u32| {
+        let worst = change_of_cpu(test, cpu);
+        (class(worst), changed(worst).to_string())
+    };
+    let (all, quantities) = (change_cpus(test), change_quantities(test));
+    in_figures(&all, &quantities, verdict, cells, "~", &below)
 }
 
 #[cfg(test)]

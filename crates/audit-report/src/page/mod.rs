@@ -122,51 +122,57 @@ fn one(audit: &Audit, test: &Test) -> Markup {
     }
 }
 
-/// Of a table of CPUs.
-fn table_head(quantities: &[Quantity]) -> Markup {
-    html! {
-        thead { tr {
-            th { "CPU" } th .text { "verdict" }
-            @for q in quantities {
-                th { (quantity(*q)) small { (unit(*q)) } }
-                th { "interval" small { "for all at once" } }
-                th { "p" small { "corrected" } }
-            }
-        } }
-    }
-}
+/// What stands for a CPU and a quantity: the difference, its interval, its
+/// probability.
+type Cells = [String; 3];
 
-fn table(test: &Test) -> Markup {
-    let quantities = quantities(test);
-    let found = verdicts(test);
-    let all = cpus(test);
+/// All figures by CPU, and what there is to say below; `none` stands where there is
+/// none. Folded where there are many.
+fn in_figures(
+    all: &[u32],
+    quantities: &[Quantity],
+    verdict: impl Fn(u32) -> (&'static str, String),
+    cells: impl Fn(u32, Quantity) -> Option<Cells>,
+    none: &str,
+    below: &Markup,
+) -> Markup {
     html! {
         details open[all.len() <= 16] {
             summary { "In figures" }
             div .table.long {
                 table {
-                    (table_head(&quantities))
+                    thead { tr {
+                        th { "CPU" } th .text { "verdict" }
+                        @for q in quantities {
+                            th { (quantity(*q)) small { (unit(*q)) } }
+                            th { "interval" small { "for all at once" } }
+                            th { "p" small { "corrected" } }
+                        }
+                    } }
                     tbody {
-                        @for cpu in &all {
+                        @for cpu in all {
+                            @let (class, told) = verdict(*cpu);
                             tr {
                                 td { (cpu) }
-                                td .text {
-                                    span .verdict.(class(of_cpu(test, *cpu).0)) { (told(of_cpu(test, *cpu))) }
-                                }
-                                @for q in &quantities {
-                                    @let effect = test.effects.iter().find(|one| one.cpu == *cpu && one.quantity == *q);
-                                    @if let Some(effect) = effect {
-                                        @let mark = found.get(&(*cpu, *q)).map_or("", |one| words::mark(one.verdict));
-                                        td { (minus(signed(effect.pct).trim())) (mark) }
-                                        td { (range(effect.together_pct)) }
-                                        td { (probability(effect.p_together)) }
-                                    } @else { td { "–" } td {} td {} }
+                                td .text { span .verdict.(class) { (told) } }
+                                @for q in quantities {
+                                    @if let Some(cells) = cells(*cpu, *q) {
+                                        @for cell in cells { td { (cell) } }
+                                    } @else { td { (none) } td {} td {} }
                                 }
                             }
                         }
                     }
                 }
             }
+            (below)
+        }
+    }
+}
+
+fn table(test: &Test) -> Markup {
+    let found = verdicts(test);
+    let below = html! {
             @let said = test.verdicts.iter().filter(|one| one.verdict == Verdict::Unequal);
             @let said: Vec<_> = said.collect();
             @if !said.is_empty() {
@@ -185,8 +191,25 @@ fn table(test: &Test) -> Markup {
             @if !seen.is_empty() {
                 p .note { "Would have been seen: more than " (seen.join(", ")) "." }
             }
-        }
-    }
+    };
+    let cells = |cpu: u32, q: Quantity| {
+        let mut effects = test.effects.iter();
+        let effect = effects.find(|one| one.cpu == cpu && one.quantity == q)?;
+        let mark = found
+            .get(&(cpu, q))
+            .map_or("", |one| words::mark(one.verdict));
+        Some([
+            minus(signed(effect.pct).trim()) + mark,
+            range(effect.together_pct),
+            probability(effect.p_together),
+        ])
+    };
+    let verdict = |cpu: u32| {
+        let found = of_cpu(test, cpu);
+        (class(found.0), told(found).to_string())
+    };
+    let (all, quantities) = (cpus(test), quantities(test));
+    in_figures(&all, &quantities, verdict, cells, "–", &below)
 }
 
 /// With the page's minus.

@@ -382,18 +382,29 @@ mod tests {
         }
     }
 
+    /// On the first few CPUs that we may use.
+    fn on(cpus: usize) -> Options {
+        let usable = sandbag_kernel::sched::affinity(0).unwrap();
+        Options {
+            cpus: usable.iter().take(cpus).collect(),
+            duration: Duration::from_secs(60),
+            events: None,
+            round: None,
+            threshold_ns: None,
+            preheat: Duration::ZERO,
+            room: 1000,
+            real_time: None,
+        }
+    }
+
     #[test]
     fn what_is_recorded_can_be_read() {
-        let cpus = sandbag_kernel::sched::affinity(0).unwrap();
         let options = Options {
-            cpus: cpus.iter().take(2).collect(),
             duration: Duration::from_millis(300),
-            events: None,
             round: Some(Duration::from_millis(100)),
-            threshold_ns: None,
             preheat: Duration::from_millis(10),
             room: 100_000,
-            real_time: None,
+            ..on(2)
         };
         let mut bytes = Vec::new();
         let stop = Arc::default();
@@ -426,17 +437,7 @@ mod tests {
 
     #[test]
     fn a_recording_that_is_stopped_at_once_says_so() {
-        let cpus = sandbag_kernel::sched::affinity(0).unwrap();
-        let options = Options {
-            cpus: cpus.iter().take(1).collect(),
-            duration: Duration::from_secs(60),
-            events: None,
-            round: None,
-            threshold_ns: None,
-            preheat: Duration::ZERO,
-            room: 1000,
-            real_time: None,
-        };
+        let options = on(1);
         let stop = Arc::new(AtomicBool::new(true));
         let outcome = record(&options, &header(&options.cpus), || Ok(Vec::new()), &stop);
         assert!(matches!(*outcome.unwrap_err().fault, Fault::NothingKnown));
@@ -444,17 +445,7 @@ mod tests {
 
     #[test]
     fn one_that_is_stopped_before_the_first_round_says_so() {
-        let cpus = sandbag_kernel::sched::affinity(0).unwrap();
-        let options = Options {
-            cpus: cpus.iter().take(1).collect(),
-            duration: Duration::from_secs(60),
-            events: None,
-            round: None,
-            threshold_ns: None,
-            preheat: Duration::ZERO,
-            room: 1000,
-            real_time: None,
-        };
+        let options = on(1);
         let stop = Arc::new(AtomicBool::new(false));
         let asked = Arc::clone(&stop);
         // All are in their places; nobody has looked.
@@ -468,17 +459,13 @@ mod tests {
 
     #[test]
     fn it_ends_when_so_many_events_were_found() {
-        let cpus = sandbag_kernel::sched::affinity(0).unwrap();
         let options = Options {
-            cpus: cpus.iter().take(1).collect(),
             duration: Duration::from_secs(600),
             events: Some(100),
-            round: None,
             // Every reading is one.
             threshold_ns: Some(0.0),
-            preheat: Duration::ZERO,
             room: 10_000,
-            real_time: None,
+            ..on(1)
         };
         let open = || Ok(Vec::new());
         let outcome = record(&options, &header(&options.cpus), open, &Arc::default()).unwrap();
@@ -488,17 +475,11 @@ mod tests {
 
     #[test]
     fn events_without_room_are_counted() {
-        let cpus = sandbag_kernel::sched::affinity(0).unwrap();
         let options = Options {
-            cpus: cpus.iter().take(1).collect(),
             duration: Duration::from_millis(50),
-            events: None,
-            round: None,
             // Every reading is one.
             threshold_ns: Some(0.0),
-            preheat: Duration::ZERO,
-            room: 1_000,
-            real_time: None,
+            ..on(1)
         };
         let open = || Ok(Vec::new());
         let outcome = record(&options, &header(&options.cpus), open, &Arc::default()).unwrap();
@@ -518,12 +499,8 @@ mod tests {
             // A CPU that no machine has.
             cpus: CpuList::from_iter([8_000]),
             duration: Duration::from_secs(1),
-            events: None,
-            round: None,
-            threshold_ns: None,
-            preheat: Duration::ZERO,
             room: 10,
-            real_time: None,
+            ..on(1)
         };
         let open = || -> Result<Vec<u8>> { panic!("nothing is to be written") };
         let error = record(&options, &header(&options.cpus), open, &Arc::default()).unwrap_err();

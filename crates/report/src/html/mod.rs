@@ -87,27 +87,26 @@ fn frame(title: &str, body: &Markup, charts: &[Charts<'_>]) -> Markup {
 /// put below that of all pages.
 #[must_use]
 pub fn still(title: &str, style: &str, body: &Markup) -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy"
-                    content="default-src 'none'; style-src 'unsafe-inline'; img-src data:";
-                title { (title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(style)) }
-            }
-            body { (body) }
-        }
-    }
-    .into_string()
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+    whole(title, policy, style, body).into_string()
 }
 
 /// The same with the data and the script of another kind of page; `json` must
 /// not be able to end its element.
 fn frame_around(title: &str, body: &Markup, json: &str, script: &str) -> Markup {
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                  img-src data:";
+    let body = html! {
+        (body)
+        script type="application/json" id="data" { (PreEscaped(json)) }
+        script { (PreEscaped(ECHARTS)) }
+        script { (PreEscaped(COMMON)) (PreEscaped(script)) }
+    };
+    whole(title, policy, "", &body)
+}
+
+/// A page that loads nothing from anywhere, by its `policy`.
+fn whole(title: &str, policy: &str, style: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -115,17 +114,11 @@ fn frame_around(title: &str, body: &Markup, json: &str, script: &str) -> Markup 
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy"
-                    content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+                meta http-equiv="Content-Security-Policy" content=(policy);
                 title { (title) }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(STYLE)) (PreEscaped(style)) }
             }
-            body {
-                (body)
-                script type="application/json" id="data" { (PreEscaped(json)) }
-                script { (PreEscaped(ECHARTS)) }
-                script { (PreEscaped(COMMON)) (PreEscaped(script)) }
-            }
+            body { (body) }
         }
     }
 }
