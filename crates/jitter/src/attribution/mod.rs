@@ -29,7 +29,7 @@ use crate::Span;
 
 pub use explain::{Explained, Share, explain};
 pub use merge::{Mark, Merged, Merger, What};
-pub use table::{Row, Who, by_cpu, table};
+pub use table::{Row, Who, by_cpu, foremost, table};
 
 /// What kind of thing had the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

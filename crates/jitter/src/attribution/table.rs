@@ -30,6 +30,19 @@ pub enum Who {
     Unknown,
 }
 
+impl Who {
+    /// What a reader calls it, and of which kind it is.
+    #[must_use]
+    pub fn names(&self) -> (&str, &'static str) {
+        match self {
+            Self::Known { kind, name } => (name, kind.name()),
+            Self::Elsewhere => ("hypervisor or hardware", "none seen"),
+            Self::Around => ("entry and exit, or hypervisor", "around these"),
+            Self::Unknown => ("not watched", "unknown"),
+        }
+    }
+}
+
 /// How much somebody took.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
@@ -69,6 +82,32 @@ impl Sum {
         self.net_ns = self.net_ns.saturating_add(net_ns);
         self.longest_ns = self.longest_ns.max(gross_ns);
     }
+}
+
+/// Those who took most, and all others in one row, with how many they are. What
+/// has no name is always told.
+#[must_use]
+pub fn foremost(rows: &[Row], most: usize) -> (Vec<Row>, Option<(usize, Row)>) {
+    let is_named = |row: &&Row| matches!(row.who, Who::Known { .. });
+    let (named, nameless): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(is_named);
+    let (shown, rest) = named.split_at(named.len().min(most));
+    let shown = shown.iter().chain(&nameless);
+    let mut shown: Vec<Row> = shown.map(|row| (*row).clone()).collect();
+    shown.sort_by_key(|row| std::cmp::Reverse(row.net_ns));
+    let sum = |of: fn(&Row) -> u64| rest.iter().map(|row| of(row)).fold(0, u64::saturating_add);
+    let others = (!rest.is_empty()).then(|| {
+        let row = Row {
+            who: Who::Unknown,
+            events: sum(|row| row.events),
+            times: sum(|row| row.times),
+            gross_ns: sum(|row| row.gross_ns),
+            net_ns: sum(|row| row.net_ns),
+            longest_ns: rest.iter().map(|row| row.longest_ns).max().unwrap_or(0),
+            share_pct: rest.iter().map(|row| row.share_pct).sum(),
+        };
+        (rest.len(), row)
+    });
+    (shown, others)
 }
 
 /// Of all CPUs together, most net time first.
@@ -285,5 +324,38 @@ mod tests {
             let rows = table(&trace(vec![cpu]), &attribution);
             prop_assert_eq!(rows.iter().map(|row| row.net_ns).sum::<u64>(), noise_ns);
         }
+    }
+
+    #[test]
+    fn the_foremost_and_the_sum_of_the_others_are_all() {
+        let row = |who: Who, net_ns: u64| Row {
+            who,
+            events: 1,
+            times: 2,
+            gross_ns: net_ns,
+            net_ns,
+            longest_ns: net_ns,
+            share_pct: net_ns as f64,
+        };
+        let task = |name: &str| Who::Known {
+            kind: Kind::Task,
+            name: name.to_owned(),
+        };
+        let all = [
+            row(task("a"), 50),
+            row(task("b"), 30),
+            row(task("c"), 10),
+            row(task("d"), 8),
+            row(Who::Elsewhere, 2),
+        ];
+        let (shown, others) = foremost(&all, 2);
+        let names: Vec<&str> = shown.iter().map(|row| row.who.names().0).collect();
+        assert_eq!(names, ["a", "b", "hypervisor or hardware"]);
+        let (count, rest) = others.unwrap();
+        assert_eq!(
+            (count, rest.net_ns, rest.times, rest.longest_ns),
+            (2, 18, 4, 10)
+        );
+        assert!(foremost(&all, 20).1.is_none());
     }
 }

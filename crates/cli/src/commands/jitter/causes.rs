@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use comfy_table::{CellAlignment, Table};
 use sandbag_jitter::attribution::{
     Attribution, Count, CpuCauses, CpuCounters, Explained, Kind, Method, Row, Source, Who, by_cpu,
-    explain, table,
+    explain, foremost, table,
 };
 use sandbag_jitter::{CpuTrace, Trace};
 use sandbag_report::quantity::time;
@@ -71,29 +71,13 @@ fn who(rows: &[Row]) -> Table {
             time(row.longest_ns as f64),
         ]);
     };
-    // What has no name is always told.
-    let (named, nameless): (Vec<&Row>, Vec<&Row>) = rows
-        .iter()
-        .partition(|row| matches!(row.who, Who::Known { .. }));
-    let (shown, rest) = named.split_at(named.len().min(ROWS));
-    let mut shown = [shown, &nameless].concat();
-    shown.sort_by_key(|row| std::cmp::Reverse(row.net_ns));
-    for row in shown {
-        let (cause, kind) = names(&row.who);
+    let (shown, others) = foremost(rows, ROWS);
+    for row in &shown {
+        let (cause, kind) = row.who.names();
         line(cause, kind, row);
     }
-    if !rest.is_empty() {
-        let sum = |of: fn(&Row) -> u64| rest.iter().map(|row| of(row)).fold(0, u64::saturating_add);
-        let all = Row {
-            who: Who::Unknown,
-            events: sum(|row| row.events),
-            times: sum(|row| row.times),
-            gross_ns: sum(|row| row.gross_ns),
-            net_ns: sum(|row| row.net_ns),
-            longest_ns: rest.iter().map(|row| row.longest_ns).max().unwrap_or(0),
-            share_pct: rest.iter().map(|row| row.share_pct).sum(),
-        };
-        line(&format!("{} others", rest.len()), "", &all);
+    if let Some((count, row)) = &others {
+        line(&format!("{count} others"), "", row);
     }
     let mut table = right(table);
     for column in table.column_iter_mut().take(2) {
@@ -108,7 +92,7 @@ fn kinds(rows: &[Row]) -> String {
     for row in rows {
         let name = match row.who {
             Who::Known { kind, .. } => kind.name(),
-            _ => names(&row.who).0,
+            _ => row.who.names().0,
         };
         match sums.iter_mut().find(|sum| sum.0 == name) {
             Some(sum) => sum.1 += row.share_pct,
@@ -121,16 +105,6 @@ fn kinds(rows: &[Row]) -> String {
         .map(|(name, pct)| format!("{name} {pct:.2} %"))
         .collect();
     format!("Of the noise: {}.", words.join("; "))
-}
-
-/// Cause and kind.
-fn names(who: &Who) -> (&str, &'static str) {
-    match who {
-        Who::Known { kind, name } => (name, kind.name()),
-        Who::Elsewhere => ("hypervisor or hardware", "none seen"),
-        Who::Around => ("entry and exit, or hypervisor", "around these"),
-        Who::Unknown => ("not watched", "unknown"),
-    }
 }
 
 /// The counters of /proc.
@@ -367,7 +341,7 @@ pub(super) fn csv(trace: &Trace, all: &Attribution, out: &mut impl Write) -> io:
                 (true, true) => Who::Elsewhere,
                 (true, false) => Who::Around,
             };
-            let (name, kind) = names(&rest);
+            let (name, kind) = rest.names();
             let left = one.left_ns;
             writeln!(out, "{event},{kind},\"{name}\",,,{left},{left},")?;
         }

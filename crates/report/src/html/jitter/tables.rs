@@ -2,6 +2,7 @@
 //! The tables of these pages.
 
 use maud::{Markup, html};
+use sandbag_jitter::attribution::{self, Attribution, Row};
 use sandbag_jitter::stats::{
     Correlation, FoundIn, Interval, Likeness, Measure, QUANTILES_PCT, Spectrum, Verdict, summarise,
 };
@@ -9,9 +10,12 @@ use sandbag_jitter::{CpuTrace, Event, Trace};
 
 use super::ComparisonPage;
 use crate::quantity::{period, time};
+use crate::text::visible;
 
 /// Tables with more lines scroll.
 const LONG: usize = 16;
+/// Causes that are listed; the others are summed.
+const MOST_CAUSES: usize = 20;
 /// Pairs of CPUs that are listed.
 const MOST_PAIRS: usize = 40;
 
@@ -56,6 +60,45 @@ pub(super) fn summary(trace: &Trace) -> Markup {
             }
         },
     )
+}
+
+pub(super) fn causes(trace: &Trace, all: &Attribution) -> Markup {
+    let rows = attribution::table(trace, all);
+    let (shown, others) = attribution::foremost(&rows, MOST_CAUSES);
+    let line = |cause: &str, kind: &str, row: &Row| {
+        html! {
+            tr {
+                th .text { (visible(cause)) }
+                td .text { (kind) }
+                td { (row.events) }
+                td { (row.times) }
+                td { (time(row.gross_ns as f64)) }
+                td { (time(row.net_ns as f64)) }
+                td { (format!("{:.2}", row.share_pct)) }
+                td { (time(row.longest_ns as f64)) }
+            }
+        }
+    };
+    html! {
+        (table(
+            shown.len() + others.iter().count(),
+            &html! {
+                th .text { "cause" } th .text { "kind" } th { "events" } th { "times" } th { "gross" }
+                th { "net" } th { "noise" small { "%" } } th { "longest" }
+            },
+            &html! {
+                @for row in &shown {
+                    @let (cause, kind) = row.who.names();
+                    (line(cause, kind, row))
+                }
+                @if let Some((count, row)) = &others { (line(&format!("{count} others"), "", row)) }
+            },
+        ))
+        p .note {
+            "Gross: from coming to leaving. Net: without what came in between; these add up to all the "
+            "noise."
+        }
+    }
 }
 
 pub(super) fn longest(trace: &Trace, count: usize) -> Markup {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
+use sandbag_jitter::attribution::{Attribution, Cause, CpuCauses, Kind, Source};
 use sandbag_jitter::synth::{Arrivals, Component, Lengths, Model, synthesise};
 
 use super::*;
@@ -45,6 +46,35 @@ fn a_page_has_the_figures_of_its_trace() {
     assert_eq!(shares.last().unwrap()[1], 100.0);
     assert!(page.contains("4.0000 ms"), "the tick");
     assert_eq!(data["lags"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn who_took_how_much_is_told_where_it_is_known() {
+    let mut trace = trace(1, 300.0);
+    assert!(!render_trace("a.sbj", &trace, 5).contains("Who took how much"));
+    let event = trace.cpus[0].events[0];
+    let causes = CpuCauses {
+        cpu: 0,
+        known: trace.cpus[0].known.clone(),
+        causes: vec![Cause {
+            source: 0,
+            start_ns: event.start_ns,
+            length_ns: event.length_ns,
+        }],
+    };
+    trace.attribution = Some(Box::new(Attribution {
+        sources: vec![Source {
+            kind: Kind::Task,
+            name: "<kworker>".into(),
+            number: Some(7),
+        }],
+        cpus: vec![causes],
+        ..Attribution::default()
+    }));
+    let page = render_trace("a.sbj", &trace, 5);
+    assert!(page.contains("Who took how much"));
+    assert!(page.contains("&lt;kworker&gt;"), "not escaped");
+    assert!(page.contains("hypervisor or hardware"));
 }
 
 #[test]
