@@ -17,7 +17,7 @@ DESTDIR ?=
 
 # The tests measure the machine that they share.
 .NOTPARALLEL:
-.PHONY: build run test unit mpi mpi-test machine guest bench nodes audit-bench lab lint install man clean help
+.PHONY: build run test unit mpi mpi-test machine guest guest-results bench nodes audit-bench lab lint install man clean help
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -76,15 +76,20 @@ machine: build ## Tests on this machine's own cgroup tree (root)
 	SANDBAG_BIN=$(SANDBAG) SANDBAG_BENCH_BIN=$(RELEASE)/sandbag-bench \
 	    cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --test machine
 
+guest-results: build ## Jitter, figures and an audit of guests, into OUT (30 min)
+	cargo build $(CARGO_FLAGS) -p sandbag-bench -p sandbag-machine-tests
+	SANDBAG_BIN=$(SANDBAG) scripts/guest-results $(or $(OUT),guest-results)
+
 guest: build ## Tests in emulated machines with another kernel
 	SANDBAG_BIN=$(SANDBAG) cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --test guest
 
-bench: build ## The error tables of loads, of OS jitter and of jitter at scale (root; QUICK=1: half an hour; else an hour per cgroup version and two)
+bench: build ## The tables of loads, of OS jitter, of jitter at scale and of audits (root; QUICK=1: an hour; else half a day)
 	cargo build $(CARGO_FLAGS) -p sandbag-bench
 	$(RELEASE)/sandbag-bench --sandbag $(SANDBAG) $(if $(QUICK),--quick) \
 	    $(if $(SANDBAG_DISPOSABLE),--v2) --out bench-results.md
 	$(RELEASE)/sandbag-bench jitter --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out jitter-results.md
 	$(RELEASE)/sandbag-bench scale --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out scale-results.md
+	$(RELEASE)/sandbag-bench audit --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out audit-results.md
 
 nodes: build ## The tables of virtual nodes (root; QUICK=1: a quarter of an hour; else an hour)
 	cargo build $(CARGO_FLAGS) -p sandbag-bench

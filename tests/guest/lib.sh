@@ -15,3 +15,16 @@ in_group() (
     shift
     echo 0 > "/sys/fs/cgroup/$group/cgroup.procs" && exec "$@"
 )
+
+# file NAME: hands a file to the host (scripts/guest-results takes it).
+file() {
+    echo "@file $1"
+    base64 "$1"
+    echo "@done"
+}
+
+# The emulated counter is the host's, but QEMU does not say that it is one.
+has_counter() {
+    sed 's/^flags.*: /&constant_tsc nonstop_tsc /' /proc/cpuinfo > cpuinfo
+    mount --bind "$PWD/cpuinfo" /proc/cpuinfo
+}

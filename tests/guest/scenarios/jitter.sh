@@ -3,9 +3,7 @@
 # tracefs mounted, and what is left. Not by the kernel's own osnoise tracer: Debian's
 # cloud kernel has none (available_tracers: blk mmiotrace function_graph function nop).
 
-# The emulated counter is the host's, but QEMU does not say that it is one.
-sed 's/^flags.*: /&constant_tsc nonstop_tsc /' /proc/cpuinfo > cpuinfo
-mount --bind "$PWD/cpuinfo" /proc/cpuinfo
+has_counter
 
 spinner 12 1 > spun &
 sleep 2

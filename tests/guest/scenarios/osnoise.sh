@@ -3,9 +3,7 @@
 # Debian's rtla (a histogram), and as the tracer's own text (events with their causes).
 # Debian has the tracer in its real-time kernel only.
 
-# The emulated counter is the host's, but QEMU does not say that it is one.
-sed 's/^flags.*: /&constant_tsc nonstop_tsc /' /proc/cpuinfo > cpuinfo
-mount --bind "$PWD/cpuinfo" /proc/cpuinfo
+has_counter
 mount -t tracefs tracefs /sys/kernel/tracing
 mount -t debugfs debugfs /sys/kernel/debug
 tracing=/sys/kernel/tracing
