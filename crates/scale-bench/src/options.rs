@@ -120,6 +120,7 @@ impl BenchOptions {
             duration: self.duration,
             rounds: self.rounds,
             cpu_clock: false,
+            repeats: 1,
             plan,
         }
     }

@@ -27,6 +27,33 @@ impl AnyClock {
     }
 }
 
+/// Another clock that was set: it stands still while its owner does something
+/// that takes no time of his.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Own {
+    clock: AnyClock,
+    ahead_ns: u64,
+}
+
+impl Own {
+    /// Goes as that one does.
+    pub(super) fn new(clock: AnyClock) -> Self {
+        Self { clock, ahead_ns: 0 }
+    }
+
+    /// Goes on from then.
+    pub(super) fn set(&mut self, now_ns: u64) {
+        self.ahead_ns = now_ns.wrapping_sub(self.clock.now_ns());
+    }
+}
+
+impl Clock for Own {
+    #[inline(always)]
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns().wrapping_add(self.ahead_ns)
+    }
+}
+
 impl Clock for AnyClock {
     #[inline(always)]
     fn now_ns(&self) -> u64 {

@@ -60,6 +60,9 @@ pub struct Settings {
     /// still, for the work and for the jitter. Ranks that wait for each other
     /// have wall time.
     pub cpu_clock: bool,
+    /// Virtual ranks do each phase so often with the same events, and the fastest
+    /// counts: what the host has of its own is gone then. At least 1.
+    pub repeats: u32,
     /// What they suffer; `None`: only what the machine has of its own.
     pub plan: Option<Plan>,
 }

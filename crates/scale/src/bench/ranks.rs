@@ -3,6 +3,8 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use sandbag_inject::clock::Clock;
+
 use super::barrier::{self, Together};
 use super::clock::AnyClock;
 use super::clocks::Offset;
@@ -163,7 +165,7 @@ pub fn measure(settings: &Settings) -> Result<Measured> {
 
 /// On the first of the CPUs, in a process of its own, so that ours is not bound
 /// to it.
-pub(super) fn calibrated(settings: &Settings, clock: &AnyClock) -> Result<(u64, u64)> {
+pub(super) fn calibrated(settings: &Settings, clock: &impl Clock) -> Result<(u64, u64)> {
     let shared = Shared::new(4)?;
     fork_each(1, &|_| {
         pin(settings.cpus[0]);

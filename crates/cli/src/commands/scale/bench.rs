@@ -51,6 +51,11 @@ pub struct BenchArgs {
     #[arg(long, value_enum, default_value_t = ClockArg::Wall, requires = "virtually")]
     clock: ClockArg,
 
+    /// Do each phase of a virtual rank so often with the same events; the fastest
+    /// counts. Takes what the host has of its own out of the measurement
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "virtually", value_parser = clap::value_parser!(u32).range(1..=100), allow_negative_numbers = true)]
+    repeats: u32,
+
     /// Ranks of MPI: sandbag-mpi, from beside this program or on the PATH,
     /// under mpirun
     #[arg(long, conflicts_with_all = ["virtually", "cpus"])]
@@ -85,6 +90,7 @@ pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
     let settings = Settings {
         cpus,
         cpu_clock: args.clock == ClockArg::Cpu,
+        repeats: args.repeats,
         ..args.options.settings(ranks, plan.transpose()?)
     };
     match args.virtually {

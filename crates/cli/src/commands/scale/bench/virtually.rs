@@ -46,6 +46,7 @@ pub(super) fn main(
         "format": 1,
         "virtual": true,
         "cpu_clock": settings.cpu_clock,
+        "repeats": settings.repeats,
         "ranks": measured.ranks,
         "phases": measured.phases,
         "quantum_ns": settings.quantum_ns,
