@@ -15,7 +15,7 @@ use sandbag_machine_tests::figure;
 
 use crate::cases;
 use crate::place::{Place, disposable, finish, root};
-use crate::processes::{lives, lives_at_home, pid_of};
+use crate::processes::{lives_at_home, pid_of};
 
 pub const CASES: &[Case] = cases![root;
     a_run_directory_that_vanishes_costs_the_files_only,
@@ -28,8 +28,6 @@ pub const CASES: &[Case] = cases![root;
 ];
 
 pub const SPOILING: &[Case] = cases![disposable; a_full_disk_costs_the_files_only];
-
-pub const OFFLINE: &[Case] = cases![hotplug; a_cpu_that_goes_offline_is_a_hole_the_others_go_on];
 
 /// The load was held and the files' loss was said.
 fn lost_files_only(place: &Place, out: &str) -> anyhow::Result<()> {
@@ -195,51 +193,6 @@ fn what_a_command_leaves_goes_back_also_with_kill() -> anyhow::Result<()> {
         )?
         .expect(0)?;
     lives_at_home(Pid::from_raw(place.written("pid")?.parse()?))?;
-    place.as_before()?;
-    Ok(())
-}
-
-const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
-
-fn hotplug() -> Result<(), String> {
-    disposable()?;
-    let now = fs::read_to_string(ONLINE).map_err(|e| format!("{ONLINE}: {e}"))?;
-    if now.trim() != "1" {
-        return Err("CPU 1 is offline already".to_owned());
-    }
-    fs::write(ONLINE, "0").map_err(|e| format!("CPU 1 cannot be taken offline: {e}"))?;
-    fs::write(ONLINE, "1").map_err(|e| format!("CPU 1 does not come back: {e}"))
-}
-
-struct BackOnline;
-
-impl Drop for BackOnline {
-    fn drop(&mut self) {
-        let _ = fs::write(ONLINE, "1");
-    }
-}
-
-fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on() -> anyhow::Result<()> {
-    let place = Place::new()?;
-    let run = place.start("load 30 --cpus 0-1 -d 6s --out r")?;
-    place.burners(2)?;
-    std::thread::sleep(Duration::from_millis(2500));
-    let back = BackOnline;
-    fs::write(ONLINE, "0")?;
-    std::thread::sleep(Duration::from_millis(200));
-    place
-        .run("load 20 --cpus 1 -d 1s --no-out")?
-        .expect(2)?
-        .says(&["offline"])?;
-    ensure!(lives(pid_of(&run)), "the run ended");
-    let ended = finish(run)?;
-    drop(back);
-    ensure!(ended.code() == 3, "missed: {ended:?}");
-    let record = place.record("r")?;
-    let (first, second) = (&record.cpus[0], &record.cpus[1]);
-    ensure!(first.holes == 0, "{first:?}");
-    figure!((first.got_pct - 30.0).abs() < 5.0, "{first:?}");
-    ensure!(second.holes >= 3, "{second:?}");
     place.as_before()?;
     Ok(())
 }

@@ -19,6 +19,7 @@ mod lab;
 mod node_kills;
 mod nodes;
 mod nodes_file;
+mod offline;
 mod on_v2;
 mod others;
 mod pace;
@@ -65,7 +66,6 @@ fn main() -> ExitCode {
         nodes_file::CASES,
         faults::CASES,
         faults::SPOILING,
-        faults::OFFLINE,
         prometheus::CASES,
         record_command::CASES,
         record_command::OPPOSING,
@@ -74,6 +74,7 @@ fn main() -> ExitCode {
         jitter::CASES,
         audit::CASES,
         audit::QUIET,
+        offline::CASES,
         holding::CASES,
         holding::ALONE,
         on_v2::CASES,

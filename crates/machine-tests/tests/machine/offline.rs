@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! CPU 1 is taken offline and comes back, under each kind of run.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use sandbag_machine_tests::case::Case;
+use sandbag_machine_tests::figure;
+use sandbag_machine_tests::ours::Role;
+
+use crate::cases;
+use crate::place::{Place, disposable, finish, wait_for};
+use crate::processes::{lives, pid_of};
+
+pub const CASES: &[Case] = cases![hotplug;
+    a_cpu_that_goes_offline_is_a_hole_the_others_go_on,
+    a_recording_ends_and_keeps_what_it_has,
+    a_replay_goes_on_on_the_other_cpu,
+    an_audit_goes_on_without_the_cpu,
+];
+
+const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
+
+fn hotplug() -> Result<(), String> {
+    disposable()?;
+    let now = fs::read_to_string(ONLINE).map_err(|e| format!("{ONLINE}: {e}"))?;
+    if now.trim() != "1" {
+        return Err("CPU 1 is offline already".to_owned());
+    }
+    fs::write(ONLINE, "0").map_err(|e| format!("CPU 1 cannot be taken offline: {e}"))?;
+    fs::write(ONLINE, "1").map_err(|e| format!("CPU 1 does not come back: {e}"))
+}
+
+struct BackOnline;
+
+impl BackOnline {
+    /// Takes it offline; it comes back with this.
+    fn later() -> anyhow::Result<Self> {
+        let back = Self;
+        fs::write(ONLINE, "0").context("take CPU 1 offline")?;
+        Ok(back)
+    }
+}
+
+impl Drop for BackOnline {
+    fn drop(&mut self) {
+        let _ = fs::write(ONLINE, "1");
+    }
+}
+
+fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start("load 30 --cpus 0-1 -d 6s --out r")?;
+    place.burners(2)?;
+    std::thread::sleep(Duration::from_millis(2500));
+    let back = BackOnline::later()?;
+    std::thread::sleep(Duration::from_millis(200));
+    place
+        .run("load 20 --cpus 1 -d 1s --no-out")?
+        .expect(2)?
+        .says(&["offline"])?;
+    ensure!(lives(pid_of(&run)), "the run ended");
+    let ended = finish(run)?;
+    drop(back);
+    ensure!(ended.code() == 3, "missed: {ended:?}");
+    let record = place.record("r")?;
+    let (first, second) = (&record.cpus[0], &record.cpus[1]);
+    ensure!(first.holes == 0, "{first:?}");
+    figure!((first.got_pct - 30.0).abs() < 5.0, "{first:?}");
+    ensure!(second.holes >= 3, "{second:?}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_recording_ends_and_keeps_what_it_has() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start("jitter record --cpus 0-1 -d 30s --round 500ms --preheat 0s -o a.sbj")?;
+    wait_for("the first rounds", || {
+        let written = fs::metadata(place.path("a.sbj")).ok()?.len();
+        (written > 4096).then_some(())
+    })?;
+    let back = BackOnline::later()?;
+    let ended = finish(run)?;
+    drop(back);
+    ensure!(ended.code() != 0, "{ended:?}");
+    ended.says(&["CPU 1 went offline", "is kept"])?;
+    place.run("jitter show --brief a.sbj")?.expect(0)?;
+    // It is said before anything is recorded, too.
+    let back = BackOnline::later()?;
+    let ended = place.run("jitter record --cpus 0-1 -d 1s -o b.sbj")?;
+    drop(back);
+    ended.expect(2)?.says(&["CPU 1", "offline"])?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_replay_goes_on_on_the_other_cpu() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let ms = 1_000_000u64;
+    let events: Vec<[u64; 2]> = (0..100).map(|i| [i * 50 * ms, 2 * ms]).collect();
+    let made = serde_json::json!({ "0": events, "1": events }).to_string();
+    fs::write(place.path("made.json"), made)?;
+    let run = place.start("jitter replay made.json --cpus 0-1 --share 1 -d 4s --out r")?;
+    wait_for("the record", || place.path("r").exists().then_some(()))?;
+    std::thread::sleep(Duration::from_millis(1500));
+    let back = BackOnline::later()?;
+    let ended = finish(run)?;
+    drop(back);
+    ensure!(ended.code() == 3, "{ended:?}");
+    let ended = ended.says(&["CPU 1 went offline"])?;
+    let record: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(place.path("r/run.json"))?)?;
+    let injected = |at: usize| record["cpus"][at]["counts"]["injected"].as_u64();
+    let (first, second) = (
+        injected(0).context("no count")?,
+        injected(1).context("no count")?,
+    );
+    figure!(first > second + 10, "{first} and {second}: {ended:?}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn an_audit_goes_on_without_the_cpu() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = "audit run --quick --tests compute,syscall --cpus 0-1 --limit 3s --rounds 6..200 \
+               --precision 0.001 -o a.json";
+    let run = place.start(run)?;
+    wait_for("the worker", || place.ours(Role::Auditor).first().copied())?;
+    std::thread::sleep(Duration::from_millis(1500));
+    let back = BackOnline::later()?;
+    let ended = finish(run)?;
+    drop(back);
+    ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
+    let audit: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(place.path("a.json"))?)?;
+    ensure!(
+        audit["left_out"].to_string().contains("lost on the way"),
+        "{}",
+        audit["left_out"]
+    );
+    let tests = audit["tests"].as_array().context("no tests")?;
+    for test in tests {
+        let samples = test["samples"].as_array().context("no samples")?;
+        ensure!(!samples.is_empty(), "{} has no runs left", test["name"]);
+        ensure!(samples.iter().all(|sample| sample["cpu"] == 0), "{test}");
+    }
+    place.as_before()?;
+    Ok(())
+}
