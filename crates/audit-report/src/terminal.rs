@@ -75,7 +75,7 @@ pub fn audit(audit: &Audit, look: &Look) -> String {
     // All tables in the same form.
     let wide = audit.tests.iter().all(|test| {
         let rows = Rows::choose(test, &cpus(test), look);
-        look.holds(&table(test, &rows, true))
+        look.holds(&table(test, &rows, &quantities(test), true))
     });
     for test in &audit.tests {
         out.push('\n');
@@ -150,7 +150,7 @@ pub(crate) fn middles(test: &Test) -> String {
             .filter(move |effect| effect.quantity == q);
         let value = middle(here.map(|effect| effect.middle))?;
         Some(match q {
-            Quantity::Noise => format!("{} {value:.3} %", quantity(q)),
+            share if share.is_share() => format!("{} {value:.3} %", quantity(q)),
             _ => format!("{} {}", quantity(q), time(value)),
         })
     };
@@ -170,7 +170,16 @@ fn one(test: &Test, look: &Look, wide: bool) -> String {
     }
     out += &look.wrapped("  ", &middles(test));
     let rows = Rows::choose(test, &all, look);
-    out += &table(test, &rows, wide);
+    let all = quantities(test);
+    let whole = table(test, &rows, &all, wide);
+    out += &match look.holds(&whole) {
+        true => whole,
+        // What is the difference of two other columns goes first.
+        false => {
+            let some: Vec<Quantity> = all.into_iter().filter(|q| *q != Quantity::User).collect();
+            table(test, &rows, &some, wide)
+        }
+    };
     out += &legend(test);
     let seen: Vec<String> = limits(test)
         .iter()
@@ -274,14 +283,13 @@ fn headed(quantities: &[Quantity]) -> Table {
     plain(header)
 }
 
-fn table(test: &Test, rows: &Rows, wide: bool) -> String {
-    let quantities = quantities(test);
+fn table(test: &Test, rows: &Rows, quantities: &[Quantity], wide: bool) -> String {
     let verdicts = verdicts(test);
     let effect = |cpu: u32, q: Quantity| -> Option<&Effect> {
         let mut all = test.effects.iter();
         all.find(|effect| effect.cpu == cpu && effect.quantity == q)
     };
-    let mut table = headed(&quantities);
+    let mut table = headed(quantities);
     for cpu in &rows.own {
         let mut row = vec![cpu.to_string()];
         row.extend(quantities.iter().map(|q| {

@@ -24,15 +24,16 @@ pub(crate) fn quantity(quantity: Quantity) -> &'static str {
         Quantity::User => "user",
         Quantity::System => "system",
         Quantity::Cpu => "cpu time",
+        Quantity::Waiting => "waiting",
         Quantity::Noise => "noise",
     }
 }
 
 /// What its effects are in.
 pub(crate) fn unit(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::Noise => "points",
-        _ => "%",
+    match quantity.is_share() {
+        true => "points",
+        false => "%",
     }
 }
 
@@ -167,7 +168,11 @@ pub(crate) fn limits(test: &Test) -> Vec<(Quantity, f64)> {
 
 /// The quantity in which a test sees best, with what it would have seen.
 pub(crate) fn best_limit(test: &Test) -> Option<(Quantity, f64)> {
-    limits(test).into_iter().min_by(|a, b| a.1.total_cmp(&b.1))
+    // Points of a share and percent of a time are not to be compared.
+    let limits = limits(test);
+    let times = || limits.iter().filter(|(q, _)| !q.is_share());
+    let best = times().min_by(|a, b| a.1.total_cmp(&b.1));
+    best.or(limits.first()).copied()
 }
 
 /// What an audit could see, in a sentence.
@@ -177,7 +182,7 @@ pub(crate) fn detection(audit: &Audit) -> String {
         .iter()
         .filter_map(|test| best_limit(test).map(|(q, pct)| (test.name.as_str(), q, pct)))
         .collect();
-    let worst = all.iter().filter(|(_, q, _)| *q != Quantity::Noise);
+    let worst = all.iter().filter(|(_, q, _)| !q.is_share());
     let worst = worst
         .map(|(.., pct)| *pct)
         .fold(None, |most: Option<f64>, pct| {
@@ -186,7 +191,7 @@ pub(crate) fn detection(audit: &Audit) -> String {
     let each: Vec<String> = all
         .iter()
         .map(|(name, q, pct)| match q {
-            Quantity::Noise => format!("{name} {} points", size(*pct)),
+            q if q.is_share() => format!("{name} {} points", size(*pct)),
             q => format!("{name} {} % ({})", size(*pct), quantity(*q)),
         })
         .collect();

@@ -76,6 +76,13 @@ fn main() {
             "1 % more elapsed time",
             World {
                 slower_pct: (1.0, 0.0),
+                ..base.clone()
+            },
+        ),
+        (
+            "a load of 1 % in slices of 3 ms",
+            World {
+                load: (1.0, 3.0),
                 ..base
             },
         ),

@@ -157,7 +157,7 @@ pub fn compare(a: &Audit, b: &Audit, options: &Options) -> Result<Comparison, Co
     for (test, shifts) in tests.iter_mut().zip(&shifts) {
         for (change, shift) in test.changes.iter_mut().zip(shifts) {
             let Some(shift) = shift else { continue };
-            let points = change.quantity == Quantity::Noise;
+            let points = change.quantity.is_share();
             let shown = |(low, high): (f64, f64)| (shown(low, points), shown(high, points));
             change.interval_pct = shift.interval(alone, &mut known).map(shown);
             change.together_pct = shift.interval(together, &mut known).map(shown);
@@ -303,7 +303,7 @@ fn changes(a: &Test, b: &Test, known: &mut Known) -> (Vec<Change>, Vec<Option<Sh
                 true => Shift::of(&pairs(a, b, quantity, *cpu), known),
                 false => None,
             };
-            let points = quantity == Quantity::Noise;
+            let points = quantity.is_share();
             changes.push(Change {
                 quantity,
                 cpu: *cpu,
@@ -327,7 +327,8 @@ fn changes(a: &Test, b: &Test, known: &mut Known) -> (Vec<Change>, Vec<Option<Sh
     (changes, shifts)
 }
 
-/// What both tests measure.
+/// What both tests measure and ranks can compare: of the time that runs waited
+/// the middle says nothing.
 fn quantities(a: &Test, b: &Test) -> Vec<Quantity> {
     let noise = |test: &Test| test.samples.iter().any(|sample| sample.noise_pct.is_some());
     match (noise(a), noise(b)) {
@@ -361,7 +362,7 @@ fn pairs(a: &Test, b: &Test, quantity: Quantity, cpu: u32) -> Vec<Pair> {
         let values = samples.filter_map(|sample| sample.figure(quantity));
         values
             .map(|value| match quantity {
-                Quantity::Noise => Some(value),
+                share if share.is_share() => Some(value),
                 _ => (value > 0.0).then(|| (value / units).ln()),
             })
             .collect()

@@ -99,9 +99,19 @@ pub enum Quantity {
     System,
     /// User and system: exact also where the two are told apart by sampling.
     Cpu,
-    /// Share of time in which nothing of ours ran, of the noise test only: then
-    /// effects are points of this share, not percent of a time.
+    /// Share of the elapsed time in which the run did not have its CPU: another
+    /// program, a real-time task, the hypervisor had it (or a command slept).
+    Waiting,
+    /// Share of time in which nothing of ours ran, of the noise test only.
     Noise,
+}
+
+impl Quantity {
+    /// A share of time: its effects are points of it, not percent of a time.
+    #[must_use]
+    pub fn is_share(self) -> bool {
+        matches!(self, Self::Waiting | Self::Noise)
+    }
 }
 
 /// One test, on all CPUs.
@@ -153,7 +163,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// One of its figures: ns, or percent of noise; that only where it was measured.
+    /// One of its figures: ns, or percent of the time; `None` where that was not
+    /// measured.
     #[must_use]
     pub fn figure(&self, quantity: Quantity) -> Option<f64> {
         match quantity {
@@ -161,6 +172,12 @@ impl Sample {
             Quantity::User => Some(self.user_ns as f64),
             Quantity::System => Some(self.system_ns as f64),
             Quantity::Cpu => Some(self.user_ns as f64 + self.system_ns as f64),
+            Quantity::Waiting if self.elapsed_ns == 0 => None,
+            Quantity::Waiting => {
+                let ran_ns = self.user_ns.saturating_add(self.system_ns);
+                let waited_ns = self.elapsed_ns.saturating_sub(ran_ns);
+                Some(waited_ns as f64 / self.elapsed_ns as f64 * 100.0)
+            }
             Quantity::Noise => self.noise_pct,
         }
     }

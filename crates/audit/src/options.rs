@@ -205,28 +205,33 @@ impl FromStr for Wanted {
 /// How far it is.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
-    /// A test begins.
-    Test {
+    /// A test is got ready.
+    Preparing {
         /// Its name.
         name: String,
-        /// Counted from 1.
-        number: usize,
-        /// Tests in all.
-        of: usize,
     },
     /// A round is done.
     Round {
         /// The test.
         name: String,
-        /// Rounds done.
+        /// Its rounds so far.
         round: u32,
-        /// Rounds at most.
-        most: u32,
-        /// Widest interval so far, to one side, percent; `None` before the
-        /// fewest rounds are done.
+        /// Its widest interval, to one side, percent; `None` before the fewest
+        /// rounds are done.
         half_width_pct: Option<f64>,
-        /// Of the test's time at most, 0 to 1.
+        /// Of the whole audit, 0 to 1; at least.
         done: f64,
+    },
+    /// A test has enough, or cannot go on.
+    Over {
+        /// Its name.
+        name: String,
+        /// Its rounds.
+        rounds: u32,
+        /// Its widest interval, to one side, percent.
+        half_width_pct: Option<f64>,
+        /// Why it could not go on.
+        failure: Option<String>,
     },
     /// What the user should hear at once.
     Remark(String),

@@ -4,6 +4,8 @@
 //! In a round every CPU runs each of a test's lengths once. The CPUs of one
 //! length follow each other directly and in random order: a block. So the
 //! machine's drift falls on all of them, and on no CPU more than on another.
+//! Tests take turns, a round each, in an order of chance as well: what disturbs a
+//! CPU for seconds falls on a few rounds of each of them.
 
 use std::time::Duration;
 
@@ -63,6 +65,15 @@ pub fn round(seed: u64, test: &str, round: u32, lengths: usize, cpus: &[u32]) ->
             Block { length, cpus }
         })
         .collect()
+}
+
+/// The order in which tests have their turns; the same for the same seed.
+#[must_use]
+pub fn order(seed: u64, round: u32, tests: &[usize]) -> Vec<usize> {
+    let mut chance = Chance::new(seed, &format!("audit turns {round}"));
+    let mut order = tests.to_vec();
+    shuffle(&mut order, &mut chance);
+    order
 }
 
 /// Fisher and Yates.

@@ -4,6 +4,7 @@
 mod machine;
 mod rounds;
 mod session;
+mod turn;
 
 use sandbag_kernel::{Root, clock};
 
@@ -13,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::model::{Audit, Design, Test, VERSION};
 use crate::options::{Options, Progress, Wanted};
 use crate::verdict::{self, Rule};
-use crate::{facts, suspects};
-use session::{Kind, Planned, Session};
+use crate::{facts, plan, suspects};
+use session::Session;
+use turn::{Kind, Planned, Turn};
 
 /// Runs all tests and says what they found. What goes wrong with a test, or with
 /// a CPU on the way, is told in the audit; asked to stop, it evaluates what is
@@ -57,24 +59,7 @@ pub fn run(
     };
     let mut session = Session::new(root, options, &facts, level, begin_ns, progress, stop)?;
     let accounting = session.accounting()?;
-    let mut tests = Vec::new();
-    for (at, test) in planned.iter().enumerate() {
-        (session.progress)(Progress::Test {
-            name: test.name.clone(),
-            number: at + 1,
-            of: planned.len(),
-        });
-        tests.push(session.test(test));
-        if session.stopped() {
-            session.remark(format!(
-                "it was asked to stop in test {}, {} of {}: what was there is evaluated",
-                test.name,
-                at + 1,
-                planned.len()
-            ));
-            break;
-        }
-    }
+    let mut tests = take_turns(&mut session, &planned);
     let rule = Rule {
         level,
         tolerance_pct: options.tolerance_pct,
@@ -101,6 +86,56 @@ pub fn run(
         suspects,
         remarks: ended.remarks,
     })
+}
+
+/// Runs the rounds of all tests by turns until each has enough.
+fn take_turns(session: &mut Session<'_>, planned: &[Planned]) -> Vec<Test> {
+    let tests = planned.iter().enumerate();
+    let mut turns: Vec<Turn<'_>> = tests
+        .map(|(number, planned)| Turn::new(number, planned, session.options))
+        .collect();
+    for turn in &mut turns {
+        if session.stopped() {
+            break;
+        }
+        (session.progress)(Progress::Preparing {
+            name: turn.test.name.clone(),
+        });
+        session.take_up(turn);
+        session.tell_if_over(turn);
+    }
+    let mut round = 0;
+    while !session.stopped() && turns.iter().any(|turn| !turn.is_over()) {
+        let open: Vec<usize> = (0..turns.len())
+            .filter(|at| !turns[*at].is_over())
+            .collect();
+        for at in plan::order(session.options.seed, round, &open) {
+            if session.stopped() {
+                break;
+            }
+            session.take_turn(&mut turns[at]);
+            let shares: f64 = turns.iter().map(Turn::share).sum();
+            let turn = &turns[at];
+            let (round, half_width_pct) = turn.reached();
+            (session.progress)(Progress::Round {
+                name: turn.test.name.clone(),
+                round,
+                half_width_pct,
+                done: shares / turns.len() as f64,
+            });
+            session.tell_if_over(turn);
+        }
+        round += 1;
+    }
+    if session.stopped() {
+        let over = turns.iter().filter(|turn| turn.is_over()).count();
+        session.remark(format!(
+            "it was asked to stop in round {round}, when {over} of {} tests had enough: what was \
+             there is evaluated",
+            turns.len()
+        ));
+    }
+    turns.into_iter().map(|turn| session.finish(turn)).collect()
 }
 
 /// Corrects and judges all tests.

@@ -46,6 +46,8 @@ pub struct World {
     /// CPU 1 is slower: elapsed time alone, and CPU time (and elapsed with it),
     /// percent.
     pub slower_pct: (f64, f64),
+    /// Another program has so much of CPU 1, percent, in slices of so many ms.
+    pub load: (f64, f64),
 }
 
 impl Default for World {
@@ -64,6 +66,7 @@ impl Default for World {
             burst_s: 2.0,
             burst_pct: 10.0,
             slower_pct: (0.0, 0.0),
+            load: (0.0, 3.0),
         }
     }
 }
@@ -90,11 +93,7 @@ pub fn audit(world: &World, seed: u64) -> Vec<Test> {
         comparisons: effects::comparisons(&kinds, world.cpus as usize),
     };
     let mut machine = Machine::new(world, seed);
-    let mut tests: Vec<Test> = kinds
-        .iter()
-        .enumerate()
-        .map(|(number, noise)| machine.test(number, *noise, level))
-        .collect();
+    let mut tests = machine.tests(&kinds, level);
     let accounting = Accounting {
         sampled: true,
         hz: HZ,
@@ -169,54 +168,57 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn test(&mut self, number: usize, noise: bool, level: Level) -> Test {
-        let name = format!("test {number}");
-        let lengths = plan::lengths(1e6, std::time::Duration::from_nanos(LONGEST_NS as u64));
-        let cpus: Vec<u32> = (0..self.world.cpus).collect();
+    /// All tests, which take turns.
+    fn tests(&mut self, kinds: &[bool], level: Level) -> Vec<Test> {
         let enough = Enough {
             rounds: self.world.rounds,
             limit: std::time::Duration::MAX,
             precision_pct: self.world.precision_pct,
         };
-        let system = SYSTEM[number % SYSTEM.len()];
-        let mut samples = Vec::new();
+        let cpus: Vec<u32> = (0..self.world.cpus).collect();
+        let mut tests: Vec<Test> = (0..kinds.len()).map(test).collect();
+        let mut open: Vec<usize> = (0..kinds.len()).collect();
         for round in 0.. {
-            for block in plan::round(self.seed, &name, round, lengths.len(), &cpus) {
-                for cpu in block.cpus {
-                    let length_ns = lengths[block.length] as f64 * 1e6;
-                    let figures = match noise {
-                        true => self.noise(cpu),
-                        false => self.run(cpu, length_ns, system),
-                    };
-                    samples.push(Sample {
-                        cpu,
-                        round,
-                        length: block.length,
-                        ..figures
-                    });
-                }
+            for at in plan::order(self.seed, round, &open) {
+                self.round(&mut tests[at], round, at, kinds[at]);
             }
             let done = round + 1;
-            let half = enough
-                .looks(done)
-                .then(|| effects::half_width_pct(&samples, &cpus, noise, level))
-                .flatten();
-            if enough.reached(done, std::time::Duration::ZERO, half) {
+            open.retain(|at| {
+                let samples = &tests[*at].samples;
+                let half = enough
+                    .looks(done)
+                    .then(|| effects::half_width_pct(samples, &cpus, kinds[*at], level))
+                    .flatten();
+                !enough.reached(done, std::time::Duration::ZERO, half)
+            });
+            if open.is_empty() {
                 break;
             }
         }
-        let effects = effects::of_test(&samples, &cpus, lengths.len(), noise, level);
-        Test {
-            name,
-            about: String::new(),
-            lengths,
-            unit: String::new(),
-            samples,
-            effects,
-            by_length: Vec::new(),
-            verdicts: Vec::new(),
-            verdict: Verdict::Undecided,
-            failure: None,
+        for (test, noise) in tests.iter_mut().zip(kinds) {
+            let lengths = test.lengths.len();
+            test.effects = effects::of_test(&test.samples, &cpus, lengths, *noise, level);
+        }
+        tests
+    }
+
+    fn round(&mut self, test: &mut Test, round: u32, number: usize, noise: bool) {
+        let cpus: Vec<u32> = (0..self.world.cpus).collect();
+        let system = SYSTEM[number % SYSTEM.len()];
+        for block in plan::round(self.seed, &test.name, round, test.lengths.len(), &cpus) {
+            for cpu in block.cpus {
+                let length_ns = test.lengths[block.length] as f64 * 1e6;
+                let figures = match noise {
+                    true => self.noise(cpu),
+                    false => self.run(cpu, length_ns, system),
+                };
+                test.samples.push(Sample {
+                    cpu,
+                    round,
+                    length: block.length,
+                    ..figures
+                });
+            }
         }
     }
 
@@ -246,6 +248,9 @@ impl<'a> Machine<'a> {
         if self.is_disturbed(cpu) {
             waits_pct += self.chance.exponential(self.world.burst_pct);
         }
+        if cpu == 1 {
+            waits_pct += self.load_pct(length_ns);
+        }
         let slower = match cpu {
             1 => self.world.slower_pct,
             _ => (0.0, 0.0),
@@ -270,6 +275,15 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// What another program has of a run of such a length: whole slices.
+    fn load_pct(&mut self, length_ns: f64) -> f64 {
+        let (pct, slice_ms) = self.world.load;
+        let slice_ns = slice_ms * 1e6;
+        let slices = length_ns * pct / 100.0 / slice_ns;
+        let here = slices.floor() + f64::from(u8::from(self.chance.uniform() < slices.fract()));
+        here * slice_ns / length_ns * 100.0
+    }
+
     fn noise(&mut self, cpu: u32) -> Sample {
         let mut pct = 0.5 + 0.1 * self.chance.normal().abs() + self.chance.exponential(0.1);
         if self.is_disturbed(cpu) {
@@ -284,6 +298,22 @@ impl<'a> Machine<'a> {
             noise_pct: Some(pct),
             ..empty(cpu)
         }
+    }
+}
+
+fn test(number: usize) -> Test {
+    let longest = std::time::Duration::from_nanos(LONGEST_NS as u64);
+    Test {
+        name: format!("test {number}"),
+        about: String::new(),
+        lengths: plan::lengths(1e6, longest),
+        unit: String::new(),
+        samples: Vec::new(),
+        effects: Vec::new(),
+        by_length: Vec::new(),
+        verdicts: Vec::new(),
+        verdict: Verdict::Undecided,
+        failure: None,
     }
 }
 
@@ -331,6 +361,21 @@ mod tests {
             .iter()
             .find(|v| v.cpu == 1 && v.quantity == Quantity::Elapsed);
         assert_eq!(own.unwrap().nature, Some(Nature::Inequality));
+    }
+
+    #[test]
+    fn a_load_that_comes_seldom_is_found_by_the_time_without_the_cpu() {
+        let world = World {
+            tests: 1,
+            rounds: (96, 96),
+            quiet_s: 1e9,
+            load: (2.0, 10.0),
+            ..World::default()
+        };
+        let tests = audit(&world, 5);
+        assert_eq!(unequal(&tests, Some(Quantity::Waiting)), [1]);
+        // Most runs do not meet it.
+        assert_eq!(unequal(&tests, Some(Quantity::Elapsed)), [0; 0]);
     }
 
     #[test]

@@ -87,13 +87,16 @@ pub fn judge(test: &mut Test, cpus: &[Cpu], rule: &Rule<'_>) {
         let designed = designed(cpus, effect.cpu, &test.name);
         let nature = (verdict == Verdict::Unequal).then(|| match effect.quantity {
             _ if designed.is_some() => Nature::Designed,
-            Quantity::Noise => Nature::Contention,
+            Quantity::Noise | Quantity::Waiting => Nature::Contention,
             Quantity::Elapsed if contends(effect, &test.effects) => Nature::Contention,
             _ => Nature::Inequality,
         });
         let mut because = why;
         match (nature, designed) {
             (Some(Nature::Designed), Some(why)) => because += &format!("; by design: {why}"),
+            (Some(Nature::Contention), _) if effect.quantity == Quantity::Waiting => {
+                because += "; so much of its time it did not have the CPU";
+            }
             (Some(Nature::Contention), _) if effect.quantity == Quantity::Elapsed => {
                 because += "; its CPU time is not longer by as much: something else ran there";
             }
@@ -242,9 +245,9 @@ pub fn designed(cpus: &[Cpu], cpu: u32, test: &str) -> Option<String> {
 
 /// What an effect's figures are called.
 fn unit(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::Noise => "points",
-        _ => "%",
+    match quantity.is_share() {
+        true => "points",
+        false => "%",
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Side<'a> {
 /// What figures are divided by to be read, and what they are then.
 fn scale(quantity: Quantity, most: f64) -> (f64, &'static str) {
     match (quantity, most) {
-        (Quantity::Noise, _) => (1.0, "%"),
+        (share, _) if share.is_share() => (1.0, "%"),
         (_, ns) if ns >= 1e9 => (1e9, "s"),
         (_, ns) if ns >= 1e6 => (1e6, "ms"),
         (_, ns) if ns >= 1e3 => (1e3, "us"),
@@ -86,12 +86,8 @@ pub(crate) fn times(sides: &[Side<'_>], q: Quantity, from_zero: bool) -> Option<
                 let (low, high) = effect.interval_pct;
                 (effect.pct - low, high - effect.pct)
             });
-            // Points of noise; percent of a time.
-            let size = if q == Quantity::Noise {
-                1.0
-            } else {
-                here / 100.0
-            };
+            // Points of a share; percent of a time.
+            let size = if q.is_share() { 1.0 } else { here / 100.0 };
             let ends = ((here - half.0 * size) / by, (here + half.1 * size) / by);
             one.bars.push((x, ends.0, here / by, ends.1));
         }

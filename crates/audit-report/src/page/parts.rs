@@ -20,6 +20,7 @@ pub(super) fn name(quantity: Quantity) -> &'static str {
         Quantity::User => "User time",
         Quantity::System => "System time",
         Quantity::Cpu => "User and system time",
+        Quantity::Waiting => "Time without the CPU",
         Quantity::Noise => "Noise",
     }
 }

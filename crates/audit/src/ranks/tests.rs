@@ -203,3 +203,53 @@ proptest! {
         prop_assert!((some.shift - none.shift - effect).abs() < 1e-4, "{none:?} {some:?}");
     }
 }
+
+/// Waits of 7.5 % in one run of so many, on each CPU at its own rate.
+fn seldom(shares: [f64; 2], blocks: usize, seed: u64) -> Blocks {
+    let mut chance = Chance::new(seed, "seldom");
+    let mut all = Blocks::new(2);
+    for block in 0..blocks {
+        let figures = shares.map(|share| match chance.uniform() < share {
+            true => 7.5,
+            false => 0.0,
+        });
+        all.push(block as u32 / 3, &figures);
+    }
+    all
+}
+
+#[test]
+fn what_comes_seldom_is_found_by_means_and_not_by_ranks() {
+    // 1.5 points in the mean; four in five runs know nothing of it.
+    let blocks = seldom([0.0, 0.2], 150, 3);
+    let means = compare(&blocks, Scale::Means, 1, 0.01, 0.001).unwrap();
+    assert!(means.together.0 > 0.3 && means.p < 1e-4, "{means:?}");
+    assert!((means.shift - 1.5).abs() < 0.5, "{means:?}");
+    let ranks = compare(&blocks, Scale::Points, 1, 0.01, 0.001).unwrap();
+    assert!(ranks.shift.abs() < 0.01, "{ranks:?}");
+    let other = compare(&blocks, Scale::Means, 0, 0.01, 0.001).unwrap();
+    assert!((other.shift + means.shift).abs() < 1e-3, "{other:?}");
+}
+
+#[test]
+fn means_of_alike_cpus_are_called_different_no_oftener_than_asked() {
+    let wrong = (0..400)
+        .filter(|seed| {
+            let blocks = seldom([0.1, 0.1], 60, *seed);
+            compare(&blocks, Scale::Means, 1, 0.05, 0.05).unwrap().p < 0.05
+        })
+        .count();
+    // 20 expected at most.
+    assert!(wrong < 36, "{wrong}");
+}
+
+#[test]
+fn one_long_wait_is_no_difference() {
+    let mut blocks = Blocks::new(2);
+    for round in 0..40 {
+        let long = if round == 7 { 95.0 } else { 0.1 };
+        blocks.push(round, &[0.1, long]);
+    }
+    let found = compare(&blocks, Scale::Means, 1, 0.01, 0.001).unwrap();
+    assert!(found.p > 0.2 && found.together.0 < 0.0, "{found:?}");
+}

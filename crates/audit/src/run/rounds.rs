@@ -1,128 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rounds of a test: runs in their order with the evidence beside them,
-//! until there is enough.
+//! The runs of a round in their order, with the evidence beside them.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::session::Session;
-use crate::effects;
+use super::session::{Halt, Session};
 use crate::evidence::most;
 use crate::model::{Sample, Test};
-use crate::options::Progress;
-use crate::plan::{self, Enough};
 use crate::work::Figures;
-
-/// Why a test does not go on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Halt {
-    /// We were asked to stop.
-    Stopped,
-    /// It cannot be done.
-    Failed(String),
-    /// A CPU went away; the test goes on without it.
-    Displaced {
-        /// Which.
-        cpu: u32,
-        /// How.
-        why: String,
-    },
-}
-
-/// Counts the rounds of a test.
-pub struct Round {
-    enough: Enough,
-    begin: Instant,
-    done: u32,
-    half_width_pct: Option<f64>,
-    noise: bool,
-}
-
-impl Round {
-    /// Before the first.
-    pub fn new(session: &Session<'_>, noise: bool) -> Self {
-        Self {
-            enough: Enough::of(session.options),
-            begin: Instant::now(),
-            done: 0,
-            half_width_pct: None,
-            noise,
-        }
-    }
-
-    /// Whether there is to be another one: to be asked before each.
-    pub fn next(&mut self, session: &mut Session<'_>, test: &Test) -> Result<bool, Halt> {
-        if session.stopped() {
-            return Err(Halt::Stopped);
-        }
-        if session.cpus.is_empty() {
-            return Err(Halt::Failed("no CPU is left".to_owned()));
-        }
-        let first = test.samples.is_empty() && self.done == 0;
-        if !first {
-            self.done += 1;
-        }
-        if self.enough.looks(self.done) {
-            let (cpus, level) = (&session.cpus, session.level);
-            self.half_width_pct = effects::half_width_pct(&test.samples, cpus, self.noise, level);
-        }
-        let took = self.begin.elapsed();
-        if self.done > 0 {
-            (session.progress)(Progress::Round {
-                name: test.name.clone(),
-                round: self.done,
-                most: self.enough.rounds.1,
-                half_width_pct: self.half_width_pct,
-                done: self.share(took),
-            });
-        }
-        Ok(!self.enough.reached(self.done, took, self.half_width_pct))
-    }
-
-    /// The number of the round that now runs.
-    pub fn number(&self) -> u32 {
-        self.done
-    }
-
-    /// How far the test is at least, 0 to 1.
-    fn share(&self, took: Duration) -> f64 {
-        let fewest = f64::from(self.done) / f64::from(self.enough.rounds.0.max(1));
-        let time = took.as_secs_f64() / self.enough.limit.as_secs_f64().max(1e-3);
-        let most = f64::from(self.done) / f64::from(self.enough.rounds.1.max(1));
-        fewest.min(time).max(most).min(1.0)
-    }
-}
+use crate::{noise, plan};
 
 impl Session<'_> {
-    /// Runs the rounds of a test by `one`, which runs a length on a CPU.
-    pub(super) fn rounds(
-        &mut self,
-        test: &mut Test,
-        mut one: impl FnMut(&mut Self, u32, u64) -> Result<Figures, Halt>,
-    ) -> Result<(), Halt> {
-        let mut round = Round::new(self, false);
-        let outcome = loop {
-            match round.next(self, test) {
-                Ok(true) => {}
-                Ok(false) => break Ok(()),
-                Err(halt) => break Err(halt),
-            }
-            match self.round(test, round.number(), &mut one) {
-                Ok(()) => {}
-                Err(Halt::Displaced { cpu, why }) => self.lose(cpu, why),
-                Err(halt) => break Err(halt),
-            }
-        };
-        // What has nothing to be compared with does not count.
-        keep_whole(&mut test.samples, &self.cpus);
-        outcome
-    }
-
-    fn round(
+    /// A round by `one`, which runs a length on a CPU.
+    pub(super) fn round(
         &mut self,
         test: &mut Test,
         number: u32,
-        one: &mut impl FnMut(&mut Self, u32, u64) -> Result<Figures, Halt>,
+        mut one: impl FnMut(&mut Self, u32, u64) -> Result<Figures, Halt>,
     ) -> Result<(), Halt> {
         if !self.each_run {
             self.watch.begin();
@@ -133,13 +27,8 @@ impl Session<'_> {
                 if self.stopped() {
                     return Err(Halt::Stopped);
                 }
-                let sample = self.sample(
-                    cpu,
-                    number,
-                    block.length,
-                    || test.lengths[block.length],
-                    one,
-                )?;
+                let units = test.lengths[block.length];
+                let sample = self.sample(cpu, number, block.length, units, &mut one)?;
                 test.samples.push(sample);
             }
         }
@@ -152,12 +41,47 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// A round of the noise test: all CPUs look at once, so in no order.
+    pub(super) fn noise_round(&mut self, test: &mut Test, number: u32) -> Result<(), Halt> {
+        let cpus = self.cpus.clone();
+        let list = cpus.iter().copied().collect();
+        let (seed, lengths) = (self.options.seed, test.lengths.len());
+        for block in plan::round(seed, &test.name, number, lengths, &[]) {
+            if self.stopped() {
+                return Err(Halt::Stopped);
+            }
+            let length = Duration::from_millis(test.lengths[block.length]);
+            let before: Vec<_> = cpus.iter().map(|cpu| self.reader.now(*cpu)).collect();
+            let at_ns = self.since_begin();
+            let looked = noise::look(self.root, &list, length, false).map_err(Halt::Failed)?;
+            for (cpu, before) in cpus.iter().zip(&before) {
+                let figures = Figures::default();
+                let stretch = self.reader.since(*cpu, before, &figures);
+                let own = looked.cpus.iter().find(|(number, ..)| number == cpu);
+                let (_, known_ns, pct) = own.copied().unwrap_or_default();
+                self.note(*cpu, &stretch);
+                test.samples.push(Sample {
+                    cpu: *cpu,
+                    round: number,
+                    length: block.length,
+                    at_ns,
+                    elapsed_ns: known_ns,
+                    user_ns: 0,
+                    system_ns: 0,
+                    noise_pct: Some(pct),
+                    evidence: stretch.evidence,
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn sample(
         &mut self,
         cpu: u32,
         round: u32,
         length: usize,
-        units: impl Fn() -> u64,
+        units: u64,
         one: &mut impl FnMut(&mut Self, u32, u64) -> Result<Figures, Halt>,
     ) -> Result<Sample, Halt> {
         if self.each_run {
@@ -165,7 +89,7 @@ impl Session<'_> {
         }
         let before = self.reader.now(cpu);
         let at_ns = self.since_begin();
-        let figures = one(self, cpu, units())?;
+        let figures = one(self, cpu, units)?;
         let mut stretch = self.reader.since(cpu, &before, &figures);
         if self.each_run {
             let (ran, lasted_ns) = self.watch.end();
@@ -188,7 +112,7 @@ impl Session<'_> {
 }
 
 /// Keeps the samples of blocks in which each of these CPUs ran.
-fn keep_whole(samples: &mut Vec<Sample>, cpus: &[u32]) {
+pub(super) fn keep_whole(samples: &mut Vec<Sample>, cpus: &[u32]) {
     let mut count: BTreeMap<(u32, usize), usize> = BTreeMap::new();
     for sample in samples.iter().filter(|sample| cpus.contains(&sample.cpu)) {
         *count.entry((sample.round, sample.length)).or_default() += 1;

@@ -9,55 +9,38 @@ use sandbag_kernel::Root;
 use sandbag_lab::machine::kernel_config;
 
 use super::machine;
-use super::rounds::{Halt, Round};
+use super::turn::Turn;
 use crate::accounting::Accounting;
 use crate::effects::{self, Level, median};
 use crate::error::{Error, Result};
 use crate::evidence::{self, Reader, Stretch};
 use crate::facts::{Facts, has_nohz_full};
-use crate::model::{LeftOut, Sample, Test, Verdict};
+use crate::model::{LeftOut, Test};
+use crate::noise;
 use crate::options::{Options, Progress};
-use crate::plan;
 use crate::suspects::{Blamed, Holder, OfCpu, Seen};
 use crate::tasks::{Others, Watch};
-use crate::work::{Answer, Figures, Order, Spec, unit};
+use crate::work::{Answer, Order, Spec};
 use crate::worker::{Ended, Worker};
-use crate::{command, noise};
 
-/// A test with all that it needs.
+/// Why a test does not go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Planned {
-    /// By which the report calls it.
-    pub name: String,
-    /// What it is.
-    pub kind: Kind,
+pub enum Halt {
+    /// We were asked to stop.
+    Stopped,
+    /// It cannot be done.
+    Failed(String),
+    /// A CPU went away; the test goes on without it.
+    Displaced {
+        /// Which.
+        cpu: u32,
+        /// How.
+        why: String,
+    },
 }
 
-/// What a test is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
-    /// Of sandbag's own.
-    Work(Spec),
-    /// The collector of jitter.
-    Noise,
-    /// For the shell.
-    Command(String),
-}
-
-/// A run of a test takes at least so long while its speed is found out.
-const CALIBRATED: Duration = Duration::from_millis(20);
-/// The CPU is warmed so long before each run.
-const WARM_NS: f64 = 5e6;
 /// No answer of the process that works takes longer, but for what is asked.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// To take up a test: to touch all memory.
-const PREPARING: Duration = Duration::from_secs(600);
-/// A command may take so many times a test's time.
-const COMMAND_LIMITS: u32 = 10;
-/// But always so long.
-const COMMAND: Duration = Duration::from_secs(600);
-/// The longest run of a test whose number of calls was asked for.
-const LONGEST: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// One look with the kernel's trace events.
 const TRACED: Duration = Duration::from_secs(2);
 /// Looking at all tasks around each run may take this part of its time.
@@ -164,6 +147,24 @@ impl<'a> Session<'a> {
         self.was_stopped
     }
 
+    /// Somebody else was asked to.
+    pub(super) fn note_stopped(&mut self) {
+        self.was_stopped = true;
+    }
+
+    /// Tells that a test has ended.
+    pub fn tell_if_over(&mut self, turn: &Turn<'_>) {
+        if turn.is_over() {
+            let (rounds, half_width_pct) = turn.reached();
+            (self.progress)(Progress::Over {
+                name: turn.test.name.clone(),
+                rounds,
+                half_width_pct,
+                failure: turn.test.failure.clone(),
+            });
+        }
+    }
+
     /// How user and system time are told apart here.
     ///
     /// # Errors
@@ -183,173 +184,16 @@ impl<'a> Session<'a> {
         Ok(Accounting::find(&config, self.has_nohz_full, seen))
     }
 
-    /// One test, all of it but the verdict.
-    pub fn test(&mut self, planned: &Planned) -> Test {
-        let mut test = Test {
-            name: planned.name.clone(),
-            about: String::new(),
-            lengths: Vec::new(),
-            unit: String::new(),
-            samples: Vec::new(),
-            effects: Vec::new(),
-            by_length: Vec::new(),
-            verdicts: Vec::new(),
-            verdict: Verdict::Undecided,
-            failure: None,
-        };
-        let outcome = match &planned.kind {
-            Kind::Work(spec) => self.work(&mut test, spec),
-            Kind::Noise => self.noise(&mut test),
-            Kind::Command(command) => self.command(&mut test, command),
-        };
-        match outcome {
-            Ok(()) => {}
-            Err(Halt::Stopped) => {
-                self.was_stopped = true;
-                test.failure = Some("cut short: asked to stop".to_owned());
-            }
-            Err(Halt::Failed(why)) => test.failure = Some(why),
-            Err(Halt::Displaced { cpu, why }) => test.failure = Some(format!("CPU {cpu}: {why}")),
+    /// Looks once with the kernel's trace events, which name what takes time.
+    pub(super) fn look_for_causes(&mut self) {
+        let cpus = self.cpus.iter().copied().collect();
+        match noise::look(self.root, &cpus, TRACED, true) {
+            Ok(looked) => self.blamed = looked.blamed,
+            Err(why) => self.remark(format!(
+                "the kernel's trace events could not be had, so interrupts are known by their \
+                 counts only: {why}"
+            )),
         }
-        let noise = planned.kind == Kind::Noise;
-        let lengths = test.lengths.len();
-        test.effects = effects::of_test(&test.samples, &self.cpus, lengths, noise, self.level);
-        test.by_length = effects::by_length(&test.samples, &self.cpus, lengths, noise, self.level);
-        test
-    }
-
-    fn work(&mut self, test: &mut Test, spec: &Spec) -> std::result::Result<(), Halt> {
-        unit(spec).clone_into(&mut test.unit);
-        match self.ask(&Order::Prepare(spec.clone()), PREPARING)? {
-            Answer::Ready { about } => test.about = about,
-            other => return Err(Halt::Failed(format!("it answers {other:?}"))),
-        }
-        let unit_ns = self.unit_ns()?;
-        let longest = self.options.longest_run;
-        test.lengths = plan::lengths(unit_ns, longest);
-        if *spec == Spec::Syscall {
-            let asked = plan::in_all(self.options.calls, self.options.rounds.0);
-            let most = plan::lengths(unit_ns, LONGEST);
-            test.lengths = asked.min(most);
-        }
-        let warm = ((WARM_NS / unit_ns) as u64).clamp(1, test.lengths[0]);
-        let outcome = self.rounds(test, |this, cpu, units| {
-            let order = Order::Run { cpu, units, warm };
-            match this.ask_on(cpu, &order, PATIENCE)? {
-                Answer::Done(figures) => Ok(figures),
-                other => Err(Halt::Failed(format!("it answers {other:?}"))),
-            }
-        });
-        if !matches!(outcome, Err(Halt::Stopped)) {
-            // Its memory is free for the next one.
-            let _ = self.ask(&Order::Leave, PATIENCE);
-        }
-        outcome
-    }
-
-    /// How long a unit takes, ns.
-    fn unit_ns(&mut self) -> std::result::Result<f64, Halt> {
-        let mut units = 1u64;
-        loop {
-            let cpu = self.cpus.first().copied();
-            let cpu = cpu.ok_or_else(|| Halt::Failed("no CPU is left".to_owned()))?;
-            let order = Order::Run {
-                cpu,
-                units,
-                warm: 0,
-            };
-            let figures = match self.ask_on(cpu, &order, PATIENCE) {
-                Ok(Answer::Done(figures)) => figures,
-                Ok(other) => return Err(Halt::Failed(format!("it answers {other:?}"))),
-                Err(Halt::Displaced { cpu, why }) => {
-                    self.lose(cpu, why);
-                    continue;
-                }
-                Err(halt) => return Err(halt),
-            };
-            let elapsed = Duration::from_nanos(figures.elapsed_ns);
-            if elapsed >= CALIBRATED || units >= 1 << 50 {
-                return Ok(elapsed.as_nanos() as f64 / units as f64);
-            }
-            units *= 2;
-        }
-    }
-
-    fn command(&mut self, test: &mut Test, text: &str) -> std::result::Result<(), Halt> {
-        test.about = format!("`{text}`, by the shell, its output unread");
-        test.lengths = vec![1];
-        "runs".clone_into(&mut test.unit);
-        let patience = (self.options.limit * COMMAND_LIMITS).max(COMMAND);
-        self.rounds(test, |this, cpu, _| {
-            command::run(text, cpu, patience, this.stop).map_err(|fault| match fault {
-                command::Fault::Stopped => Halt::Stopped,
-                command::Fault::Failed(why) => Halt::Failed(format!("on CPU {cpu} {why}")),
-            })
-        })
-    }
-
-    /// All CPUs look at once, so a round is not in any order.
-    fn noise(&mut self, test: &mut Test) -> std::result::Result<(), Halt> {
-        test.about = "share of time in which a loop that only looks at the clock did not get to, \
-                      on all CPUs at once"
-            .to_owned();
-        "ms".clone_into(&mut test.unit);
-        test.lengths = plan::lengths(1e6, self.options.longest_run);
-        let outcome = self.noise_rounds(test);
-        if outcome.is_ok() && self.options.trace {
-            let cpus = self.cpus.iter().copied().collect();
-            match noise::look(self.root, &cpus, TRACED, true) {
-                Ok(looked) => self.blamed = looked.blamed,
-                Err(why) => self.remark(format!(
-                    "the kernel's trace events could not be had, so interrupts are known by their \
-                     counts only: {why}"
-                )),
-            }
-        }
-        outcome
-    }
-
-    fn noise_rounds(&mut self, test: &mut Test) -> std::result::Result<(), Halt> {
-        let mut round = Round::new(self, true);
-        while round.next(self, test)? {
-            let cpus = self.cpus.clone();
-            let list = cpus.iter().copied().collect();
-            let number = round.number();
-            for block in plan::round(
-                self.options.seed,
-                &test.name,
-                number,
-                test.lengths.len(),
-                &[],
-            ) {
-                if self.stopped() {
-                    return Err(Halt::Stopped);
-                }
-                let length = Duration::from_millis(test.lengths[block.length]);
-                let before: Vec<_> = cpus.iter().map(|cpu| self.reader.now(*cpu)).collect();
-                let at_ns = self.since_begin();
-                let looked = noise::look(self.root, &list, length, false).map_err(Halt::Failed)?;
-                for (cpu, before) in cpus.iter().zip(&before) {
-                    let figures = Figures::default();
-                    let stretch = self.reader.since(*cpu, before, &figures);
-                    let own = looked.cpus.iter().find(|(number, ..)| number == cpu);
-                    let (_, known_ns, pct) = own.copied().unwrap_or_default();
-                    self.note(*cpu, &stretch);
-                    test.samples.push(Sample {
-                        cpu: *cpu,
-                        round: number,
-                        length: block.length,
-                        at_ns,
-                        elapsed_ns: known_ns,
-                        user_ns: 0,
-                        system_ns: 0,
-                        noise_pct: Some(pct),
-                        evidence: stretch.evidence,
-                    });
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Adds what happened during a run to what is known of the CPU.
@@ -377,12 +221,24 @@ impl<'a> Session<'a> {
         sandbag_kernel::clock::monotonic().saturating_sub(self.begin_ns)
     }
 
-    fn ask(&mut self, order: &Order, patience: Duration) -> std::result::Result<Answer, Halt> {
+    /// The process that works, if there is one: tests that another one took up
+    /// are gone.
+    pub(super) fn worker(&self) -> Option<u32> {
+        self.worker.as_ref().map(Worker::pid)
+    }
+
+    /// Gives an order that is for no CPU.
+    pub(super) fn ask(
+        &mut self,
+        order: &Order,
+        patience: Duration,
+    ) -> std::result::Result<Answer, Halt> {
         let cpu = self.cpus.first().copied().unwrap_or(0);
         self.ask_on(cpu, order, patience)
     }
 
-    fn ask_on(
+    /// Gives an order.
+    pub(super) fn ask_on(
         &mut self,
         cpu: u32,
         order: &Order,
@@ -417,8 +273,10 @@ impl<'a> Session<'a> {
             Err(Ended::Died(why)) => Err(Halt::Failed(format!(
                 "the process that ran the test died ({why}){}",
                 match order {
-                    Order::Prepare(Spec::Memory { .. } | Spec::Both { .. }) =>
-                        ": perhaps for want of memory, ask for less",
+                    Order::Prepare {
+                        spec: Spec::Memory { .. } | Spec::Both { .. },
+                        ..
+                    } => ": perhaps for want of memory, ask for less",
                     _ => "",
                 }
             ))),

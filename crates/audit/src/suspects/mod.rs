@@ -96,7 +96,7 @@ impl Seen {
 struct Difference {
     /// Tests in which it was seen.
     tests: Vec<String>,
-    /// The greatest of elapsed time or noise, percent.
+    /// The greatest of elapsed time, waiting or noise, percent.
     elapsed_pct: f64,
     /// The greatest of CPU time.
     cpu_pct: f64,
@@ -158,7 +158,7 @@ fn differences(tests: &[Test]) -> BTreeMap<u32, Difference> {
                 .filter(|effect| effect.cpu == verdict.cpu)
             {
                 match effect.quantity {
-                    Quantity::Elapsed | Quantity::Noise => {
+                    Quantity::Elapsed | Quantity::Waiting | Quantity::Noise => {
                         one.elapsed_pct = one.elapsed_pct.max(effect.pct);
                     }
                     Quantity::Cpu => one.cpu_pct = one.cpu_pct.max(effect.pct),

@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory, calls and words in one program, as in the paper.
 
-use std::path::Path;
-
 use super::Work;
 use super::io::Words;
-use super::memory::Planes;
+use super::memory::Shared;
 use super::syscall;
 
 /// A row of the array, a call, a word; again.
 pub(super) struct Both {
-    planes: Planes,
+    array: Shared,
     words: Words,
     at: usize,
 }
 
 impl Both {
-    pub(super) fn new(bytes: u64, path: &Path) -> Result<Self, String> {
-        Ok(Self {
-            words: Words::new(path)?,
-            planes: Planes::new(bytes)?,
+    pub(super) fn new(array: Shared, words: Words) -> Self {
+        Self {
+            array,
+            words,
             at: 0,
-        })
+        }
     }
 }
 
 impl Work for Both {
     fn run(&mut self, units: u64) -> Result<(), String> {
-        let edge = self.planes.edge();
+        let mut planes = self.array.take();
+        let edge = planes.edge();
         for number in 0..units {
-            self.planes.row(self.at / edge, self.at % edge);
+            planes.row(self.at / edge, self.at % edge);
             self.at = (self.at + 1) % (edge * edge);
             syscall::call();
             let word = self.words.word(number);
@@ -39,10 +38,11 @@ impl Work for Both {
     }
 
     fn about(&self) -> String {
+        let planes = self.array.take();
         format!(
             "a row of {} words moved within an array of {} MiB, then a call, then {}",
-            self.planes.edge(),
-            self.planes.mib(),
+            planes.edge(),
+            planes.mib(),
             self.words.about()
         )
     }
@@ -50,11 +50,15 @@ impl Work for Both {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::work::memory::Keeper;
 
     #[test]
     fn it_goes_round_the_array() {
-        let mut both = Both::new(8 * 125, Path::new("/dev/null")).unwrap();
+        let array = Keeper::default().of(8 * 125).unwrap();
+        let mut both = Both::new(array, Words::new(Path::new("/dev/null")).unwrap());
         both.run(60).unwrap();
         assert_eq!(both.at, 10);
         assert!(both.about().contains("/dev/null"));

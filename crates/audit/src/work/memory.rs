@@ -3,6 +3,7 @@
 //! neighbouring dimensions.
 
 use std::fs;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sandbag_kernel::Root;
 
@@ -73,6 +74,16 @@ impl Planes {
         }
     }
 
+    /// The rows of so many planes, from where the last run ended.
+    fn planes(&mut self, count: u64) {
+        for _ in 0..count {
+            for row in 0..self.edge {
+                self.row(self.next, row);
+            }
+            self.next = (self.next + 1) % self.edge;
+        }
+    }
+
     pub(super) fn edge(&self) -> usize {
         self.edge
     }
@@ -82,23 +93,53 @@ impl Planes {
     }
 }
 
-impl Work for Planes {
-    fn run(&mut self, units: u64) -> Result<(), String> {
-        for _ in 0..units {
-            for row in 0..self.edge {
-                self.row(self.next, row);
-            }
-            self.next = (self.next + 1) % self.edge;
+/// An array that several works move about in, one at a time.
+#[derive(Clone)]
+pub(super) struct Shared(Arc<Mutex<Planes>>);
+
+impl Shared {
+    /// It, for as long as nobody else needs it.
+    pub(super) fn take(&self) -> MutexGuard<'_, Planes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives works of the same size the same array, so that there is one of it
+/// however large it is.
+#[derive(Default)]
+pub(super) struct Keeper {
+    bytes: u64,
+    planes: Weak<Mutex<Planes>>,
+}
+
+impl Keeper {
+    /// The array of so many bytes; new unless somebody has it.
+    pub(super) fn of(&mut self, bytes: u64) -> Result<Shared, String> {
+        if let Some(planes) = self.planes.upgrade().filter(|_| self.bytes == bytes) {
+            return Ok(Shared(planes));
         }
+        let planes = Arc::new(Mutex::new(Planes::new(bytes)?));
+        (self.bytes, self.planes) = (bytes, Arc::downgrade(&planes));
+        Ok(Shared(planes))
+    }
+}
+
+/// Nothing but moves.
+pub(super) struct Moves(pub(super) Shared);
+
+impl Work for Moves {
+    fn run(&mut self, units: u64) -> Result<(), String> {
+        self.0.take().planes(units);
         Ok(())
     }
 
     fn about(&self) -> String {
+        let planes = self.0.take();
         format!(
             "elements of an array of {0} x {0} x {0} words ({1} MiB) moved between neighbours of \
              neighbouring dimensions",
-            self.edge,
-            self.mib()
+            planes.edge(),
+            planes.mib()
         )
     }
 }
@@ -111,7 +152,7 @@ mod tests {
     fn no_element_is_lost_and_most_are_moved() {
         let mut planes = Planes::new(9 * 9 * 9 * 8 + 7).unwrap();
         assert_eq!(planes.edge(), 9);
-        planes.run(30).unwrap();
+        planes.planes(30);
         let moved = planes.elements.iter().enumerate();
         let moved = moved.filter(|(at, x)| *at as u64 != **x).count();
         assert!(moved > 600, "{moved}");
@@ -123,6 +164,18 @@ mod tests {
                 .enumerate()
                 .all(|(at, x)| at as u64 == *x)
         );
+    }
+
+    #[test]
+    fn works_of_the_same_size_share_an_array() {
+        let mut keeper = Keeper::default();
+        let (one, other) = (keeper.of(8 * 125).unwrap(), keeper.of(8 * 125).unwrap());
+        assert!(Arc::ptr_eq(&one.0, &other.0));
+        let smaller = keeper.of(8 * 64).unwrap();
+        assert!(!Arc::ptr_eq(&one.0, &smaller.0));
+        Moves(one).run(3).unwrap();
+        drop(smaller);
+        assert_eq!(keeper.of(8 * 64).unwrap().take().edge(), 4);
     }
 
     #[test]

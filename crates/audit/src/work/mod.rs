@@ -21,6 +21,7 @@ mod process;
 mod syscall;
 mod timed;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -61,9 +62,16 @@ pub enum Spec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Take this up.
-    Prepare(Spec),
+    Prepare {
+        /// By which it is called from then on.
+        test: usize,
+        /// What.
+        spec: Spec,
+    },
     /// Run it there; `warm` units before, which do not count.
     Run {
+        /// What was taken up.
+        test: usize,
         /// The CPU.
         cpu: u32,
         /// Units of the test.
@@ -72,7 +80,10 @@ pub enum Order {
         warm: u64,
     },
     /// Let go of it.
-    Leave,
+    Leave {
+        /// What was taken up.
+        test: usize,
+    },
     /// Find out how user and system time are told apart.
     Accounting {
         /// Where.
@@ -128,12 +139,37 @@ pub fn unit(spec: &Spec) -> &'static str {
     }
 }
 
-fn prepare(spec: &Spec) -> Result<Box<dyn Work>, String> {
-    Ok(match spec {
-        Spec::Memory { bytes } => Box::new(memory::Planes::new(*bytes)?),
-        Spec::Syscall => Box::new(syscall::Calls),
-        Spec::Io { path } => Box::new(io::Words::new(path)?),
-        Spec::Both { bytes, path } => Box::new(both::Both::new(*bytes, path)?),
-        Spec::Compute => Box::new(compute::Vectors::new()),
-    })
+/// The works that were taken up, by the numbers that they were given.
+#[derive(Default)]
+struct Bench {
+    works: BTreeMap<usize, Box<dyn Work>>,
+    array: memory::Keeper,
+}
+
+impl Bench {
+    /// Takes a work up; what it says of itself.
+    fn prepare(&mut self, test: usize, spec: &Spec) -> Result<String, String> {
+        self.works.remove(&test);
+        let work: Box<dyn Work> = match spec {
+            Spec::Memory { bytes } => Box::new(memory::Moves(self.array.of(*bytes)?)),
+            Spec::Syscall => Box::new(syscall::Calls),
+            Spec::Io { path } => Box::new(io::Words::new(path)?),
+            Spec::Both { bytes, path } => {
+                // What may be refused at once comes first.
+                let words = io::Words::new(path)?;
+                Box::new(both::Both::new(self.array.of(*bytes)?, words))
+            }
+            Spec::Compute => Box::new(compute::Vectors::new()),
+        };
+        let about = work.about();
+        self.works.insert(test, work);
+        Ok(about)
+    }
+
+    fn get(&mut self, test: usize) -> Result<&mut dyn Work, String> {
+        match self.works.get_mut(&test) {
+            Some(work) => Ok(work.as_mut()),
+            None => Err("it was not prepared".to_owned()),
+        }
+    }
 }

@@ -4,7 +4,7 @@
 use std::io::{self, BufRead as _, Write as _};
 
 use super::timed::{self, Fault};
-use super::{Answer, Order, WORK_VERB, Work, prepare};
+use super::{Answer, Bench, Order, WORK_VERB};
 
 /// The hidden verb. Returns when whoever gives the orders has gone.
 ///
@@ -14,13 +14,13 @@ pub fn work(arguments: &[String]) -> Result<(), String> {
     if !arguments.is_empty() {
         return Err(format!("{WORK_VERB} is for sandbag's own use"));
     }
-    let mut current: Option<Box<dyn Work>> = None;
+    let mut bench = Bench::default();
     for line in io::stdin().lock().lines() {
         let line = line.map_err(|cause| cause.to_string())?;
         let Ok(order) = serde_json::from_str::<Order>(&line) else {
             return Err(format!("{WORK_VERB} is for sandbag's own use"));
         };
-        let answer = answer(&mut current, order);
+        let answer = answer(&mut bench, order);
         let text = serde_json::to_string(&answer).map_err(|cause| cause.to_string())?;
         let mut out = io::stdout().lock();
         if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
@@ -30,8 +30,8 @@ pub fn work(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn answer(current: &mut Option<Box<dyn Work>>, order: Order) -> Answer {
-    match act(current, order) {
+fn answer(bench: &mut Bench, order: Order) -> Answer {
+    match act(bench, order) {
         Ok(answer) => answer,
         Err(Fault::Displaced(why)) => Answer::Failed {
             why,
@@ -44,25 +44,25 @@ fn answer(current: &mut Option<Box<dyn Work>>, order: Order) -> Answer {
     }
 }
 
-fn act(current: &mut Option<Box<dyn Work>>, order: Order) -> Result<Answer, Fault> {
+fn act(bench: &mut Bench, order: Order) -> Result<Answer, Fault> {
     match order {
-        Order::Prepare(spec) => {
-            // The memory of the last one first.
-            *current = None;
-            let work = prepare(&spec).map_err(Fault::Work)?;
-            let about = work.about();
-            *current = Some(work);
+        Order::Prepare { test, spec } => {
+            let about = bench.prepare(test, &spec).map_err(Fault::Work)?;
             Ok(Answer::Ready { about })
         }
-        Order::Leave => {
-            *current = None;
+        Order::Leave { test } => {
+            bench.works.remove(&test);
             Ok(Answer::Ready {
                 about: String::new(),
             })
         }
-        Order::Run { cpu, units, warm } => {
-            let work = current.as_deref_mut();
-            let work = work.ok_or_else(|| Fault::Work("nothing was prepared".to_owned()))?;
+        Order::Run {
+            test,
+            cpu,
+            units,
+            warm,
+        } => {
+            let work = bench.get(test).map_err(Fault::Work)?;
             timed::warm(work, cpu, warm)?;
             timed::run(work, cpu, units).map(Answer::Done)
         }
@@ -82,22 +82,29 @@ mod tests {
     fn orders_are_obeyed_in_order() {
         let cpu = sandbag_kernel::sched::affinity(0).unwrap();
         let cpu = cpu.iter().next().unwrap();
-        let mut current = None;
+        let mut bench = Bench::default();
         let run = Order::Run {
+            test: 3,
             cpu,
             units: 100,
             warm: 1,
         };
         assert!(matches!(
-            answer(&mut current, run.clone()),
+            answer(&mut bench, run.clone()),
             Answer::Failed { .. }
         ));
-        let ready = answer(&mut current, Order::Prepare(Spec::Syscall));
+        let ready = answer(
+            &mut bench,
+            Order::Prepare {
+                test: 3,
+                spec: Spec::Syscall,
+            },
+        );
         assert!(matches!(ready, Answer::Ready { about } if about.contains("getppid")));
-        assert!(matches!(answer(&mut current, run.clone()), Answer::Done(f) if f.elapsed_ns > 0));
-        answer(&mut current, Order::Leave);
+        assert!(matches!(answer(&mut bench, run.clone()), Answer::Done(f) if f.elapsed_ns > 0));
+        answer(&mut bench, Order::Leave { test: 3 });
         assert!(matches!(
-            answer(&mut current, run),
+            answer(&mut bench, run),
             Answer::Failed {
                 displaced: false,
                 ..

@@ -25,8 +25,11 @@ pub struct Row {
     pub first: Option<String>,
     /// It is the right one.
     pub right: bool,
-    /// The greatest effect on the CPU in elapsed and in CPU time, percent.
+    /// The greatest effect on the CPU in elapsed and in CPU time, percent, and in
+    /// the share of time in which runs waited, points.
     pub elapsed_pct: Option<f64>,
+    /// See above.
+    pub waiting_pct: Option<f64>,
     /// See above.
     pub cpu_pct: Option<f64>,
     /// What would have been seen, of the best test, percent.
@@ -75,6 +78,7 @@ impl Row {
                 }
             };
             more(&mut row.elapsed_pct, greatest(Quantity::Elapsed));
+            more(&mut row.waiting_pct, greatest(Quantity::Waiting));
             more(&mut row.cpu_pct, greatest(Quantity::Cpu));
             let seen = test
                 .effects
@@ -121,6 +125,7 @@ pub fn line(row: &Row) -> Vec<String> {
         },
         number(row.elapsed_pct, 2),
         number(row.cpu_pct, 2),
+        number(row.waiting_pct, 2),
         number(row.detectable_pct, 2),
         match row.others.is_empty() {
             true => "none".to_owned(),
@@ -139,12 +144,13 @@ pub fn line(row: &Row) -> Vec<String> {
     ]
 }
 
-const HEAD: [&str; 9] = [
+const HEAD: [&str; 10] = [
     "planted",
     "found",
     "first suspect",
     "elapsed %",
     "CPU %",
+    "waiting, points",
     "seen from %",
     "other CPUs",
     "took s",
@@ -168,7 +174,8 @@ pub fn report(
     }
     let cpu = rows.first().map_or(0, |row| row.cpu);
     text += &format!(
-        "\nAll on CPU {cpu}. The greatest effect over the tests in elapsed and in CPU time; \
+        "\nAll on CPU {cpu}. The greatest effect over the tests in elapsed time, in CPU time, and in the share of \
+         time in which runs waited; \
          differences of elapsed time from the next column on would have been seen in the best \
          test.\n\n{}\n",
         table.render()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How far an audit is: a bar on a terminal, a line for each test elsewhere.
+//! How far an audit is: a bar on a terminal, a line for each test that ends elsewhere.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use sandbag_audit::Progress;
@@ -13,8 +13,6 @@ const PARTS: u64 = 1000;
 pub(super) struct Shown<'a> {
     messages: &'a Messages,
     bar: Option<ProgressBar>,
-    /// The test that runs, and how many there are.
-    at: (usize, usize),
 }
 
 impl<'a> Shown<'a> {
@@ -25,19 +23,15 @@ impl<'a> Shown<'a> {
         Self {
             messages,
             bar: messages.interactive().then(bar),
-            at: (0, 1),
         }
     }
 
     /// Tells what came.
     pub(super) fn told(&mut self, progress: &Progress) {
         match progress {
-            Progress::Test { name, number, of } => {
-                self.at = (*number, (*of).max(1));
-                self.set(0.0);
-                match &self.bar {
-                    Some(bar) => bar.set_message(format!("{name}, test {number} of {of}")),
-                    None => self.messages.say(&format!("[{number}/{of}] {name}")),
+            Progress::Preparing { name } => {
+                if let Some(bar) = &self.bar {
+                    bar.set_message(format!("{name}: getting ready"));
                 }
             }
             Progress::Round {
@@ -45,14 +39,25 @@ impl<'a> Shown<'a> {
                 round,
                 half_width_pct,
                 done,
-                ..
             } => {
-                self.set(*done);
-                let known =
-                    half_width_pct.map_or_else(String::new, |pct| format!(", known to {pct:.2} %"));
                 if let Some(bar) = &self.bar {
-                    let (number, of) = self.at;
-                    bar.set_message(format!("{name}, {number} of {of}: round {round}{known}"));
+                    bar.set_position((done.clamp(0.0, 1.0) * PARTS as f64) as u64);
+                    bar.set_message(format!("{name}, round {round}{}", known(*half_width_pct)));
+                }
+            }
+            Progress::Over {
+                name,
+                rounds,
+                half_width_pct,
+                failure,
+            } => {
+                let text = match failure {
+                    Some(why) => format!("{name}: {why}"),
+                    None => format!("{name}: {rounds} rounds{}", known(*half_width_pct)),
+                };
+                match &self.bar {
+                    Some(bar) => bar.suspend(|| self.messages.say(&text)),
+                    None => self.messages.say(&text),
                 }
             }
             Progress::Remark(text) => match &self.bar {
@@ -62,14 +67,10 @@ impl<'a> Shown<'a> {
             },
         }
     }
+}
 
-    fn set(&self, done: f64) {
-        if let Some(bar) = &self.bar {
-            let (number, of) = self.at;
-            let share = (number.saturating_sub(1) as f64 + done.clamp(0.0, 1.0)) / of as f64;
-            bar.set_position((share * PARTS as f64) as u64);
-        }
-    }
+fn known(half_width_pct: Option<f64>) -> String {
+    half_width_pct.map_or_else(String::new, |pct| format!(", known to {pct:.2} %"))
 }
 
 impl Drop for Shown<'_> {

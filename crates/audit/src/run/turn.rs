@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A test under way. All tests of an audit are under way at once and take turns,
+//! a round each: what disturbs the machine for some seconds falls on a few
+//! rounds of every test, not on all of one.
+
+use std::time::{Duration, Instant};
+
+use super::session::{Halt, PATIENCE, Session};
+use crate::command;
+use crate::effects;
+use crate::model::{Test, Verdict};
+use crate::options::Options;
+use crate::plan::{self, Enough};
+use crate::work::{Answer, Order, Spec, unit};
+
+/// A test with all that it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// By which the report calls it.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What a test is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// Of sandbag's own.
+    Work(Spec),
+    /// The collector of jitter.
+    Noise,
+    /// For the shell.
+    Command(String),
+}
+
+/// A run of a test takes at least so long while its speed is found out.
+const CALIBRATED: Duration = Duration::from_millis(20);
+/// The CPU is warmed so long before each run.
+const WARM_NS: f64 = 5e6;
+/// To take up a test: to touch all memory.
+const PREPARING: Duration = Duration::from_secs(600);
+/// A command may take so many times a test's time.
+const COMMAND_LIMITS: u32 = 10;
+/// But always so long.
+const COMMAND: Duration = Duration::from_secs(600);
+/// The longest run of a test whose number of calls was asked for.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// A test and how far it is.
+pub struct Turn<'p> {
+    planned: &'p Planned,
+    /// By which the process that works knows it.
+    number: usize,
+    /// What it has found.
+    pub test: Test,
+    enough: Enough,
+    /// The time of its own rounds.
+    took: Duration,
+    done: u32,
+    half_width_pct: Option<f64>,
+    /// Units before each run.
+    warm: u64,
+    /// The process that has taken it up.
+    taken_up: Option<u32>,
+    is_over: bool,
+}
+
+impl<'p> Turn<'p> {
+    /// Before its first round.
+    pub fn new(number: usize, planned: &'p Planned, options: &Options) -> Self {
+        Self {
+            planned,
+            number,
+            test: Test {
+                name: planned.name.clone(),
+                about: String::new(),
+                lengths: Vec::new(),
+                unit: String::new(),
+                samples: Vec::new(),
+                effects: Vec::new(),
+                by_length: Vec::new(),
+                verdicts: Vec::new(),
+                verdict: Verdict::Undecided,
+                failure: None,
+            },
+            enough: Enough::of(options),
+            took: Duration::ZERO,
+            done: 0,
+            half_width_pct: None,
+            warm: 0,
+            taken_up: None,
+            is_over: false,
+        }
+    }
+
+    /// Whether it has enough, or cannot go on.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Rounds so far, and how wide its intervals are then.
+    pub fn reached(&self) -> (u32, Option<f64>) {
+        (self.done, self.half_width_pct)
+    }
+
+    /// How far it is at least, 0 to 1.
+    pub fn share(&self) -> f64 {
+        if self.is_over {
+            return 1.0;
+        }
+        let of = |most: u32| f64::from(self.done) / f64::from(most.max(1));
+        let time = self.took.as_secs_f64() / self.enough.limit.as_secs_f64().max(1e-3);
+        of(self.enough.rounds.0)
+            .min(time)
+            .max(of(self.enough.rounds.1))
+            .min(1.0)
+    }
+
+    fn is_noise(&self) -> bool {
+        self.planned.kind == Kind::Noise
+    }
+
+    fn end(&mut self, halt: Halt) {
+        self.is_over = true;
+        self.test.failure = Some(match halt {
+            Halt::Stopped => "cut short: asked to stop".to_owned(),
+            Halt::Failed(why) => why,
+            Halt::Displaced { cpu, why } => format!("CPU {cpu}: {why}"),
+        });
+    }
+}
+
+impl Session<'_> {
+    /// Gets a test ready and finds out how long its runs are to be.
+    pub(super) fn take_up(&mut self, turn: &mut Turn<'_>) {
+        if let Err(halt) = self.make_ready(turn) {
+            self.halted(turn, halt);
+        }
+    }
+
+    /// One round of a test, and whether that was enough.
+    pub(super) fn take_turn(&mut self, turn: &mut Turn<'_>) {
+        if self.cpus.is_empty() {
+            return self.halted(turn, Halt::Failed("no CPU is left".to_owned()));
+        }
+        let begin = Instant::now();
+        let planned = turn.planned;
+        let outcome = match &planned.kind {
+            Kind::Work(spec) => self.work(turn, spec),
+            Kind::Noise => self.noise_round(&mut turn.test, turn.done),
+            Kind::Command(text) => self.command(turn, text),
+        };
+        turn.took += begin.elapsed();
+        match outcome {
+            Ok(()) => {}
+            // Without that CPU there may be enough for the others.
+            Err(Halt::Displaced { cpu, why }) => self.lose(cpu, why),
+            Err(halt) => return self.halted(turn, halt),
+        }
+        turn.done += 1;
+        if turn.enough.looks(turn.done) {
+            let (samples, noise) = (&turn.test.samples, turn.is_noise());
+            turn.half_width_pct = effects::half_width_pct(samples, &self.cpus, noise, self.level);
+        }
+        let enough = turn.enough;
+        if enough.reached(turn.done, turn.took, turn.half_width_pct) {
+            turn.is_over = true;
+            self.let_go(turn);
+        }
+    }
+
+    /// What it found, all of it but the verdict.
+    pub(super) fn finish(&mut self, mut turn: Turn<'_>) -> Test {
+        if !turn.is_over {
+            turn.end(Halt::Stopped);
+        }
+        let noise = turn.is_noise();
+        if noise && turn.test.failure.is_none() && self.options.trace {
+            self.look_for_causes();
+        }
+        let (mut test, cpus) = (turn.test, &self.cpus);
+        // What has nothing to be compared with does not count.
+        super::rounds::keep_whole(&mut test.samples, cpus);
+        let lengths = test.lengths.len();
+        test.effects = effects::of_test(&test.samples, cpus, lengths, noise, self.level);
+        test.by_length = effects::by_length(&test.samples, cpus, lengths, noise, self.level);
+        test
+    }
+
+    fn halted(&mut self, turn: &mut Turn<'_>, halt: Halt) {
+        if halt == Halt::Stopped {
+            self.note_stopped();
+        } else {
+            self.let_go(turn);
+        }
+        turn.end(halt);
+    }
+
+    /// What it holds is free for others.
+    fn let_go(&mut self, turn: &mut Turn<'_>) {
+        if turn.taken_up.is_some() && turn.taken_up == self.worker() {
+            let test = turn.number;
+            let _ = self.ask(&Order::Leave { test }, PATIENCE);
+        }
+        turn.taken_up = None;
+    }
+
+    fn make_ready(&mut self, turn: &mut Turn<'_>) -> Result<(), Halt> {
+        let longest = self.options.longest_run;
+        let planned = turn.planned;
+        match &planned.kind {
+            Kind::Work(spec) => {
+                unit(spec).clone_into(&mut turn.test.unit);
+                self.prepare(turn, spec)?;
+                let unit_ns = self.unit_ns(turn.number)?;
+                turn.test.lengths = plan::lengths(unit_ns, longest);
+                if *spec == Spec::Syscall {
+                    let asked = plan::in_all(self.options.calls, self.options.rounds.0);
+                    let most = plan::lengths(unit_ns, LONGEST);
+                    turn.test.lengths = asked.min(most);
+                }
+                turn.warm = ((WARM_NS / unit_ns) as u64).clamp(1, turn.test.lengths[0]);
+            }
+            Kind::Noise => {
+                turn.test.about = "share of time in which a loop that only looks at the clock \
+                                   did not get to, on all CPUs at once"
+                    .to_owned();
+                "ms".clone_into(&mut turn.test.unit);
+                turn.test.lengths = plan::lengths(1e6, longest);
+            }
+            Kind::Command(text) => {
+                turn.test.about = format!("`{text}`, by the shell, its output unread");
+                turn.test.lengths = vec![1];
+                "runs".clone_into(&mut turn.test.unit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the process that works take it up, unless that one has already.
+    fn prepare(&mut self, turn: &mut Turn<'_>, spec: &Spec) -> Result<(), Halt> {
+        if turn.taken_up.is_some() && turn.taken_up == self.worker() {
+            return Ok(());
+        }
+        let order = Order::Prepare {
+            test: turn.number,
+            spec: spec.clone(),
+        };
+        match self.ask(&order, PREPARING)? {
+            Answer::Ready { about } => turn.test.about = about,
+            other => return Err(Halt::Failed(format!("it answers {other:?}"))),
+        }
+        turn.taken_up = self.worker();
+        Ok(())
+    }
+
+    fn work(&mut self, turn: &mut Turn<'_>, spec: &Spec) -> Result<(), Halt> {
+        self.prepare(turn, spec)?;
+        let (test, warm) = (turn.number, turn.warm);
+        self.round(&mut turn.test, turn.done, |this, cpu, units| {
+            let order = Order::Run {
+                test,
+                cpu,
+                units,
+                warm,
+            };
+            match this.ask_on(cpu, &order, PATIENCE)? {
+                Answer::Done(figures) => Ok(figures),
+                other => Err(Halt::Failed(format!("it answers {other:?}"))),
+            }
+        })
+    }
+
+    fn command(&mut self, turn: &mut Turn<'_>, text: &str) -> Result<(), Halt> {
+        let patience = (self.options.limit * COMMAND_LIMITS).max(COMMAND);
+        self.round(&mut turn.test, turn.done, |this, cpu, _| {
+            command::run(text, cpu, patience, this.stop).map_err(|fault| match fault {
+                command::Fault::Stopped => Halt::Stopped,
+                command::Fault::Failed(why) => Halt::Failed(format!("on CPU {cpu} {why}")),
+            })
+        })
+    }
+
+    /// How long a unit takes, ns.
+    fn unit_ns(&mut self, test: usize) -> Result<f64, Halt> {
+        let mut units = 1u64;
+        loop {
+            let cpu = self.cpus.first().copied();
+            let cpu = cpu.ok_or_else(|| Halt::Failed("no CPU is left".to_owned()))?;
+            let order = Order::Run {
+                test,
+                cpu,
+                units,
+                warm: 0,
+            };
+            let figures = match self.ask_on(cpu, &order, PATIENCE) {
+                Ok(Answer::Done(figures)) => figures,
+                Ok(other) => return Err(Halt::Failed(format!("it answers {other:?}"))),
+                Err(Halt::Displaced { cpu, why }) => {
+                    self.lose(cpu, why);
+                    continue;
+                }
+                Err(halt) => return Err(halt),
+            };
+            let elapsed = Duration::from_nanos(figures.elapsed_ns);
+            if elapsed >= CALIBRATED || units >= 1 << 50 {
+                return Ok(elapsed.as_nanos() as f64 / units as f64);
+            }
+            units *= 2;
+        }
+    }
+}
