@@ -33,6 +33,16 @@ pub const NOISY: Made = Made {
     long_ns: (50e3, 450e3),
 };
 
+/// Virtual ranks that are synchronised suffer all the same stretch of a trace, of some
+/// 10 to 100 ms: it has to have enough events to be like the whole.
+pub const MANY_SMALL: Made = Made {
+    per_ms: 6.0,
+    long_share: 0.02,
+    long_ns: (20e3, 60e3),
+    seconds: 100,
+    ..NOISY
+};
+
 impl Made {
     /// The trace.
     pub fn trace(&self, seed: u64) -> Result<Trace> {

@@ -19,7 +19,7 @@ use sandbag_lab::interrupt;
 use serde_json::{Value, json};
 
 use super::run::run;
-use super::traces::{Made, NOISY};
+use super::traces::{MANY_SMALL, Made};
 use super::{Section, Stand};
 
 const SYNCS: [&str; 4] = ["none", "once", "phase", "every:10"];
@@ -82,12 +82,16 @@ impl Compared {
 }
 
 pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
-    let made = Made { cpus: 2, ..NOISY };
+    let made = Made {
+        cpus: 2,
+        ..MANY_SMALL
+    };
     let (trace, of) = match stand.trace {
         Some(path) => (path.to_owned(), path.display().to_string()),
         None => (
             made.write(stand.dir, "virtual.sbj")?,
-            "a made trace of two CPUs, 0.6 events a millisecond, a tenth of them 50 to 450 us"
+            "a made trace of two CPUs, 6 events a millisecond of 5 to 15 us, one in fifty of 20 to \
+             60 us"
                 .to_owned(),
         ),
     };

@@ -29,7 +29,7 @@ pub struct Virtual {
     pub calibrated_ns: u64,
     /// With jitter: rank by rank, phase by phase, ns. Empty without a plan.
     pub jitter_ns: Vec<u32>,
-    /// Without, right before.
+    /// Without, side by side with that.
     pub quiet_ns: Vec<u32>,
     /// What had piled up of the events of each rank when it ended, ns.
     pub piled_ns: Vec<u32>,
@@ -95,36 +95,57 @@ impl Course {
         }
     }
 
-    /// A phase, and how long it took, ns. Where it is repeated each trial begins
-    /// at the same time of the rank, with the same events to come, and ends as if
-    /// the others had not been: whatever the host does to a program makes it
-    /// slower, seldom every time.
-    fn phase(&mut self, iterations: u64, clock: &mut Own, repeats: u32) -> u64 {
-        let mut trials = (0..repeats.max(1)).map(|_| {
-            let mut trial = self.clone();
-            clock.set(trial.now_ns);
-            if let Some(polled) = &mut trial.polled {
-                polled.begin_phase(clock.now_ns());
-            }
-            let begin = clock.now_ns();
-            trial.lcg.work(iterations, clock, trial.polled.as_mut());
-            trial.now_ns = clock.now_ns();
-            (trial.now_ns.saturating_sub(begin), trial)
-        });
-        let first = trials.next();
-        let fastest = trials.fold(first, |best, trial| match best {
-            Some(best) if best.0 <= trial.0 => Some(best),
-            _ => Some(trial),
-        });
-        let Some((took_ns, trial)) = fastest else {
-            return 0;
-        };
-        *self = trial;
-        took_ns
+    /// Does the next phase: how long it took, ns, and what the rank has done then.
+    /// All trials of a phase begin at the same time of the rank, with the same events
+    /// to come.
+    fn trial(&self, iterations: u64, clock: &mut Own) -> (u64, Self) {
+        let mut next = self.clone();
+        clock.set(next.now_ns);
+        if let Some(polled) = &mut next.polled {
+            polled.begin_phase(clock.now_ns());
+        }
+        let begin = clock.now_ns();
+        next.lcg.work(iterations, clock, next.polled.as_mut());
+        next.now_ns = clock.now_ns();
+        (next.now_ns.saturating_sub(begin), next)
     }
 }
 
-/// Each rank computes some phases without jitter, then as many with its own
+/// Ranks of a worker that are under way at once.
+const SIDE_BY_SIDE: usize = 4096;
+
+/// The phases of several courses side by side: each is done by all of them, so many
+/// times, before the next one is. Of the trials of a course the fastest counts, and the
+/// course goes on from there: whatever the host does to a program makes it slower, seldom
+/// for so long that it is there in every trial.
+fn side_by_side(
+    courses: &mut [Course],
+    (phases, repeats): (usize, u32),
+    iterations: u64,
+    clock: &mut Own,
+    mut keep: impl FnMut(usize, usize, u64),
+) {
+    for phase in 0..phases {
+        let mut fastest: Vec<Option<(u64, Course)>> = vec![None; courses.len()];
+        for _ in 0..repeats.max(1) {
+            for (course, best) in courses.iter().zip(&mut fastest) {
+                let trial = course.trial(iterations, clock);
+                if best.as_ref().is_none_or(|best| trial.0 < best.0) {
+                    *best = Some(trial);
+                }
+            }
+        }
+        let both = courses.iter_mut().zip(fastest).enumerate();
+        for (place, (course, best)) in both {
+            if let Some((took_ns, next)) = best {
+                *course = next;
+                keep(place, phase, took_ns);
+            }
+        }
+    }
+}
+
+/// Each rank computes phases, without jitter and, side by side with that, with its own
 /// portion of the plan.
 ///
 /// # Errors
@@ -154,15 +175,26 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
         let mut clock = clock;
         // Caches and frequency.
         Lcg::default().work(iterations, &clock, None);
-        for rank in (worker as usize..ranks).step_by(workers as usize) {
-            for kind in 0..kinds as usize {
-                let plan = settings.plan.as_ref().filter(|_| kind == 1);
-                let mut course = Course::new(plan, rank as u64);
-                for phase in 0..phases {
-                    let took_ns = course.phase(iterations, &mut clock, settings.repeats);
-                    let at = (kind * ranks + rank) * phases + phase;
-                    words[at].store(u32::try_from(took_ns).unwrap_or(u32::MAX), Relaxed);
-                }
+        let own: Vec<usize> = (worker as usize..ranks).step_by(workers as usize).collect();
+        for some in own.chunks(SIDE_BY_SIDE) {
+            let kinds = 0..kinds as usize;
+            let each = some
+                .iter()
+                .flat_map(|rank| kinds.clone().map(|kind| (*rank, kind)));
+            let who: Vec<(usize, usize)> = each.collect();
+            let begin = who.iter().map(|(rank, kind)| {
+                let plan = settings.plan.as_ref().filter(|_| *kind == 1);
+                Course::new(plan, *rank as u64)
+            });
+            let mut courses: Vec<Course> = begin.collect();
+            let often = (phases, settings.repeats);
+            let keep = |place: usize, phase: usize, took_ns: u64| {
+                let (rank, kind) = who[place];
+                let at = (kind * ranks + rank) * phases + phase;
+                words[at].store(u32::try_from(took_ns).unwrap_or(u32::MAX), Relaxed);
+            };
+            side_by_side(&mut courses, often, iterations, &mut clock, keep);
+            for ((rank, _), course) in who.iter().zip(&courses) {
                 if let Some(polled) = &course.polled {
                     let late = u32::try_from(piled_ns(polled, course.now_ns));
                     words[lates + rank].store(late.unwrap_or(u32::MAX), Relaxed);
@@ -264,13 +296,21 @@ mod tests {
         };
         let plan = Plan::new(&[&trace], &options).unwrap();
         let mut clock = Own::new(AnyClock::best());
-        let mut course = Course::new(Some(&plan), 0);
-        for _ in 0..5 {
-            course.phase(10_000, &mut clock, 3);
-        }
+        let mut courses = [Course::new(Some(&plan), 0), Course::new(None, 0)];
+        let mut kept = Vec::new();
+        let keep = |place, phase, took_ns| kept.push((place, phase, took_ns));
+        side_by_side(&mut courses, (5, 3), 10_000, &mut clock, keep);
+        let order: Vec<_> = kept
+            .iter()
+            .map(|(place, phase, _)| (*phase, *place))
+            .collect();
+        assert!(order.is_sorted() && order.len() == 10, "{order:?}");
+        let of_first = kept.iter().filter(|kept| kept.0 == 0);
+        let took_ns: u64 = of_first.map(|kept| kept.2).sum();
+        let course = &courses[0];
+        assert!(course.now_ns.abs_diff(took_ns) < 100_000, "{took_ns}");
         // Of three trials of each phase one counts: no event is suffered twice.
-        let polled = course.polled.unwrap();
-        let asked = polled.outcome().counts.asked;
+        let asked = course.polled.as_ref().unwrap().outcome().counts.asked;
         let passed = course.now_ns / 1_000_000;
         assert!(
             asked.abs_diff(passed) <= 1,
