@@ -17,7 +17,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let options = Options {
         unit: [None, Some(Unit::Ns), Some(Unit::Us), Some(Unit::Ps)][usize::from(*which >> 6)],
-        cpu: None,
+        ..Options::default()
     };
     match read_as(name, text, "input.3", &options) {
         Ok(Recording::Trace(trace)) => {

@@ -33,7 +33,7 @@ mod tests;
 mod varint;
 mod write;
 
-pub use read::{Reader, read};
+pub use read::{Reader, read, read_without_causes};
 pub use write::{Writer, write};
 
 use crate::attribution::Cause;

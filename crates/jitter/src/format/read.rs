@@ -282,6 +282,18 @@ fn events(packed: &[u8]) -> Result<Block, Fault> {
 /// # Errors
 /// As of [`Reader`]; or nothing was recorded at all.
 pub fn read(from: impl Read) -> Result<Trace> {
+    read_parts(from, true)
+}
+
+/// The same without what caused the events, which takes more memory than they do.
+///
+/// # Errors
+/// As of [`read`].
+pub fn read_without_causes(from: impl Read) -> Result<Trace> {
+    read_parts(from, false)
+}
+
+fn read_parts(from: impl Read, with_causes: bool) -> Result<Trace> {
     let mut reader = Reader::new(from)?;
     let mut cpus: Vec<CpuTrace> = reader
         .header()
@@ -297,7 +309,9 @@ pub fn read(from: impl Read) -> Result<Trace> {
         let block = match part {
             Part::Events(block) => block,
             Part::Causes(block) => {
-                add(&mut of_causes, block);
+                if with_causes {
+                    add(&mut of_causes, block);
+                }
                 continue;
             }
         };
@@ -318,7 +332,7 @@ pub fn read(from: impl Read) -> Result<Trace> {
     if cpus.iter().all(|cpu| cpu.known_ns() == 0) {
         return Err(Fault::NothingKnown.into());
     }
-    let about = reader.about.take();
+    let about = reader.about.take().filter(|_| with_causes);
     let attribution = (about.is_some() || !of_causes.is_empty()).then(|| {
         Box::new(Attribution {
             about: about.unwrap_or_default(),

@@ -70,7 +70,17 @@ mod tests {
     #[test]
     fn the_unit_has_to_be_named() {
         let text = "1000000 200000\n5000000 300000\n4000000 10000\n";
-        let read = |unit| read(text.as_bytes(), "in", &Options { unit, cpu: Some(4) });
+        let read = |unit| {
+            read(
+                text.as_bytes(),
+                "in",
+                &Options {
+                    unit,
+                    cpu: Some(4),
+                    ..Options::default()
+                },
+            )
+        };
         let said = read(None).unwrap_err().to_string();
         assert!(
             said.starts_with("in: ") && said.contains("--unit"),

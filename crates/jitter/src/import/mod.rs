@@ -98,6 +98,8 @@ pub struct Options {
     /// The CPU on which it was recorded; by default the number at the end of
     /// the file's name, else 0.
     pub cpu: Option<u32>,
+    /// What caused the events is not needed: it is left out of the memory.
+    pub without_causes: bool,
 }
 
 /// How one format is told from the others, and read.
@@ -223,7 +225,11 @@ pub fn read(from: impl Read + Send, name: &str, options: &Options) -> Result<Rec
     }
     let all = |head: Vec<u8>| BufReader::with_capacity(1 << 20, Cursor::new(head).chain(from));
     if format::is_trace(&head) {
-        let trace = format::read(all(head)).map_err(|error| error.in_file(name))?;
+        let trace = match options.without_causes {
+            true => format::read_without_causes(all(head)),
+            false => format::read(all(head)),
+        };
+        let trace = trace.map_err(|error| error.in_file(name))?;
         return Ok(Recording::Trace(trace));
     }
     let reader = reader_of(&head).ok_or_else(|| whole.fault(Fault::UnknownFormat(names())))?;

@@ -149,7 +149,7 @@ fn each_format_is_told_from_the_others() {
         assert_eq!(detect(windows.as_bytes()), Some(name));
         let options = Options {
             unit: Some(Unit::Ns),
-            cpu: None,
+            ..Options::default()
         };
         let got = |text: &str| read(text.as_bytes(), "in", &options).map_err(|e| e.to_string());
         assert_eq!(got(text), got(&windows));
@@ -213,7 +213,14 @@ fn a_distribution_is_no_trace() {
 
 fn check(bytes: &[u8]) {
     for unit in [None, Some(Unit::Ns), Some(Unit::Ps)] {
-        match read(bytes, "in", &Options { unit, cpu: None }) {
+        match read(
+            bytes,
+            "in",
+            &Options {
+                unit,
+                ..Options::default()
+            },
+        ) {
             Ok(Recording::Trace(trace)) => assert_sound_trace(&trace),
             Ok(Recording::Distribution(distribution)) => {
                 distribution.series.iter().for_each(assert_sound);

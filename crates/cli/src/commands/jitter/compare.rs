@@ -68,7 +68,7 @@ struct Compared {
 
 /// Runs the command.
 pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
-    let options = args.import.options();
+    let options = args.import.of_events();
     let one = |path: &Path| -> Result<Recording> {
         args.select.of(super::read(path, &options, messages)?, true)
     };

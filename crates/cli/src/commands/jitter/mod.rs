@@ -101,6 +101,15 @@ impl ImportArgs {
         Options {
             unit,
             cpu: self.cpu,
+            without_causes: false,
+        }
+    }
+
+    /// For who needs the events only.
+    pub(super) fn of_events(&self) -> Options {
+        Options {
+            without_causes: true,
+            ..self.options()
         }
     }
 }

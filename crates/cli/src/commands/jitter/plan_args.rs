@@ -145,7 +145,7 @@ impl PlanArgs {
     /// # Errors
     /// It cannot be read, or is none.
     pub fn trace(&self, path: &Path, messages: &Messages) -> Result<Trace> {
-        let recording = super::read(path, &self.import.options(), messages)?;
+        let recording = super::read(path, &self.import.of_events(), messages)?;
         let name = path.display().to_string();
         let trace = recording
             .into_trace()

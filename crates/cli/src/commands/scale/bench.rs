@@ -100,7 +100,7 @@ pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
 }
 
 fn read(path: &Path, args: &BenchArgs, messages: &Messages) -> Result<Trace> {
-    let recording = jitter::read(path, &args.import.options(), messages)?;
+    let recording = jitter::read(path, &args.import.of_events(), messages)?;
     let name = path.display().to_string();
     Ok(recording
         .into_trace()

@@ -313,7 +313,7 @@ fn options(args: &PredictArgs) -> Result<Options> {
 }
 
 fn read(args: &PredictArgs, messages: &Messages) -> Result<Vec<(String, Trace)>> {
-    let import = args.import.options();
+    let import = args.import.of_events();
     args.traces
         .iter()
         .map(|path| {
