@@ -90,7 +90,7 @@ fn a_recording_ends_and_keeps_what_it_has() -> anyhow::Result<()> {
     let back = BackOnline::later()?;
     let ended = place.run("jitter record --cpus 0-1 -d 1s -o b.sbj")?;
     drop(back);
-    ended.expect(2)?.says(&["CPU 1", "offline"])?;
+    ended.expect(2)?.says(&["CPU 1 is not online"])?;
     place.as_before()?;
     Ok(())
 }
