@@ -28,3 +28,11 @@ has_counter() {
     sed 's/^flags.*: /&constant_tsc nonstop_tsc /' /proc/cpuinfo > cpuinfo
     mount --bind "$PWD/cpuinfo" /proc/cpuinfo
 }
+
+# alive: says so every now and then. A guest that prints nothing for long is taken for
+# one that hangs.
+alive() {
+    while sleep 30; do
+        echo ...
+    done
+}
