@@ -64,7 +64,7 @@ mpi: ## sandbag-mpi, the benchmark of `scale bench` over MPI, beside sandbag (ne
 	@echo "$(RELEASE)/sandbag-mpi"
 
 mpi-test: build ## Its tests, with 2 and 4 ranks
-	@if command -v mpicc >/dev/null && command -v mpirun >/dev/null && ls /usr/lib/llvm-*/lib/libclang*.so* >/dev/null 2>&1; then \
+	@if command -v mpicc >/dev/null && command -v mpirun >/dev/null && scripts/has-libclang; then \
 	    RUSTFLAGS= SANDBAG_BIN=$(SANDBAG) cargo test $(MPI_FLAGS); \
 	else \
 	    echo "skipped 1: sandbag-mpi (no MPI library or no libclang here: apt-get install libopenmpi-dev openmpi-bin libclang-dev)"; \
