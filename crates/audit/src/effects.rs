@@ -382,16 +382,10 @@ mod tests {
         let samples = samples(2, 8, 1.05);
         let effects = of_test(&samples, &[0, 1], 3, false, LEVEL);
         let mut tests = [Test {
-            name: "x".into(),
-            about: String::new(),
             lengths: vec![1, 2, 4],
-            unit: "calls".into(),
             samples,
             effects,
-            by_length: vec![],
-            verdicts: vec![],
-            verdict: crate::model::Verdict::Undecided,
-            failure: None,
+            ..crate::model::Test::begun("x")
         }];
         correct(&mut tests, 4);
         // Nobody waited.

@@ -213,16 +213,11 @@ impl Maker {
             }
         }
         let mut test = Test {
-            name: kind.name.to_owned(),
             about: kind.about.to_owned(),
             lengths: LENGTHS.map(|length| length * kind.shortest).to_vec(),
             unit: kind.unit.to_owned(),
             samples,
-            effects: Vec::new(),
-            by_length: Vec::new(),
-            verdicts: Vec::new(),
-            verdict: Verdict::Equal,
-            failure: None,
+            ..Test::begun(kind.name)
         };
         self.judge(&mut test, kind);
         test

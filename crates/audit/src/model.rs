@@ -139,6 +139,25 @@ pub struct Test {
     pub failure: Option<String>,
 }
 
+impl Test {
+    /// A test of this name before its first run: nothing is known.
+    #[must_use]
+    pub fn begun(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            about: String::new(),
+            lengths: Vec::new(),
+            unit: String::new(),
+            samples: Vec::new(),
+            effects: Vec::new(),
+            by_length: Vec::new(),
+            verdicts: Vec::new(),
+            verdict: Verdict::Undecided,
+            failure: None,
+        }
+    }
+}
+
 /// One run of a test on one CPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {

@@ -304,16 +304,8 @@ impl<'a> Machine<'a> {
 fn test(number: usize) -> Test {
     let longest = std::time::Duration::from_nanos(LONGEST_NS as u64);
     Test {
-        name: format!("test {number}"),
-        about: String::new(),
         lengths: plan::lengths(1e6, longest),
-        unit: String::new(),
-        samples: Vec::new(),
-        effects: Vec::new(),
-        by_length: Vec::new(),
-        verdicts: Vec::new(),
-        verdict: Verdict::Undecided,
-        failure: None,
+        ..Test::begun(format!("test {number}"))
     }
 }
 

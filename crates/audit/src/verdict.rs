@@ -352,16 +352,11 @@ mod tests {
             evidence: Evidence::default(),
         };
         Test {
-            name: name.into(),
-            about: String::new(),
             lengths: vec![1, 2, 4],
             unit: "calls".into(),
             samples: vec![sample(0), sample(1)],
             effects,
-            by_length: vec![],
-            verdicts: vec![],
-            verdict: Verdict::Undecided,
-            failure: None,
+            ..Test::begun(name)
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::session::{Halt, PATIENCE, Session};
 use crate::command;
 use crate::effects;
-use crate::model::{Test, Verdict};
+use crate::model::Test;
 use crate::options::Options;
 use crate::plan::{self, Enough};
 use crate::work::{Answer, Order, Spec, unit};
@@ -71,18 +71,7 @@ impl<'p> Turn<'p> {
         Self {
             planned,
             number,
-            test: Test {
-                name: planned.name.clone(),
-                about: String::new(),
-                lengths: Vec::new(),
-                unit: String::new(),
-                samples: Vec::new(),
-                effects: Vec::new(),
-                by_length: Vec::new(),
-                verdicts: Vec::new(),
-                verdict: Verdict::Undecided,
-                failure: None,
-            },
+            test: Test::begun(&planned.name),
             enough: Enough::of(options),
             took: Duration::ZERO,
             done: 0,

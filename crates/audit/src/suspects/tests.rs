@@ -18,16 +18,10 @@ fn test_of(elapsed_pct: f64, cpu_pct: f64) -> Test {
         detectable_pct: 0.1,
     };
     Test {
-        name: "compute".into(),
-        about: String::new(),
-        lengths: vec![],
-        unit: String::new(),
-        samples: vec![],
         effects: vec![
             effect(Quantity::Elapsed, elapsed_pct),
             effect(Quantity::Cpu, cpu_pct),
         ],
-        by_length: vec![],
         verdicts: vec![CpuVerdict {
             cpu: 1,
             quantity: Quantity::Elapsed,
@@ -36,7 +30,7 @@ fn test_of(elapsed_pct: f64, cpu_pct: f64) -> Test {
             because: String::new(),
         }],
         verdict: Verdict::Unequal,
-        failure: None,
+        ..Test::begun("compute")
     }
 }
 
