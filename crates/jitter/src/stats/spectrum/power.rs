@@ -121,7 +121,7 @@ pub(super) struct One {
     pub(super) floor: Vec<f64>,
     /// A peak has so many times the floor.
     pub(super) needed: f64,
-    /// So many equal segments would average as well.
+    /// So many equal segments would exceed a height at least as often.
     pub(super) segments: u32,
     /// So many equal events of a segment would weigh as these do.
     pub(super) events: f64,
@@ -132,16 +132,18 @@ impl One {
         let all: f64 = weights.iter().map(|w| w.squares).sum();
         let squares: f64 = weights.iter().map(|w| w.squares.powi(2)).sum();
         let fourths: f64 = weights.iter().map(|w| w.fourths).sum();
-        // Segments count by their events: so many equal ones would average
-        // as well.
-        let segments = match squares > 0.0 {
-            true => ((all * all / squares) as u32).max(1),
-            false => 1,
-        };
+        let most = weights.iter().map(|w| w.squares).fold(0.0, f64::max);
+        // Segments count by the squares of their weights. For the middle, so
+        // many equal ones would average as well; for the tail, one long event
+        // may make its segment outweigh all others, and no mean of segments of
+        // which the heaviest has this share exceeds a height more often than
+        // that of so many equal ones (Bock, Diaconis, Huffer and Perlman 1987).
+        let equal = |count: f64| if count >= 1.0 { count as u32 } else { 1 };
+        let (average, segments) = (equal(all * all / squares), equal(all / most));
         let scale = if all > 0.0 { 1.0 / all } else { 0.0 };
         let power: Vec<f64> = sums.into_iter().map(|sum| sum * scale).collect();
         Self {
-            floor: floor(&power, pass, gamma::median(segments)),
+            floor: floor(&power, pass, gamma::median(average)),
             needed: gamma::needed(segments, each),
             segments,
             events: if fourths > 0.0 {

@@ -114,6 +114,26 @@ fn one_long_event_hides_no_tick() {
 }
 
 #[test]
+fn a_segment_that_outweighs_others_makes_no_period() {
+    // 16 segments; one has a third of the squared noise.
+    for seed in 12..16 {
+        let mut cpu = made(vec![poisson(20.0, Lengths::Fixed(10_000.0))], 800, seed);
+        let mut chance = Chance::new(seed, "long events");
+        for _ in 0..600 {
+            cpu.events.push(Event {
+                start_ns: 400 * SECOND + chance.below(50 * SECOND),
+                length_ns: 34_000,
+            });
+        }
+        cpu.events.sort_unstable_by_key(|event| event.start_ns);
+        cpu.events
+            .dedup_by(|next, event| next.start_ns <= event.end_ns());
+        let found = spectrum(&cpu).unwrap().components;
+        assert_eq!(found, [], "seed {seed}");
+    }
+}
+
+#[test]
 fn two_periods_are_two_components() {
     let cpu = made(
         vec![
