@@ -14,8 +14,10 @@ pub struct Delays {
     pub most: f64,
 }
 
-/// Delays above are in the last bin, us.
-const BINS: u32 = 5_000;
+/// Delays above are not in the histogram, ns; the longest is told beside it.
+/// In whole microseconds (without `-N`) a delay would be cut to the one below,
+/// half of one too short in the mean.
+const BINS: u32 = 1_000_000;
 
 /// Whether it is there.
 pub fn is_there() -> bool {
@@ -30,7 +32,7 @@ pub fn is_there() -> bool {
 
 /// Runs it on a CPU, a wake-up every millisecond.
 pub fn run(dir: &Path, cpu: u32, priority: u8, seconds: u32) -> Result<Delays> {
-    let words = format!("-t1 -p{priority} -i1000 -D{seconds} -a{cpu} -m -q -h{BINS}");
+    let words = format!("-t1 -p{priority} -i1000 -D{seconds} -a{cpu} -m -q -N -h{BINS}");
     let output = Command::new("cyclictest")
         .args(words.split(' '))
         .current_dir(dir)
@@ -46,7 +48,7 @@ pub fn run(dir: &Path, cpu: u32, priority: u8, seconds: u32) -> Result<Delays> {
     parse(&String::from_utf8(output.stdout)?).context("cyclictest printed no histogram")
 }
 
-/// `000017 000123` is a bin; `# Max Latencies: 00321` the longest.
+/// `000017000 000123` is a bin, ns; `# Max Latencies: 00321000` the longest.
 fn parse(text: &str) -> Option<Delays> {
     let bins: Vec<(f64, u64)> = text
         .lines()
@@ -65,13 +67,14 @@ fn parse(text: &str) -> Option<Delays> {
             below += count;
             below >= rank
         });
-        found.map(|(bin, _)| *bin)
+        found.map(|(bin, _)| bin / 1e3)
     };
     let most = text
         .lines()
         .find_map(|line| line.strip_prefix("# Max Latencies:"))
         .and_then(|rest| rest.trim().parse().ok())
-        .or_else(|| bins.iter().rfind(|(_, n)| *n > 0).map(|(bin, _)| *bin));
+        .or_else(|| bins.iter().rfind(|(_, n)| *n > 0).map(|(bin, _)| *bin))
+        .map(|ns: f64| ns / 1e3);
     Some(Delays {
         p50: at(0.5).filter(|_| all > 0)?,
         p99: at(0.99)?,
@@ -85,13 +88,13 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_histogram() {
-        let text = "# /dev/cpu_dma_latency set to 0us\n# Histogram\n000000 000000\n000003 000060\n\
-                    000004 000038\n000020 000002\n# Total: 000000100\n# Min Latencies: 00003\n\
-                    # Avg Latencies: 00003\n# Max Latencies: 00321\n";
+        let text = "# /dev/cpu_dma_latency set to 0us\n# Histogram\n000000 000000\n003100 000060\n\
+                    004000 000038\n020000 000002\n# Total: 000000100\n# Min Latencies: 03100\n\
+                    # Avg Latencies: 03700\n# Max Latencies: 321000\n";
         assert_eq!(
             parse(text),
             Some(Delays {
-                p50: 3.0,
+                p50: 3.1,
                 p99: 20.0,
                 most: 321.0
             })
