@@ -10,12 +10,14 @@ mod cpuset;
 mod freezer;
 mod group;
 mod mounts;
+mod partition;
 
 pub use cpuset::{CpusetTree, confine, find_cpuset};
 pub use freezer::{FreezeTree, Freezer, find_freezer};
 pub use group::{Cap, Group, Weight, kill_all, processes, remove_dir};
 pub(crate) use mounts::Mounts;
 pub use mounts::{Hierarchies, find};
+pub use partition::{Partition, partitions};
 
 /// Which of the two interfaces a group lives in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
