@@ -255,7 +255,12 @@ impl User {
     }
 }
 
-fn become_user(user: &User) -> io::Result<()> {
+/// Gives up what the calling process may, for good; between fork and exec.
+/// Async-signal-safe.
+///
+/// # Errors
+/// It is not root.
+pub fn become_user(user: &User) -> io::Result<()> {
     // SAFETY: plain system calls on memory that outlives them; groups first,
     // for it takes the privilege that the last call gives up.
     let failed = unsafe {

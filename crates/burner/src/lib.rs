@@ -21,6 +21,7 @@ pub mod frequencies;
 pub mod guardian;
 pub mod journal;
 pub mod layout;
+pub mod leash;
 mod lock;
 mod members;
 pub mod method;

@@ -50,21 +50,21 @@ impl Registry {
     /// # Errors
     /// [`Error::NotPossible`] for a user without `XDG_RUNTIME_DIR`.
     pub fn open() -> Result<Self> {
-        // SAFETY: no arguments, cannot fail.
-        let dir = match unsafe { libc::geteuid() } {
-            0 => PathBuf::from("/run/sandbag"),
-            // Never a directory that others can write to: what a journal
-            // says is done.
-            _ => std::env::var_os("XDG_RUNTIME_DIR")
-                .map(|dir| PathBuf::from(dir).join("sandbag"))
-                .ok_or_else(|| Error::NotPossible {
-                    what: "XDG_RUNTIME_DIR is not set".into(),
-                    remedy: "without root, sandbag keeps its journal there: log in through a \
-                             session manager, or set it to a directory that only you can write to"
-                        .into(),
-                })?,
-        };
-        Self::at(dir)
+        Self::at(usual_dir().ok_or_else(|| {
+            Error::NotPossible {
+                what: "XDG_RUNTIME_DIR is not set".into(),
+                remedy: "without root, sandbag keeps its journal there: log in through a session \
+                     manager, or set it to a directory that only you can write to"
+                    .into(),
+            }
+        })?)
+    }
+
+    /// The usual one if it is there: who only looks makes none.
+    #[must_use]
+    pub fn existing() -> Option<Self> {
+        let dir = usual_dir().filter(|dir| dir.is_dir())?;
+        Self::at(dir).ok()
     }
 
     /// A registry in another directory.
@@ -186,6 +186,16 @@ impl Registry {
             let both = theirs.intersection(cpus);
             (!both.is_empty()).then_some((run.pid, both))
         }))
+    }
+}
+
+/// The directory of this user. Never one that others can write to: what a
+/// journal says is done.
+fn usual_dir() -> Option<PathBuf> {
+    // SAFETY: no arguments, cannot fail.
+    match unsafe { libc::geteuid() } {
+        0 => Some(PathBuf::from("/run/sandbag")),
+        _ => std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("sandbag")),
     }
 }
 
