@@ -4,10 +4,11 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, lchown};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use sandbag_burner::command::User;
 use sandbag_profile::NewFile;
 
 use crate::exit::BadInput;
@@ -59,7 +60,23 @@ pub(crate) fn put(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
     let name = || path.display().to_string();
     let mut file = NewFile::create(path).with_context(name)?;
     let written = file.write_all(text.as_ref());
-    written.and_then(|()| file.finish()).with_context(name)
+    written.and_then(|()| file.finish()).with_context(name)?;
+    give_to_caller(path);
+    Ok(())
+}
+
+/// A file or directory of ours becomes the user's. One that was not written
+/// cannot, and a device that was written to must not.
+pub(crate) fn give_to(path: &Path, user: Option<&User>) {
+    let found = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() || meta.is_dir());
+    if let Some(user) = user.filter(|_| found) {
+        let _ = lchown(path, Some(user.uid), Some(user.gid));
+    }
+}
+
+/// Under sudo the calling user owns what we leave.
+pub(crate) fn give_to_caller(path: &Path) {
+    give_to(path, User::behind_sudo().as_ref());
 }
 
 /// The input is read while the output is written.

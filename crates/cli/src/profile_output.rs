@@ -11,6 +11,7 @@ use sandbag_profile::{
 
 use crate::exit::BadInput;
 use crate::messages::Messages;
+use crate::output::give_to_caller;
 
 /// The formats that `--to` takes.
 pub(crate) fn writable(text: &str) -> std::result::Result<Format, String> {
@@ -98,6 +99,7 @@ fn write(path: &Path, to: Format, steps: &mut dyn Steps) -> Result<ExportReport>
         _ => error,
     })?;
     file.finish().map_err(failed)?;
+    give_to_caller(path);
     Ok(report)
 }
 

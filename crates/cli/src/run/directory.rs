@@ -3,13 +3,13 @@
 //! again if nothing came of the run.
 
 use std::fs;
-use std::os::unix::fs::lchown;
 use std::path::{Path, PathBuf};
 
 use sandbag_burner::command::User;
 use sandbag_report::write::{ACHIEVED_CSV, REPORT_HTML, RUN_JSON};
 
 use crate::messages::Messages;
+use crate::output::give_to;
 
 /// The windows of 100 ms, on request.
 pub const SHORT_CSV: &str = "achieved-100ms.csv";
@@ -77,15 +77,6 @@ impl RunDir {
         self.give();
         // Refused if anything is left in it.
         let _ = fs::remove_dir(&self.path);
-    }
-}
-
-/// A file or directory of ours becomes the user's. One that was not written
-/// cannot, and a device that was written to must not.
-pub fn give_to(path: &Path, user: Option<&User>) {
-    let found = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() || meta.is_dir());
-    if let Some(user) = user.filter(|_| found) {
-        let _ = lchown(path, Some(user.uid), Some(user.gid));
     }
 }
 

@@ -279,7 +279,7 @@ fn leave(
     };
     match write_json(run, path) {
         Ok(()) => {
-            directory::give_to(path, user);
+            output::give_to(path, user);
             true
         }
         Err(error) => {

@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use sandbag_burner::command::User;
 use sandbag_measure::Verdict;
 use sandbag_profile::Source;
 use sandbag_report::achieved::Row;
@@ -26,6 +25,7 @@ use sandbag_report::{read_achieved, read_run, write};
 
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
+use crate::output::give_to_caller;
 use crate::program;
 use crate::reshape::{self, Reshape};
 use crate::run::hold_options::HoldOptions;
@@ -409,13 +409,6 @@ fn make_dir(wanted: Option<PathBuf>) -> Result<PathBuf> {
     }
     give_to_caller(&dir);
     Ok(dir)
-}
-
-/// Under sudo the calling user owns what we leave.
-fn give_to_caller(path: &Path) {
-    if let Some(user) = User::behind_sudo() {
-        let _ = std::os::unix::fs::lchown(path, Some(user.uid), Some(user.gid));
-    }
 }
 
 /// What the runs warned of, each once, with the number of runs.

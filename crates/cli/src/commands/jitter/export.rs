@@ -15,7 +15,7 @@ use super::select::SelectArgs;
 use super::{ImportArgs, causes};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
-use crate::output::{refuse_same_file, unless_closed};
+use crate::output::{give_to_caller, refuse_same_file, unless_closed};
 
 /// Write a trace, or what another tool recorded, as a trace, CSV or JSON
 ///
@@ -97,7 +97,9 @@ pub(super) fn put(trace: &Trace, to: To, output: &Path) -> Result<()> {
     let name = output.display().to_string();
     let mut file = NewFile::create(output).with_context(|| name.clone())?;
     let written = write(trace, to, &mut BufWriter::new(&mut file));
-    written.and_then(|()| file.finish()).with_context(|| name)
+    written.and_then(|()| file.finish()).with_context(|| name)?;
+    give_to_caller(output);
+    Ok(())
 }
 
 fn write(trace: &Trace, to: To, out: &mut impl Write) -> io::Result<()> {

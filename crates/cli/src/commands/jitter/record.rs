@@ -25,6 +25,7 @@ use super::attribute::{self, How, Memory};
 use super::memory;
 use crate::exit;
 use crate::messages::Messages;
+use crate::output::give_to_caller;
 use crate::units::{self, Cpus};
 
 /// How long unless something else is said.
@@ -109,7 +110,9 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
                 let new = File::create_new(&args.output);
                 made.set(new.is_ok());
                 let file = new.or_else(|_| File::create(&args.output));
-                Box::new(file.map_err(Fault::Io)?)
+                let file = file.map_err(Fault::Io)?;
+                give_to_caller(&args.output);
+                Box::new(file)
             }
         };
         Ok(BufWriter::new(file))

@@ -16,7 +16,7 @@ use super::{ReplayArgs, Safeguard};
 use crate::exit::BadInput;
 use crate::messages::Messages;
 use crate::output;
-use crate::run::directory::{self, RunDir};
+use crate::run::directory::RunDir;
 use crate::run::words;
 
 /// What is known of any of them.
@@ -126,7 +126,7 @@ pub fn leave(
     if let Err(error) = &written {
         messages.warning(&format!("{}: {error}", path.display()));
     }
-    directory::give_to(path, user);
+    output::give_to(path, user);
     written.is_ok()
 }
 
