@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use sandbag_kernel::{CpuList, Root};
 use sandbag_lab::machine;
 
@@ -32,6 +32,14 @@ pub struct JitterArgs {
     /// Some minutes instead of half an hour; also by QUICK=1
     #[arg(long)]
     quick: bool,
+    /// These parts only
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "collector,timer,ways"
+    )]
+    parts: Vec<Part>,
     /// The CPU on which traces are replayed [default: the last]
     #[arg(long)]
     cpu: Option<u32>,
@@ -47,6 +55,17 @@ pub struct JitterArgs {
     /// Write tables (.md) and figures (.json) here
     #[arg(long, default_value = "jitter-results.md")]
     out: PathBuf,
+}
+
+/// What can be measured alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// What recording costs and loses
+    Collector,
+    /// The replay beside a program, against cyclictest
+    Timer,
+    /// All ways of replaying
+    Ways,
 }
 
 /// Where and how everything is measured.
@@ -91,9 +110,13 @@ pub fn jitter(args: &JitterArgs) -> Result<()> {
     let mut figures = Figures::default();
     for round in 0..rounds {
         eprintln!("round {} of {rounds}", round + 1);
-        collector::measure(&bench, &mut figures)?;
-        timer::measure(&bench, round, &mut figures)?;
-        ways::measure(&bench, &mut figures)?;
+        for part in &args.parts {
+            match part {
+                Part::Collector => collector::measure(&bench, &mut figures)?,
+                Part::Timer => timer::measure(&bench, round, &mut figures)?,
+                Part::Ways => ways::measure(&bench, &mut figures)?,
+            }
+        }
         // What is there is kept, whatever happens next.
         write(&args.out, &root, &bench, &figures, round + 1)?;
     }
