@@ -248,18 +248,58 @@ fn open(audit: &Audit) -> Vec<String> {
     audit.tests.iter().filter_map(of).collect()
 }
 
+fn undecided(audit: &Audit) -> String {
+    let tests = open(audit);
+    let missing = audit.left_out.iter();
+    let missing: Vec<String> = missing
+        .map(|out| format!("CPU {} ({})", out.cpu, out.why))
+        .collect();
+    if audit.cpus.len() == 1 {
+        return "one CPU: there is nothing to compare it with".to_owned();
+    }
+    match (tests.is_empty(), missing.is_empty()) {
+        (true, true) => "too little was measured to say".to_owned(),
+        (true, false) => format!(
+            "nothing is known of what was not tested: {}",
+            missing.join(", ")
+        ),
+        (false, _) => format!(
+            "still open: {}; longer (--limit, --rounds) or on a quieter machine it could be said",
+            tests.join(", ")
+        ),
+    }
+}
+
+/// An audit that found all equal; but for what the machine's build explains, and
+/// what the kernel cannot tell.
+fn equal(audit: &Audit, count: &str, sure: &str) -> String {
+    let verdicts = || audit.tests.iter().flat_map(|test| &test.verdicts);
+    let measured = match verdicts().any(|one| one.verdict == Verdict::NotResolvable) {
+        true => "in all that this kernel tells",
+        false => "in all that was measured",
+    };
+    let designed = verdicts().filter(|one| one.nature == Some(Nature::Designed));
+    let mut slower: Vec<u32> = designed.map(|one| one.cpu).collect();
+    slower.sort_unstable();
+    slower.dedup();
+    let tolerance = audit.design.tolerance_pct;
+    match slower.as_slice() {
+        [] => format!(
+            "{count} are within {tolerance} % of each other {measured}, with {sure} confidence"
+        ),
+        _ => format!(
+            "{count} are within {tolerance} % of those that are built as they are, {measured}, \
+             with {sure} confidence; {} of them are slower by design",
+            slower.len()
+        ),
+    }
+}
+
 /// An audit's verdict, in a sentence without the verdict itself.
 pub(crate) fn summary(audit: &Audit) -> String {
     let wanted = audit.verdict;
     if wanted == Verdict::Undecided {
-        let tests = open(audit);
-        return match tests.is_empty() {
-            true => "too little was measured to say".to_owned(),
-            false => format!(
-                "still open: {}; longer (--limit, --rounds) or on a quieter machine it could be said",
-                tests.join(", ")
-            ),
-        };
+        return undecided(audit);
     }
     let mut named: Vec<String> = Vec::new();
     for test in &audit.tests {
@@ -306,10 +346,7 @@ pub(crate) fn summary(audit: &Audit) -> String {
     };
     let sure = confidence(audit.design.confidence);
     match wanted {
-        Verdict::Equal => format!(
-            "{count} are within {} % of each other in all that was measured, with {sure} confidence",
-            audit.design.tolerance_pct
-        ),
+        Verdict::Equal => equal(audit, &count, &sure),
         Verdict::NotResolvable => {
             "what was measured cannot be told apart by this kernel's accounting".to_owned()
         }

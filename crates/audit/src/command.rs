@@ -4,14 +4,15 @@
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::os::fd::FromRawFd as _;
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sandbag_burner::child;
+use sandbag_burner::command::{User, become_user};
+use sandbag_burner::{child, leash};
 use sandbag_kernel::{CpuList, clock, sched};
 
 use crate::work::Figures;
@@ -31,9 +32,11 @@ pub enum Fault {
 }
 
 /// Runs `command` by `/bin/sh -c` on one CPU; its output goes nowhere. The
-/// times are those of the shell and of all that it waited for.
+/// times are those of the shell and of all that it waited for. What it starts
+/// ends with it, and with us.
 pub fn run(
     command: &str,
+    user: Option<&User>,
     cpu: u32,
     patience: Duration,
     stop: &dyn Fn() -> bool,
@@ -52,25 +55,36 @@ pub fn run(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(said);
+    if let Some(user) = user {
+        shell.env("USER", &user.name).env("LOGNAME", &user.name);
+        user.home.iter().for_each(|home| {
+            shell.env("HOME", home);
+        });
+    }
+    let (held, end) = leash::pair().map_err(|cause| failed("a pipe", cause))?;
+    let (user, end_fd) = (user.cloned(), end.as_raw_fd());
     // SAFETY: only async-signal-safe calls; the mask of so few CPUs is a small
     // allocation in a process of one thread.
     unsafe {
         shell.pre_exec(move || {
             libc::setsid();
             child::empty_signal_mask();
+            leash::tie(end_fd)?;
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if libc::getppid().unsigned_abs() != parent {
                 return Err(std::io::ErrorKind::Interrupted.into());
             }
             sched::set_affinity(0, &only).map_err(|error| {
                 std::io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EINVAL))
-            })
+            })?;
+            user.as_ref().map_or(Ok(()), become_user)
         });
     }
     let begin = clock::monotonic();
     let process = shell
         .spawn()
         .map_err(|cause| failed(&format!("start on CPU {cpu}"), cause))?;
+    drop(end);
     let pid = process.id().cast_signed();
     let (send, ended) = channel();
     // Reaped in a thread of its own, which sleeps.
@@ -105,6 +119,7 @@ pub fn run(
     // What it left behind.
     // SAFETY: as above.
     unsafe { libc::kill(-pid, libc::SIGKILL) };
+    drop(held);
     if let Some(why) = why {
         return Err(why);
     }
@@ -189,7 +204,7 @@ mod tests {
 
     fn try_it(command: &str) -> Result<Figures, Fault> {
         let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
-        run(command, cpu, Duration::from_secs(20), &|| false)
+        run(command, None, cpu, Duration::from_secs(20), &|| false)
     }
 
     #[test]
@@ -215,9 +230,9 @@ mod tests {
     #[test]
     fn it_does_not_outlive_its_time() {
         let begin = Instant::now();
-        let outcome = run("sleep 1000", 0, Duration::from_millis(10), &|| false);
+        let outcome = run("sleep 1000", None, 0, Duration::from_millis(10), &|| false);
         assert!(matches!(outcome, Err(Fault::Failed(why)) if why.contains("longer")));
-        let outcome = run("sleep 1000", 0, Duration::from_secs(60), &|| true);
+        let outcome = run("sleep 1000", None, 0, Duration::from_secs(60), &|| true);
         assert_eq!(outcome, Err(Fault::Stopped));
         assert!(begin.elapsed() < Duration::from_secs(10));
     }

@@ -10,6 +10,7 @@
 //! is more than their own scatter says: memory lies elsewhere, the machine is
 //! warmer. That is not in the intervals.
 
+mod paired;
 mod shift;
 
 use std::collections::BTreeSet;
@@ -17,8 +18,11 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::effects;
 use crate::model::{Audit, Quantity, Test, Verdict};
-use shift::{Known, Pair, Shift, middle};
+use crate::ranks::holm;
+use paired::pairs;
+use shift::{Known, Shift, middle};
 
 /// The format's version, in each file.
 pub const VERSION: u32 = 1;
@@ -293,7 +297,7 @@ fn listed(cpus: &BTreeSet<u32>) -> String {
 fn changes(a: &Test, b: &Test, known: &mut Known) -> (Vec<Change>, Vec<Option<Shift>>) {
     let cpus: BTreeSet<u32> = a.samples.iter().map(|sample| sample.cpu).collect();
     let (mut changes, mut shifts) = (Vec::new(), Vec::new());
-    for quantity in quantities(a, b) {
+    for quantity in quantities(a, b).iter().copied() {
         for cpu in &cpus {
             let on = |test: &Test| test.samples.iter().any(|sample| sample.cpu == *cpu);
             if !on(b) {
@@ -327,19 +331,11 @@ fn changes(a: &Test, b: &Test, known: &mut Known) -> (Vec<Change>, Vec<Option<Sh
     (changes, shifts)
 }
 
-/// What both tests measure and ranks can compare: of the time that runs waited
-/// the middle says nothing.
-fn quantities(a: &Test, b: &Test) -> Vec<Quantity> {
-    let noise = |test: &Test| test.samples.iter().any(|sample| sample.noise_pct.is_some());
-    match (noise(a), noise(b)) {
-        (true, true) => vec![Quantity::Noise],
-        (false, false) => vec![
-            Quantity::Elapsed,
-            Quantity::User,
-            Quantity::System,
-            Quantity::Cpu,
-        ],
-        _ => Vec::new(),
+/// What both tests measure.
+fn quantities(a: &Test, b: &Test) -> &'static [Quantity] {
+    match (a.is_noise(), b.is_noise()) {
+        (x, y) if x == y => effects::quantities(x),
+        _ => &[],
     }
 }
 
@@ -348,34 +344,6 @@ fn is_resolvable(test: &Test, quantity: Quantity, cpu: u32) -> bool {
     !test.verdicts.iter().any(|one| {
         one.quantity == quantity && one.cpu == cpu && one.verdict == Verdict::NotResolvable
     })
-}
-
-/// By length: logarithms of the time for a unit of length, so that tests of
-/// almost the same lengths can be compared, too; of noise the share itself.
-///
-/// A length at which a figure is 0 has no logarithm and is left out.
-fn pairs(a: &Test, b: &Test, quantity: Quantity, cpu: u32) -> Vec<Pair> {
-    let of = |test: &Test, length: usize| -> Option<Vec<f64>> {
-        let units = test.lengths.get(length).copied().unwrap_or(1).max(1) as f64;
-        let samples = test.samples.iter();
-        let samples = samples.filter(|sample| sample.cpu == cpu && sample.length == length);
-        let values = samples.filter_map(|sample| sample.figure(quantity));
-        values
-            .map(|value| match quantity {
-                share if share.is_share() => Some(value),
-                _ => (value > 0.0).then(|| (value / units).ln()),
-            })
-            .collect()
-    };
-    let lengths = a.lengths.len().min(b.lengths.len());
-    (0..lengths)
-        .filter_map(|length| {
-            Some(Pair {
-                a: of(a, length)?,
-                b: of(b, length)?,
-            })
-        })
-        .collect()
 }
 
 fn runs(test: &Test, cpu: u32) -> u32 {
@@ -406,15 +374,14 @@ fn shown(shift: f64, points: bool) -> f64 {
 fn correct(tests: &mut [TestChange], shifts: &[Vec<Option<Shift>>]) {
     let known = shifts.iter().flatten();
     let all = tests.iter_mut().flat_map(|test| &mut test.changes);
-    let mut all: Vec<&mut Change> = all
+    let all: Vec<&mut Change> = all
         .zip(known)
         .filter_map(|(change, shift)| shift.is_some().then_some(change))
         .collect();
-    all.sort_by(|a, b| a.p.total_cmp(&b.p));
-    let (mut least, count) = (0.0_f64, all.len());
-    for (rank, change) in all.into_iter().enumerate() {
-        least = least.max(change.p * (count - rank) as f64).min(1.0);
-        change.p_together = least;
+    let alone: Vec<f64> = all.iter().map(|change| change.p).collect();
+    let corrected = holm(&alone, alone.len());
+    for (change, p) in all.into_iter().zip(corrected) {
+        change.p_together = p;
     }
 }
 

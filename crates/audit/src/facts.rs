@@ -2,6 +2,9 @@
 //! The CPUs before anything runs: which can be tested, what they are, and how
 //! they are configured.
 
+use std::sync::mpsc::channel;
+
+use sandbag_kernel::cgroup::partitions;
 use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{CpuList, Result, Root, sched};
 
@@ -16,19 +19,41 @@ pub struct Facts {
     pub left_out: Vec<LeftOut>,
 }
 
-/// Which of the wished CPUs (none: all) can be tested; `allowed` says on which
-/// of those that are online we may run.
+/// Where we may run.
+#[derive(Debug, Clone)]
+pub struct Allowed {
+    /// Where we were put: `taskset`, a batch system. Whoever wants others names
+    /// them.
+    pub affinity: CpuList,
+    /// Whether the kernel lets us.
+    pub may_run: fn(u32) -> bool,
+}
+
+impl Allowed {
+    /// Of this process.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn here() -> Result<Self> {
+        Ok(Self {
+            affinity: sched::affinity(0)?,
+            may_run,
+        })
+    }
+}
+
+/// Which of the wished CPUs (none: all) can be tested.
 ///
 /// # Errors
 /// The kernel does not say which CPUs are online.
-pub fn find(root: &Root, wished: &CpuList, allowed: &dyn Fn(u32) -> bool) -> Result<Facts> {
+pub fn find(root: &Root, wished: &CpuList, allowed: &Allowed) -> Result<Facts> {
     let topology = Topology::read(root)?;
     let all = match wished.is_empty() {
         true => &topology.present,
         false => wished,
     };
     let settings = Settings::read(root, &topology.isolated);
-    let hybrid = Hybrid::read(root);
+    let kinds = Kinds::read(root, &topology.online);
     let mut facts = Facts::default();
     for cpu in all.iter() {
         let why = if !topology.possible.contains(cpu) {
@@ -37,7 +62,9 @@ pub fn find(root: &Root, wished: &CpuList, allowed: &dyn Fn(u32) -> bool) -> Res
             Some("offline")
         } else if wished.is_empty() && topology.isolated.contains(cpu) {
             Some("isolated (isolcpus): ask for it by its number to have it tested")
-        } else if !allowed(cpu) {
+        } else if wished.is_empty() && !allowed.affinity.contains(cpu) && (allowed.may_run)(cpu) {
+            Some("not in our affinity mask (taskset): ask for it by its number to have it tested")
+        } else if !(allowed.may_run)(cpu) {
             Some("not in our cpuset")
         } else {
             None
@@ -65,26 +92,44 @@ pub fn find(root: &Root, wished: &CpuList, allowed: &dyn Fn(u32) -> bool) -> Res
                         .collect()
                 })
                 .unwrap_or_default(),
-            kind: hybrid.kind(root, cpu),
+            kind: kinds.of(root, cpu),
             settings: settings.of(cpu),
         });
     }
     Ok(facts)
 }
 
-/// Whether a thread of ours may be pinned to this CPU.
-#[must_use]
-pub fn allowed(cpu: u32) -> bool {
-    let only = CpuList::from_iter([cpu]);
-    let tried = std::thread::spawn(move || sched::set_affinity(0, &only).is_ok());
-    tried.join().unwrap_or(false)
+/// Whether a thread of ours may be pinned to this CPU. It sleeps meanwhile: where
+/// real-time tasks leave no time it would never come back.
+fn may_run(cpu: u32) -> bool {
+    let (send_thread, thread) = channel();
+    let (over, is_over) = channel::<()>();
+    let sleeper = std::thread::spawn(move || {
+        let _ = send_thread.send(nix::unistd::gettid().as_raw().cast_unsigned());
+        let _ = is_over.recv();
+    });
+    let before = sched::affinity(0);
+    let (Ok(thread), Ok(before)) = (thread.recv(), before) else {
+        return false;
+    };
+    let may = sched::set_affinity(thread, &CpuList::from_iter([cpu])).is_ok();
+    let back = sched::set_affinity(thread, &before);
+    drop(over);
+    if back.is_ok() {
+        let _ = sleeper.join();
+    }
+    may
 }
 
 /// Kinds of cores, where a processor has more than one.
-struct Hybrid(Vec<(&'static str, CpuList)>);
+struct Kinds {
+    hybrid: Vec<(&'static str, CpuList)>,
+    /// Some cores may run faster than others (Intel's favoured cores).
+    has_favoured: bool,
+}
 
-impl Hybrid {
-    fn read(root: &Root) -> Self {
+impl Kinds {
+    fn read(root: &Root, online: &CpuList) -> Self {
         // Documentation/ABI/testing/sysfs-bus-event_source-devices: Intel's
         // hybrid processors have a unit of events for each kind.
         let kinds = [
@@ -93,27 +138,42 @@ impl Hybrid {
             ("low-power core", "/sys/devices/cpu_lowpower/cpus"),
         ];
         let list = |path: &str| root.read(path).ok()?.parse().ok();
-        Self(
-            kinds
+        let mut most: Vec<u64> = online
+            .iter()
+            .filter_map(|cpu| most_khz(root, cpu))
+            .collect();
+        most.sort_unstable();
+        Self {
+            hybrid: kinds
                 .into_iter()
                 .filter_map(|(kind, path)| Some((kind, list(path)?)))
                 .collect(),
-        )
+            has_favoured: most.first() != most.last(),
+        }
     }
 
-    fn kind(&self, root: &Root, cpu: u32) -> Option<String> {
-        let hybrid = self.0.iter().find(|(_, cpus)| cpus.contains(cpu));
-        if let Some((kind, _)) = hybrid {
-            return Some((*kind).to_owned());
-        }
-        let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpu_capacity");
-        let capacity = root.read(path).ok()?;
-        Some(format!("capacity {}", capacity.trim()))
+    fn of(&self, root: &Root, cpu: u32) -> Option<String> {
+        let hybrid = self.hybrid.iter().find(|(_, cpus)| cpus.contains(cpu));
+        let kind = hybrid.map(|(kind, _)| (*kind).to_owned()).or_else(|| {
+            let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpu_capacity");
+            let capacity = root.read(path).ok()?;
+            Some(format!("capacity {}", capacity.trim()))
+        });
+        let favoured = self.has_favoured.then(|| most_khz(root, cpu)).flatten();
+        let favoured = favoured.map(|khz| format!("up to {} MHz", khz / 1000));
+        let parts: Vec<String> = kind.into_iter().chain(favoured).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 }
 
+/// The highest frequency that the hardware gives this CPU.
+fn most_khz(root: &Root, cpu: u32) -> Option<u64> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq");
+    root.read(path).ok()?.trim().parse().ok()
+}
+
 /// What makes CPUs others than the rest.
-struct Settings(Vec<(&'static str, CpuList)>);
+struct Settings(Vec<(String, CpuList)>);
 
 impl Settings {
     fn read(root: &Root, isolated: &CpuList) -> Self {
@@ -132,17 +192,22 @@ impl Settings {
             ("rcu_nocbs", asked("rcu_nocbs")),
             ("irqaffinity", asked("irqaffinity")),
         ];
-        Self(
-            lists
-                .into_iter()
-                .filter_map(|(name, cpus)| Some((name, cpus.filter(|cpus| !cpus.is_empty())?)))
-                .collect(),
-        )
+        let lists = lists.into_iter().filter_map(|(name, cpus)| {
+            Some((name.to_owned(), cpus.filter(|cpus| !cpus.is_empty())?))
+        });
+        let partitions = partitions(root).into_iter().map(|one| {
+            let name = match one.kind.as_str() {
+                "exclusive" => format!("the exclusive cpuset {}", one.group),
+                kind => format!("the {kind} cpuset partition {}", one.group),
+            };
+            (name, one.cpus)
+        });
+        Self(lists.chain(partitions).collect())
     }
 
     fn of(&self, cpu: u32) -> Vec<String> {
         let own = self.0.iter().filter(|(_, cpus)| cpus.contains(cpu));
-        own.map(|(name, _)| (*name).to_owned()).collect()
+        own.map(|(name, _)| name.clone()).collect()
     }
 }
 
@@ -179,7 +244,10 @@ mod tests {
             (&*format!("{CPU}/isolated"), "4"),
         ];
         let (_dir, root) = fake(&files);
-        let allowed = |cpu| cpu != 1;
+        let allowed = Allowed {
+            affinity: "0-2,4".parse().unwrap(),
+            may_run: |cpu| cpu != 1,
+        };
         let facts = find(&root, &CpuList::default(), &allowed).unwrap();
         let tested: Vec<u32> = facts.cpus.iter().map(|cpu| cpu.cpu).collect();
         assert_eq!(tested, [0, 2]);
@@ -193,6 +261,16 @@ mod tests {
         let facts = find(&root, &"4,9".parse().unwrap(), &allowed).unwrap();
         assert_eq!(facts.cpus[0].settings, ["isolcpus"]);
         assert!(facts.left_out[0].why.contains("no such"));
+        // Where a batch system put us.
+        let allowed = Allowed {
+            affinity: "2".parse().unwrap(),
+            ..allowed
+        };
+        let facts = find(&root, &CpuList::default(), &allowed).unwrap();
+        assert_eq!(facts.cpus.len(), 1);
+        assert!(facts.left_out[0].why.contains("taskset"));
+        let facts = find(&root, &"0,2".parse().unwrap(), &allowed).unwrap();
+        assert_eq!(facts.cpus.len(), 2);
     }
 
     #[test]
@@ -200,13 +278,25 @@ mod tests {
         let files = [
             (&*format!("{CPU}/online"), "0-3"),
             (&*format!("{CPU}/cpu3/cpu_capacity"), "446\n"),
+            (
+                &*format!("{CPU}/cpu0/cpufreq/cpuinfo_max_freq"),
+                "5200000\n",
+            ),
+            (
+                &*format!("{CPU}/cpu1/cpufreq/cpuinfo_max_freq"),
+                "5000000\n",
+            ),
             (&*format!("{CPU}/nohz_full"), " (null)\n"),
             ("/sys/devices/cpu_core/cpus", "0-1\n"),
             ("/sys/devices/cpu_atom/cpus", "2\n"),
             ("/proc/cmdline", "quiet nohz_full=1 rcu_nocbs=1-2\n"),
         ];
         let (_dir, root) = fake(&files);
-        let facts = find(&root, &CpuList::default(), &|_| true).unwrap();
+        let everywhere = Allowed {
+            affinity: "0-3".parse().unwrap(),
+            may_run: |_| true,
+        };
+        let facts = find(&root, &CpuList::default(), &everywhere).unwrap();
         let kinds: Vec<_> = facts
             .cpus
             .iter()
@@ -215,8 +305,8 @@ mod tests {
         assert_eq!(
             kinds,
             [
-                "performance core",
-                "performance core",
+                "performance core, up to 5200 MHz",
+                "performance core, up to 5000 MHz",
                 "efficiency core",
                 "capacity 446"
             ]

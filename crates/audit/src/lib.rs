@@ -15,6 +15,7 @@
 pub mod accounting;
 mod command;
 pub mod compare;
+pub mod design;
 pub mod effects;
 mod error;
 pub mod evidence;

@@ -4,8 +4,10 @@
 use sandbag_kernel::container::memory_room;
 use sandbag_kernel::{Error, Result, Root, memory};
 
-/// Left to the others whatever is asked for.
-pub const RESERVE: u64 = 256 << 20;
+/// Left to the others whatever is asked for, where there is so much...
+const RESERVE: u64 = 256 << 20;
+/// ...and at least this part of the room.
+const RESERVED: u64 = 2;
 /// Taken by default, at most: beyond any cache, and still moved through often.
 const DEFAULT: u64 = 256 << 20;
 /// Of what is free, the default takes a part of this at most.
@@ -23,6 +25,12 @@ pub fn room(root: &Root) -> Result<u64> {
     })?;
     let group = memory_room(root)?.unwrap_or(u64::MAX);
     Ok(available.min(group))
+}
+
+/// What is left to the others of so much room.
+#[must_use]
+pub fn reserve(room: u64) -> u64 {
+    RESERVE.min(room / RESERVED)
 }
 
 /// The size of the array where none was asked for.

@@ -55,7 +55,8 @@ pub struct Cpu {
     /// `cpu_capacity`, or the kind of a hybrid core: CPUs of other kinds are not equal by design.
     pub kind: Option<String>,
     /// Configuration that makes it another CPU than the rest, in words:
-    /// `isolcpus`, `nohz_full`, `rcu_nocbs`, `alone in cpuset /x`.
+    /// `isolcpus`, `nohz_full`, `rcu_nocbs`, `irqaffinity`, `the isolated cpuset
+    /// partition /x`, `the exclusive cpuset /x`.
     pub settings: Vec<String>,
 }
 
@@ -156,6 +157,12 @@ impl Test {
             failure: None,
         }
     }
+
+    /// Whether it is the one that measures noise.
+    #[must_use]
+    pub fn is_noise(&self) -> bool {
+        self.samples.iter().any(|sample| sample.noise_pct.is_some())
+    }
 }
 
 /// One run of a test on one CPU.
@@ -221,7 +228,8 @@ pub struct Evidence {
     pub interrupts: Vec<(String, u64)>,
     /// Soft interrupts by label of /proc/softirqs; those that came.
     pub softirqs: Vec<(String, u64)>,
-    /// kHz in the middle of the run, where the kernel says it.
+    /// kHz right after the run, on its CPU, where the kernel says it; not of commands
+    /// and noise.
     pub frequency_khz: Option<u64>,
     /// Throttle events of the core and package, where counted.
     pub throttled: Option<u64>,

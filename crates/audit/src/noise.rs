@@ -32,6 +32,33 @@ pub struct Looked {
     pub blamed: Vec<Blamed>,
 }
 
+/// Why there was nothing to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// A CPU went offline.
+    Displaced(u32),
+    /// In words.
+    Failed(String),
+}
+
+impl Fault {
+    fn of(error: sandbag_jitter::Error) -> Self {
+        match *error.fault {
+            sandbag_jitter::Fault::Displaced(cpu) => Self::Displaced(cpu),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Displaced(cpu) => write!(f, "CPU {cpu} went offline"),
+            Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
 /// Looks for so long; where `traced`, with the kernel's trace events beside.
 ///
 /// # Errors
@@ -41,7 +68,7 @@ pub fn look(
     cpus: &CpuList,
     duration: Duration,
     traced: bool,
-) -> Result<Looked, String> {
+) -> Result<Looked, Fault> {
     let options = collect::Options {
         cpus: cpus.clone(),
         duration,
@@ -64,7 +91,7 @@ pub fn look(
     let mut bytes = Vec::new();
     let into = &mut bytes;
     if traced {
-        let mut tracing = Tracing::begin(root, cpus)?;
+        let mut tracing = Tracing::begin(root, cpus).map_err(Fault::Failed)?;
         let attribute = tracing.attribute.take().unwrap_or(Attribute::None);
         collect::record_with(
             &options,
@@ -76,8 +103,8 @@ pub fn look(
     } else {
         collect::record(&options, &header, || Ok(into), &Default::default())
     }
-    .map_err(|error| error.to_string())?;
-    let trace = format::read(&bytes[..]).map_err(|error| error.to_string())?;
+    .map_err(Fault::of)?;
+    let trace = format::read(&bytes[..]).map_err(Fault::of)?;
     let mut looked = Looked::default();
     for cpu in &trace.cpus {
         let known_ns = cpu.known_ns();

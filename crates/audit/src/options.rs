@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use sandbag_burner::command::User;
 use sandbag_kernel::CpuList;
 
 use crate::error::{Error, Result};
@@ -42,6 +43,8 @@ pub struct Options {
     pub files: Vec<PathBuf>,
     /// May use the kernel's trace events for the causes of noise (root).
     pub trace: bool,
+    /// Who commands are run as; `None`: as we are.
+    pub user: Option<User>,
 }
 
 impl Default for Options {
@@ -61,6 +64,7 @@ impl Default for Options {
             calls: 8_000_000,
             files: vec![PathBuf::from("/tmp")],
             trace: true,
+            user: None,
         }
     }
 }
@@ -78,6 +82,14 @@ impl Options {
             calls: 1_000_000,
             ..Self::default()
         }
+    }
+
+    /// What so many tests of so many CPUs take at least, about.
+    #[must_use]
+    pub fn least_time(&self, tests: usize, cpus: usize) -> Duration {
+        // Lengths of 1, 1/2 and 1/4.
+        let round = self.longest_run.mul_f64(1.75 * tests as f64 * cpus as f64);
+        round * self.rounds.0
     }
 
     /// # Errors

@@ -6,12 +6,16 @@ mod rounds;
 mod session;
 mod turn;
 
+use std::time::Duration;
+
+use sandbag_kernel::container::cpu_limit;
 use sandbag_kernel::{Root, clock};
 
 use crate::accounting::Accounting;
 use crate::effects::{self, Level};
 use crate::error::{Error, Result};
-use crate::model::{Audit, Design, Test, VERSION};
+use crate::facts::Allowed;
+use crate::model::{Audit, Design, Test, VERSION, Verdict};
 use crate::options::{Options, Progress, Wanted};
 use crate::verdict::{self, Rule};
 use crate::{facts, plan, suspects};
@@ -33,7 +37,7 @@ pub fn run(
     options.check()?;
     let begun = jiff::Timestamp::now().to_string();
     let begin_ns = clock::monotonic();
-    let facts = facts::find(root, &options.cpus, &facts::allowed)?;
+    let facts = facts::find(root, &options.cpus, &Allowed::here()?)?;
     if facts.cpus.is_empty() {
         let why = facts
             .left_out
@@ -58,30 +62,57 @@ pub fn run(
         comparisons,
     };
     let mut session = Session::new(root, options, &facts, level, begin_ns, progress, stop)?;
+    let least = options.least_time(planned.len(), facts.cpus.len());
+    if least > LONG {
+        session.remark(format!(
+            "{} tests of {} CPUs take {} minutes at least: --quick, --tests and --cpus shorten that",
+            planned.len(),
+            facts.cpus.len(),
+            least.as_secs() / 60
+        ));
+    }
+    if let Ok(Some(limit)) = cpu_limit(root) {
+        session.remark(format!(
+            "our group may use {:.2} CPUs ({}): when that is used up all CPUs look as if others \
+             were at work",
+            limit.cpus(),
+            limit.group.display()
+        ));
+    }
     let accounting = session.accounting()?;
     let mut tests = take_turns(&mut session, &planned);
+    let seen = session.seen(&facts);
+    let numbers = facts.cpus.iter().map(|cpu| cpu.cpu);
     let rule = Rule {
         level,
         tolerance_pct: options.tolerance_pct,
         accounting: &accounting,
+        beside_pct: &numbers
+            .map(|cpu| (cpu, seen.others.more_beside_pct(cpu)))
+            .collect(),
     };
     judge(&mut tests, &facts.cpus, &rule);
-    let seen = session.seen(&facts);
     let suspects = suspects::find(&tests, &seen);
     let ended = session.end(&tests);
+    let asked_for_all = !options.cpus.is_empty() && !facts.left_out.is_empty();
+    let verdict = match asked_for_all || !ended.left_out.is_empty() {
+        // Nobody knows of those that were to be tested and were not.
+        true => verdict::of_audit(&tests).max(Verdict::Undecided),
+        false => verdict::of_audit(&tests),
+    };
     Ok(Audit {
         version: VERSION,
         sandbag: env!("CARGO_PKG_VERSION").to_owned(),
         begun,
         took_ns: clock::monotonic().saturating_sub(begin_ns),
-        machine: sandbag_lab::machine::describe(root)
-            .into_iter()
+        machine: std::iter::once(("host", host(root)))
+            .chain(sandbag_lab::machine::describe(root))
             .map(|(name, value)| (name.to_owned(), value))
             .collect(),
         cpus: facts.cpus,
         left_out: facts.left_out.into_iter().chain(ended.left_out).collect(),
         design: design(options, &accounting),
-        verdict: verdict::of_audit(&tests),
+        verdict,
         tests,
         suspects,
         remarks: ended.remarks,
@@ -146,6 +177,11 @@ fn judge(tests: &mut [Test], cpus: &[crate::model::Cpu], rule: &Rule<'_>) {
     }
 }
 
+fn host(root: &Root) -> String {
+    let name = root.read("/proc/sys/kernel/hostname");
+    name.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
+}
+
 fn design(options: &Options, accounting: &Accounting) -> Design {
     Design {
         seed: options.seed,
@@ -183,11 +219,13 @@ fn planned(root: &Root, options: &Options) -> Result<Vec<Planned>> {
             }
             Wanted::Io => {
                 let null = std::iter::once(NULL.into());
+                let mut done = Vec::new();
                 for path in null.chain(options.files.iter().cloned()) {
-                    push(
-                        format!("io:{}", path.display()),
-                        Kind::Work(Spec::Io { path }),
-                    );
+                    if !done.contains(&path) {
+                        let name = format!("io:{}", path.display());
+                        push(name, Kind::Work(Spec::Io { path: path.clone() }));
+                        done.push(path);
+                    }
                 }
             }
         }
@@ -196,3 +234,5 @@ fn planned(root: &Root, options: &Options) -> Result<Vec<Planned>> {
 }
 
 const NULL: &str = "/dev/null";
+/// An audit that takes longer says so before.
+const LONG: Duration = Duration::from_secs(600);

@@ -11,6 +11,8 @@
 //! tenth or so and CPU times by little; user and system time are what ticks made
 //! of them.
 
+use std::collections::BTreeMap;
+
 use sandbag_jitter::Chance;
 use statrs::distribution::{Beta, ContinuousCDF as _};
 
@@ -103,6 +105,7 @@ pub fn audit(world: &World, seed: u64) -> Vec<Test> {
         level,
         tolerance_pct: world.tolerance_pct,
         accounting: &accounting,
+        beside_pct: &BTreeMap::new(),
     };
     effects::correct(&mut tests, level.comparisons);
     for test in &mut tests {

@@ -162,18 +162,59 @@ pub struct Others {
     /// By CPU, for how long it was watched while tests ran there, ns.
     pub watched_ns: BTreeMap<u32, u64>,
     ran: HashMap<(u32, u32), Ran>,
+    /// The other threads of a CPU's core.
+    siblings: BTreeMap<u32, Vec<u32>>,
+    /// By CPU under test: who ran on its siblings.
+    beside: HashMap<(u32, u32), Ran>,
 }
 
 impl Others {
+    /// Of CPUs that share cores so.
+    #[must_use]
+    pub fn new(siblings: BTreeMap<u32, Vec<u32>>) -> Self {
+        Self {
+            siblings,
+            ..Self::default()
+        }
+    }
+
     /// Adds a stretch in which a test ran on `cpu`.
     pub fn add(&mut self, cpu: u32, ran: &[Ran], lasted_ns: u64) {
         *self.watched_ns.entry(cpu).or_default() += lasted_ns;
-        for one in ran.iter().filter(|one| one.cpu == cpu) {
-            self.ran
+        let siblings = self.siblings.get(&cpu).map_or(&[][..], Vec::as_slice);
+        for one in ran {
+            let place = match one.cpu {
+                own if own == cpu => &mut self.ran,
+                other if siblings.contains(&other) => &mut self.beside,
+                _ => continue,
+            };
+            place
                 .entry((cpu, one.tid))
                 .and_modify(|known| known.ns = known.ns.saturating_add(one.ns))
                 .or_insert_with(|| one.clone());
         }
+    }
+
+    /// Who ran on the siblings of a CPU while it was tested, most first.
+    #[must_use]
+    pub fn beside(&self, cpu: u32) -> Vec<&Ran> {
+        let own = self.beside.iter().filter(|((of, _), _)| *of == cpu);
+        let mut all: Vec<&Ran> = own.map(|(_, ran)| ran).collect();
+        all.sort_by(|a, b| b.ns.cmp(&a.ns).then(a.tid.cmp(&b.tid)));
+        all
+    }
+
+    /// By how much the siblings of a CPU were busier than those of the others
+    /// while those were tested, percent of a CPU.
+    #[must_use]
+    pub fn more_beside_pct(&self, cpu: u32) -> f64 {
+        let of = |cpu: u32| {
+            let ns: u64 = self.beside(cpu).iter().map(|ran| ran.ns).sum();
+            self.pct(cpu, ns)
+        };
+        let others = self.watched_ns.keys().filter(|other| **other != cpu);
+        let elsewhere: Vec<f64> = others.map(|other| of(*other)).collect();
+        of(cpu) - elsewhere.iter().sum::<f64>() / elsewhere.len().max(1) as f64
     }
 
     /// Who ran on a CPU, most first.
@@ -272,5 +313,30 @@ mod tests {
         assert!((others.pct(0, 30) - 1.5).abs() < 1e-12);
         assert!((others.elsewhere_pct(0, "kworker/0:1") - 1.0).abs() < 1e-12);
         assert_eq!(others.elsewhere_pct(0, "y"), 0.0);
+        assert!(others.beside(0).is_empty());
+    }
+
+    #[test]
+    fn who_runs_on_the_other_thread_of_a_core_is_beside() {
+        let ran = |cpu, tid, ns| Ran {
+            cpu,
+            tid,
+            pid: tid,
+            parent: 1,
+            name: "x".to_owned(),
+            class: Class::Ordinary,
+            priority: 0,
+            ns,
+        };
+        let cores = [(0, vec![2]), (1, vec![3]), (2, vec![0]), (3, vec![1])];
+        let mut others = Others::new(BTreeMap::from(cores));
+        for cpu in 0..4 {
+            others.add(cpu, &[ran(2, 5, 800), ran(1, 6, 40)], 1000);
+        }
+        assert_eq!(others.beside(0)[0].tid, 5);
+        assert_eq!(others.on(2)[0].ns, 800);
+        // Beside CPU 0: 80 %; beside 3: 4 %; beside 1 and 2: nothing.
+        assert!((others.more_beside_pct(0) - (80.0 - 4.0 / 3.0)).abs() < 1e-9);
+        assert!(others.more_beside_pct(1) < 0.0);
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sandbag_burner::child;
+use sandbag_kernel::sched;
 
 use crate::error::{Error, Result};
 use crate::work::{Answer, Order, WORK_VERB};
@@ -31,7 +32,9 @@ pub struct Worker {
 pub enum Ended {
     /// We were asked to stop.
     Stopped,
-    /// It died, or says nothing: it was killed.
+    /// It says nothing: it was killed.
+    Silent,
+    /// It died, or makes no sense.
     Died(String),
 }
 
@@ -92,11 +95,7 @@ impl Worker {
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let _ = self.child.kill();
-                return Err(Ended::Died(format!(
-                    "no answer for {:.0} s",
-                    patience.as_secs_f64()
-                )));
+                return Err(Ended::Silent);
             }
             self.wait(left.min(LOOK));
             let mut some = [0; 4096];
@@ -140,6 +139,10 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         drop(self.orders.take());
+        // Where it is held nothing may get to run, not even to die.
+        if let Ok(anywhere) = sched::affinity(0) {
+            let _ = sched::set_affinity(self.child.id(), &anywhere);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -138,7 +138,7 @@ mod tests {
         };
         let found = compare(&a, &b, &options).unwrap();
         let text = comparison(&found, &a, &b, ["quiet.json", "<loaded>"]);
-        assert_eq!(text.matches("<svg").count(), 3 * 5 + 3);
+        assert_eq!(text.matches("<svg").count(), 3 * 6 + 3);
         for part in [
             "Not alike",
             "Other &lt;CPU&gt;",

@@ -23,14 +23,22 @@ pub fn comparison(found: &Comparison, look: &Look) -> String {
         out += &look.wrapped("", &format!("not alike: {difference}"));
     }
     let wide = found.tests.iter().all(|test| {
-        let table = table(test, &rows(test, look), true);
-        look.holds(&table)
+        let all = change_quantities(test);
+        look.holds(&table(test, &rows(test, look), &all, true))
     });
     for test in &found.tests {
         out.push('\n');
         out += &look.wrapped("", &format!("{}: {}", test.name, changed(test.verdict)));
         let rows = rows(test, look);
-        out += &table(test, &rows, wide);
+        let all = change_quantities(test);
+        let fits = look.holds(&table(test, &rows, &all, wide));
+        // As in the table of one audit: of what a narrow terminal has no room for
+        // user time tells least.
+        let shown: Vec<Quantity> = all
+            .into_iter()
+            .filter(|q| fits || *q != Quantity::User)
+            .collect();
+        out += &table(test, &rows, &shown, wide);
         out += &legend(test);
         let common: Vec<String> = test
             .common
@@ -79,13 +87,12 @@ fn rows(test: &TestChange, look: &Look) -> Vec<u32> {
     changed.into_iter().map(|(cpu, _)| cpu).collect()
 }
 
-fn table(test: &TestChange, rows: &[u32], wide: bool) -> String {
-    let quantities = change_quantities(test);
+fn table(test: &TestChange, rows: &[u32], quantities: &[Quantity], wide: bool) -> String {
     let find = |cpu: u32, q: Quantity| -> Option<&Change> {
         let mut all = test.changes.iter();
         all.find(|change| change.cpu == cpu && change.quantity == q)
     };
-    let mut table = headed(&quantities);
+    let mut table = headed(quantities);
     for cpu in rows {
         let mut row = vec![cpu.to_string()];
         row.extend(quantities.iter().map(|q| match find(*cpu, *q) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What of the machine's configuration is asked once.
 
-use std::path::PathBuf;
-
 use sandbag_burner::registry::Registry;
 use sandbag_kernel::{CpuList, Root};
 
@@ -10,13 +8,7 @@ use crate::suspects::Holder;
 
 /// Runs of sandbag that are alive. Makes no registry where there is none.
 pub fn holders() -> Vec<Holder> {
-    // SAFETY: no arguments, cannot fail.
-    let dir = match unsafe { libc::geteuid() } {
-        0 => Some(PathBuf::from("/run/sandbag")),
-        _ => std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("sandbag")),
-    };
-    let dir = dir.filter(|dir| dir.is_dir());
-    let runs = dir.and_then(|dir| Registry::at(dir).ok()?.runs().ok());
+    let runs = Registry::existing().and_then(|registry| registry.runs().ok());
     runs.unwrap_or_default()
         .into_iter()
         .filter(|run| run.pid != std::process::id() && !run.cpus.is_empty())

@@ -53,7 +53,14 @@ impl Session<'_> {
             let length = Duration::from_millis(test.lengths[block.length]);
             let before: Vec<_> = cpus.iter().map(|cpu| self.reader.now(*cpu)).collect();
             let at_ns = self.since_begin();
-            let looked = noise::look(self.root, &list, length, false).map_err(Halt::Failed)?;
+            let looked = noise::look(self.root, &list, length, false);
+            let looked = looked.map_err(|fault| match fault {
+                noise::Fault::Displaced(cpu) => Halt::Displaced {
+                    cpu,
+                    why: "it went offline".to_owned(),
+                },
+                noise::Fault::Failed(why) => Halt::Failed(why),
+            })?;
             for (cpu, before) in cpus.iter().zip(&before) {
                 let figures = Figures::default();
                 let stretch = self.reader.since(*cpu, before, &figures);

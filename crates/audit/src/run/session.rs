@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sandbag_kernel::Root;
+use sandbag_kernel::{CpuList, Root};
 use sandbag_lab::machine::kernel_config;
 
 use super::machine;
@@ -112,7 +112,7 @@ impl<'a> Session<'a> {
             reader: Reader::open(root)?,
             watch,
             each_run: cost * LOOKING < options.longest_run,
-            others: Others::default(),
+            others: Others::new(siblings(facts)),
             worker: Some(worker),
             of: BTreeMap::new(),
             frequencies: BTreeMap::new(),
@@ -220,6 +220,13 @@ impl<'a> Session<'a> {
         });
     }
 
+    /// Whether the kernel still has it.
+    pub(super) fn is_online(&self, cpu: u32) -> bool {
+        let online = self.root.read("/sys/devices/system/cpu/online");
+        let online = online.ok().and_then(|text| text.parse::<CpuList>().ok());
+        online.is_none_or(|online| online.contains(cpu))
+    }
+
     /// Since the audit began, ns.
     pub(super) fn since_begin(&self) -> u64 {
         sandbag_kernel::clock::monotonic().saturating_sub(self.begin_ns)
@@ -274,6 +281,17 @@ impl<'a> Session<'a> {
                 Ok(answer)
             }
             Err(Ended::Stopped) => Err(Halt::Stopped),
+            Err(Ended::Silent) if matches!(order, Order::Run { .. }) => Err(Halt::Displaced {
+                cpu,
+                why: format!(
+                    "nothing of ours got to run there for {} s: look for real-time tasks on it",
+                    patience.as_secs()
+                ),
+            }),
+            Err(Ended::Silent) => Err(Halt::Failed(format!(
+                "the process that runs the tests did not answer for {} s",
+                patience.as_secs()
+            ))),
             Err(Ended::Died(why)) => Err(Halt::Failed(format!(
                 "the process that ran the test died ({why}){}",
                 match order {
@@ -326,7 +344,7 @@ impl<'a> Session<'a> {
             .iter()
             .filter(enough)
             .filter(|test| {
-                let noise = test.unit == "ms";
+                let noise = test.is_noise();
                 let half = effects::half_width_pct(&test.samples, &self.cpus, noise, self.level);
                 half.is_some_and(|half| half > self.options.precision_pct)
             })
@@ -344,6 +362,11 @@ impl<'a> Session<'a> {
             remarks: self.remarks,
         }
     }
+}
+
+fn siblings(facts: &Facts) -> BTreeMap<u32, Vec<u32>> {
+    let cpus = facts.cpus.iter();
+    cpus.map(|cpu| (cpu.cpu, cpu.siblings.clone())).collect()
 }
 
 /// From this share of stolen time on it is told.

@@ -152,7 +152,9 @@ impl Session<'_> {
             turn.half_width_pct = effects::half_width_pct(samples, &self.cpus, noise, self.level);
         }
         let enough = turn.enough;
-        if enough.reached(turn.done, turn.took, turn.half_width_pct) {
+        // One alone has nothing to be compared with, however long it takes.
+        let alone = self.cpus.len() == 1 && turn.done >= enough.rounds.0;
+        if alone || enough.reached(turn.done, turn.took, turn.half_width_pct) {
             turn.is_over = true;
             self.let_go(turn);
         }
@@ -200,8 +202,7 @@ impl Session<'_> {
         match &planned.kind {
             Kind::Work(spec) => {
                 unit(spec).clone_into(&mut turn.test.unit);
-                self.prepare(turn, spec)?;
-                let unit_ns = self.unit_ns(turn.number)?;
+                let unit_ns = self.unit_ns(turn, spec)?;
                 turn.test.lengths = plan::lengths(unit_ns, longest);
                 if *spec == Spec::Syscall {
                     let asked = plan::in_all(self.options.calls, self.options.rounds.0);
@@ -263,17 +264,29 @@ impl Session<'_> {
     fn command(&mut self, turn: &mut Turn<'_>, text: &str) -> Result<(), Halt> {
         let patience = (self.options.limit * COMMAND_LIMITS).max(COMMAND);
         self.round(&mut turn.test, turn.done, |this, cpu, _| {
-            command::run(text, cpu, patience, this.stop).map_err(|fault| match fault {
-                command::Fault::Stopped => Halt::Stopped,
-                command::Fault::Failed(why) => Halt::Failed(format!("on CPU {cpu} {why}")),
-            })
+            let user = this.options.user.as_ref();
+            let ran = command::run(text, user, cpu, patience, this.stop);
+            match ran {
+                Err(command::Fault::Stopped) => Err(Halt::Stopped),
+                // The kernel lets it go on elsewhere, or it could not begin.
+                _ if !this.is_online(cpu) => Err(Halt::Displaced {
+                    cpu,
+                    why: "it went offline".to_owned(),
+                }),
+                Err(command::Fault::Failed(why)) => {
+                    Err(Halt::Failed(format!("on CPU {cpu} {why}")))
+                }
+                Ok(figures) => Ok(figures),
+            }
         })
     }
 
     /// How long a unit takes, ns.
-    fn unit_ns(&mut self, test: usize) -> Result<f64, Halt> {
-        let mut units = 1u64;
+    fn unit_ns(&mut self, turn: &mut Turn<'_>, spec: &Spec) -> Result<f64, Halt> {
+        let (test, mut units) = (turn.number, 1u64);
         loop {
+            // Another process, if the last one died on a CPU.
+            self.prepare(turn, spec)?;
             let cpu = self.cpus.first().copied();
             let cpu = cpu.ok_or_else(|| Halt::Failed("no CPU is left".to_owned()))?;
             let order = Order::Run {

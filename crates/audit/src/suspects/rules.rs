@@ -2,14 +2,16 @@
 //! The rules: one kind of cause each.
 
 use super::{Difference, Found, Holder, OfCpu, Seen};
+use crate::design;
 use crate::tasks::{Class, Ran, family};
+use crate::verdict::SIBLING;
 
 type Rule = fn(&Seen, u32, &Difference) -> Vec<Found>;
 
 /// All of them; of causes that explain as much, the earlier comes first.
 pub(super) const ALL: &[Rule] = &[
-    tasks, holders, timer, interrupts, softirqs, blamed, steal, frequency, throttling, settings,
-    design,
+    tasks, holders, siblings, timer, interrupts, softirqs, blamed, steal, frequency, throttling,
+    settings, build,
 ];
 
 /// What takes less of a CPU than this, percent, is not worth a word.
@@ -27,8 +29,6 @@ const PER_S: f64 = 100.0;
 const FREQUENCY_PCT: f64 = 0.5;
 /// The row of the local timer in `/proc/interrupts`, x86 and Arm.
 const TIMERS: [&str; 3] = ["LOC", "arch_timer", "riscv-timer"];
-/// Rows that are other CPUs' calls.
-const CALLS: [&str; 5] = ["RES", "CAL", "TLB", "IPI", "IWI"];
 
 /// Other tasks, and whose they are.
 fn tasks(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
@@ -149,6 +149,27 @@ fn holders(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
     .collect()
 }
 
+/// Who runs on the other thread of its core.
+fn siblings(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
+    let more = seen.others.more_beside_pct(cpu);
+    let beside = seen.others.beside(cpu);
+    let Some(most) = beside.first().filter(|_| more * SIBLING >= LEAST_PCT) else {
+        return Vec::new();
+    };
+    let (_, who, remedy) = whose(seen, most);
+    vec![Found {
+        kind: "smt",
+        who: format!("{who} on CPU {}, the other thread of its core", most.cpu),
+        evidence: format!(
+            "CPU {} was busy for {:.1} points more of the time in which CPU {cpu} was tested than \
+             others' siblings; a busy one takes up to half of a core",
+            most.cpu, more
+        ),
+        explains_pct: Some(more * SIBLING),
+        remedy,
+    }]
+}
+
 /// Interrupts of a kind in a second: `of` says which rows.
 fn per_s(seen: &OfCpu, of: impl Fn(&str) -> bool) -> f64 {
     let rows = seen.evidence.interrupts.iter().filter(|(name, _)| of(name));
@@ -222,7 +243,9 @@ fn interrupts(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
         let about = name.strip_prefix(number).unwrap_or("").trim();
         let allowed = seen.affinity.iter().find(|(irq, _)| irq == number);
         let allowed = allowed.map(|(_, cpus)| format!("; it may go to CPUs {cpus}"));
-        let calls = CALLS.contains(&number);
+        // Devices have numbers; the others are the kernel's own: calls from other
+        // CPUs (`RES`, `CAL`, `TLB`, Arm's `IPI0`), counters (`PMI`, `NMI`).
+        let device = number.parse::<u32>().is_ok();
         all.push(Found {
             kind: "interrupts",
             who: match about.is_empty() {
@@ -236,12 +259,15 @@ fn interrupts(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
                 allowed.unwrap_or_default()
             ),
             explains_pct: Some(cost),
-            remedy: match calls {
-                true => "other CPUs call this one: see who runs beside the tests".to_owned(),
-                false => format!(
+            remedy: match (device, number) {
+                (true, _) => format!(
                     "distribute it: irqbalance, or write CPUs to \
                      /proc/irq/{number}/smp_affinity_list"
                 ),
+                (_, "NMI" | "PMI") => "a profiler or the watchdog counts events: see who uses \
+                                       perf, and kernel.nmi_watchdog"
+                    .to_owned(),
+                _ => "other CPUs call this one: see who runs beside the tests".to_owned(),
             },
         });
     }
@@ -348,7 +374,10 @@ fn steal(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
 /// A lower clock.
 fn frequency(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
     let own = seen.of.get(&cpu).and_then(|of| of.frequency_khz);
-    let elsewhere = seen.elsewhere(cpu, |of| of.frequency_khz.unwrap_or(0.0));
+    // Of those whose frequency is known.
+    let others = seen.of.iter().filter(|(other, _)| **other != cpu);
+    let others: Vec<f64> = others.filter_map(|(_, of)| of.frequency_khz).collect();
+    let elsewhere = others.iter().sum::<f64>() / others.len().max(1) as f64;
     let Some(own) = own.filter(|_| elsewhere > 0.0) else {
         return Vec::new();
     };
@@ -425,7 +454,7 @@ fn settings(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
 }
 
 /// How the machine is built.
-fn design(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
+fn build(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
     let Some(own) = seen.cpus.iter().find(|known| known.cpu == cpu) else {
         return Vec::new();
     };
@@ -440,9 +469,7 @@ fn design(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
             remedy: remedy.to_owned(),
         });
     };
-    if let Some(kind) = &own.kind
-        && others().any(|other| other.kind.as_ref().is_some_and(|other| other != kind))
-    {
+    if let Some((kind, _)) = design::kinds(&seen.cpus, cpu) {
         let evidence = format!("CPU {cpu} is of the kind `{kind}`, others are not");
         let remedy = "compare CPUs of one kind with each other (--cpus)";
         push(
@@ -465,15 +492,11 @@ fn design(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
             remedy,
         );
     }
-    let memory = difference
-        .tests
-        .iter()
-        .any(|test| test == "memory" || test == "both");
-    let nodes = own
-        .node
-        .is_some_and(|node| others().any(|other| other.node.is_some_and(|other| other != node)));
-    if memory && nodes {
-        let evidence = format!("CPU {cpu} is on node {}", own.node.unwrap_or(0));
+    let mut tests = difference.tests.iter();
+    if let Some(node) = design::node(&seen.cpus, cpu)
+        && tests.any(|test| design::touches_memory(test))
+    {
+        let evidence = format!("CPU {cpu} is on node {node}");
         let remedy = "the array lies on one node: compare CPUs of one node (--cpus)";
         push(
             "numa",

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use sandbag_kernel::Root;
 
 use super::Work;
-use crate::memory_room::{self, RESERVE};
+use crate::memory_room;
 
 /// The array: so many elements along each edge.
 pub(super) struct Planes {
@@ -36,10 +36,22 @@ impl Planes {
             .try_reserve_exact(count)
             .map_err(|_| format!("{} MiB cannot be had", count >> 17))?;
         let root = Root::default();
+        let room = memory_room::room(&root).map_err(|e| e.to_string())?;
+        let reserve = memory_room::reserve(room);
+        if count as u64 * 8 + reserve > room {
+            return Err(format!(
+                "{} MiB do not fit: {} are free, and {} of them are left to others; ask for {} \
+                 (--memory)",
+                count >> 17,
+                room >> 20,
+                reserve >> 20,
+                (room - reserve) >> 20
+            ));
+        }
         while elements.len() < count {
             let more = (STEP / 8).min(count - elements.len());
             let left = memory_room::room(&root).map_err(|e| e.to_string())?;
-            if left < RESERVE + (more as u64) * 8 {
+            if left < reserve + (more as u64) * 8 {
                 return Err(format!(
                     "only {} MiB of memory are left after {} of {} MiB: ask for less",
                     left >> 20,

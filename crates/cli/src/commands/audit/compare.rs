@@ -93,5 +93,5 @@ pub(super) fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
         output::put(path, page())?;
         messages.say(&format!("wrote {}", path.display()));
     }
-    Ok(exit::of_audit(found.verdict))
+    Ok(exit::of_equality(found.verdict))
 }

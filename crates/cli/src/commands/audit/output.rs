@@ -88,6 +88,7 @@ impl Places {
             let name = || path.display().to_string();
             let written = file.write_all(formed(audit, format, messages).as_bytes());
             written.and_then(|()| file.finish()).with_context(name)?;
+            output::give_to_caller(&path);
             messages.say(&format!("wrote {}", name()));
         }
         Ok(())

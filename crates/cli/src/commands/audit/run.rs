@@ -7,13 +7,14 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use sandbag_audit::{Options, Wanted};
+use sandbag_burner::command::User;
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use sandbag_lab::interrupt;
 
 use super::output::FormArgs;
 use super::progress::Shown;
-use super::values::{self, Memory};
+use super::values::{self, FailOn, Memory};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
 use crate::units::{self, Cpus};
@@ -96,6 +97,14 @@ pub(super) struct RunArgs {
     /// given more than once) [default: /tmp; /dev/null is always tried, too]
     #[arg(long = "file", value_name = "PATH")]
     files: Vec<PathBuf>,
+
+    /// With sudo, run commands of --command as root and not as the calling user
+    #[arg(long)]
+    as_root: bool,
+
+    /// What makes the audit exit with 3
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "any")]
+    fail_on: FailOn,
 }
 
 /// Runs the command.
@@ -119,7 +128,7 @@ pub(super) fn main(args: &RunArgs, messages: &Messages) -> Result<u8> {
         return Ok(exit::INTERRUPTED);
     }
     places.write(&audit, messages)?;
-    Ok(exit::of_audit(audit.verdict))
+    Ok(exit::of_audit(&audit, args.fail_on.contention()))
 }
 
 fn options(args: &RunArgs, root: &Root) -> Result<Options> {
@@ -151,6 +160,10 @@ fn options(args: &RunArgs, root: &Root) -> Result<Options> {
         files: match args.files.is_empty() {
             true => base.files,
             false => args.files.clone(),
+        },
+        user: match args.as_root {
+            true => None,
+            false => User::behind_sudo(),
         },
         ..base
     })

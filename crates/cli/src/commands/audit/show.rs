@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::output::FormArgs;
 use super::read_audit;
+use super::values::FailOn;
 use crate::exit;
 use crate::messages::Messages;
 
@@ -26,6 +27,10 @@ pub(super) struct ShowArgs {
     /// Exit with 3 if CPUs are unequal, with 4 if that is undecided
     #[arg(long)]
     strict: bool,
+
+    /// With --strict, what makes CPUs unequal
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "any")]
+    fail_on: FailOn,
 }
 
 /// Runs the command.
@@ -33,7 +38,7 @@ pub(super) fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     let audit = read_audit(&args.file)?;
     args.form.open(None)?.write(&audit, messages)?;
     Ok(match args.strict {
-        true => exit::of_audit(audit.verdict),
+        true => exit::of_audit(&audit, args.fail_on.contention()),
         false => exit::KEPT,
     })
 }

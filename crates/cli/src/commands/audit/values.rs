@@ -69,6 +69,22 @@ pub(super) fn rounds(text: &str) -> Result<(u32, u32), String> {
     }
 }
 
+/// What makes an audit fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum FailOn {
+    /// A CPU that charges more, or that others disturb
+    Any,
+    /// Only a CPU that itself charges more; not what somebody runs there
+    Inequality,
+}
+
+impl FailOn {
+    /// Whether others do.
+    pub(super) fn contention(self) -> bool {
+        self == Self::Any
+    }
+}
+
 /// How much memory is meant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Memory {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! CPUs of one build among themselves, where a machine has several.
+
+use super::{Look, Rule, look};
+use crate::design;
+use crate::effects;
+use crate::model::{Cpu, Effect, Test};
+
+/// A test's effects among CPUs of one build; of each build that has several.
+pub(super) struct Alike(Vec<Test>);
+
+impl Alike {
+    pub(super) fn of(test: &Test, cpus: &[Cpu], rule: &Rule<'_>) -> Self {
+        let mut builds: Vec<Vec<u32>> = test
+            .effects
+            .iter()
+            .filter(|effect| design::why(cpus, effect.cpu, &test.name).is_some())
+            .map(|effect| design::alike(cpus, effect.cpu, &test.name))
+            .filter(|alike| alike.len() > 1)
+            .collect();
+        builds.sort_unstable();
+        builds.dedup();
+        // They are compared once more, and so as often again.
+        let mut level = rule.level;
+        level.comparisons *= 2;
+        let of = |build: Vec<u32>| {
+            let own = |cpu: u32| build.contains(&cpu);
+            let mut alike = Test::begun(&test.name);
+            alike.lengths.clone_from(&test.lengths);
+            let samples = test.samples.iter().filter(|sample| own(sample.cpu));
+            alike.samples = samples.cloned().collect();
+            let (lengths, noise) = (test.lengths.len(), test.is_noise());
+            alike.effects = effects::of_test(&alike.samples, &build, lengths, noise, level);
+            for effect in &mut alike.effects {
+                effect.p_together = (effect.p * level.comparisons as f64).min(1.0);
+            }
+            alike
+        };
+        Self(builds.into_iter().map(of).collect())
+    }
+
+    /// A CPU's effect among those of its build, and what that looks like there;
+    /// `None` if it has no others, or builds do not matter.
+    pub(super) fn look(
+        &self,
+        effect: &Effect,
+        rule: &Rule<'_>,
+    ) -> Option<(&Effect, (Look, &Test))> {
+        if effect.quantity.is_share() {
+            return None;
+        }
+        let same = |own: &&Effect| own.cpu == effect.cpu && own.quantity == effect.quantity;
+        self.0.iter().find_map(|alike| {
+            let own = alike.effects.iter().find(same)?;
+            Some((own, (look(own, alike, rule), alike)))
+        })
+    }
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Verdicts of made-up effects.
+
+use rstest::rstest;
+
+use super::*;
+use crate::model::{Evidence, Sample};
+
+fn effect(cpu: u32, quantity: Quantity, pct: f64, half: f64, p: f64) -> Effect {
+    Effect {
+        quantity,
+        cpu,
+        pct,
+        interval_pct: (pct - half / 2.0, pct + half / 2.0),
+        together_pct: (pct - half, pct + half),
+        p,
+        p_together: p,
+        runs: 36,
+        middle: 1e8,
+        detectable_pct: half * 1.4,
+    }
+}
+
+fn test_of(name: &str, effects: Vec<Effect>, system: u64) -> Test {
+    // No other CPU ran: nothing is known of parts of the time.
+    let sample = |cpu| Sample {
+        cpu,
+        round: 0,
+        length: cpu as usize,
+        at_ns: 0,
+        elapsed_ns: 40_000_000_000,
+        user_ns: 40_000_000_000 - system,
+        system_ns: system,
+        noise_pct: None,
+        evidence: Evidence::default(),
+    };
+    Test {
+        lengths: vec![1, 2, 4],
+        unit: "calls".into(),
+        samples: vec![sample(0), sample(1)],
+        effects,
+        ..Test::begun(name)
+    }
+}
+
+fn cpu(number: u32, kind: Option<&str>, node: u32) -> Cpu {
+    Cpu {
+        cpu: number,
+        package: None,
+        core: None,
+        node: Some(node),
+        siblings: vec![],
+        kind: kind.map(str::to_owned),
+        settings: vec![],
+    }
+}
+
+fn judged(test: Test, cpus: &[Cpu]) -> Test {
+    judged_beside(test, cpus, &BTreeMap::new())
+}
+
+fn judged_beside(mut test: Test, cpus: &[Cpu], beside_pct: &BTreeMap<u32, f64>) -> Test {
+    let accounting = Accounting::find("CONFIG_TICK_CPU_ACCOUNTING=y\nCONFIG_HZ=250", false, None);
+    let rule = Rule {
+        level: Level {
+            confidence: 0.99,
+            comparisons: 20,
+        },
+        tolerance_pct: 0.5,
+        accounting: &accounting,
+        beside_pct,
+    };
+    judge(&mut test, cpus, &rule);
+    test
+}
+
+#[rstest]
+#[case::surely_within(0.1, 0.3, 1.0, Verdict::Equal)]
+#[case::surely_and_yet_within(0.3, 0.1, 1e-9, Verdict::Equal)]
+#[case::beyond(1.0, 0.4, 1e-6, Verdict::Unequal)]
+#[case::slower_by_too_little(0.4, 0.3, 1e-6, Verdict::Undecided)]
+#[case::perhaps(0.6, 0.7, 0.03, Verdict::Undecided)]
+fn one_quantity(#[case] pct: f64, #[case] half: f64, #[case] p: f64, #[case] wanted: Verdict) {
+    let effects = vec![
+        effect(0, Quantity::Cpu, -pct, half, p),
+        effect(1, Quantity::Cpu, pct, half, p),
+    ];
+    let test = judged(test_of("compute", effects, 20_000_000_000), &[]);
+    assert_eq!(test.verdict, wanted, "{test:?}");
+    // The mirror image is never the one to blame.
+    assert_ne!(test.verdicts[0].verdict, Verdict::Unequal);
+}
+
+#[test]
+fn contention_and_inequality_are_told_apart() {
+    let both = |cpu_pct| {
+        vec![
+            effect(1, Quantity::Elapsed, 3.0, 0.3, 1e-9),
+            effect(1, Quantity::Cpu, cpu_pct, 0.3, 1e-9),
+        ]
+    };
+    let test = judged(test_of("compute", both(0.1), 0), &[]);
+    assert_eq!(test.verdicts[0].nature, Some(Nature::Contention));
+    assert_eq!(test.verdicts[1].verdict, Verdict::Equal);
+    let test = judged(test_of("compute", both(2.8), 0), &[]);
+    assert_eq!(test.verdicts[0].nature, Some(Nature::Inequality));
+    assert_eq!(test.verdicts[1].nature, Some(Nature::Inequality));
+}
+
+#[test]
+fn a_busy_sibling_is_contention() {
+    let effects = || {
+        vec![
+            effect(1, Quantity::Elapsed, 20.0, 0.3, 1e-9),
+            effect(1, Quantity::Cpu, 20.0, 0.3, 1e-9),
+        ]
+    };
+    for (busy_pct, nature) in [(80.0, Nature::Contention), (10.0, Nature::Inequality)] {
+        let beside = BTreeMap::from([(1, busy_pct)]);
+        let test = judged_beside(test_of("compute", effects(), 0), &[], &beside);
+        let natures: Vec<_> = test.verdicts.iter().map(|one| one.nature).collect();
+        assert_eq!(natures, [Some(nature); 2], "{busy_pct}");
+    }
+}
+
+#[test]
+fn what_passes_by_is_no_verdict() {
+    let with = |slow: fn(u32) -> bool| {
+        let sample = |cpu: u32, round: u32| Sample {
+            cpu,
+            round,
+            length: 0,
+            at_ns: 0,
+            elapsed_ns: 100_000_000
+                + if cpu == 1 && slow(round) {
+                    5_000_000
+                } else {
+                    0
+                },
+            user_ns: 100_000_000,
+            system_ns: 0,
+            noise_pct: None,
+            evidence: Evidence::default(),
+        };
+        let effects = vec![
+            effect(0, Quantity::Elapsed, -5.0, 1.0, 1e-9),
+            effect(1, Quantity::Elapsed, 5.0, 1.0, 1e-9),
+        ];
+        let mut test = test_of("compute", effects, 0);
+        let rounds = (0..16).flat_map(|round| [sample(0, round), sample(1, round)]);
+        test.samples = rounds.collect();
+        judged(test, &[])
+    };
+    assert_eq!(with(|_| true).verdict, Verdict::Unequal);
+    let passed = with(|round| round < 12);
+    assert_eq!(passed.verdict, Verdict::Undecided);
+    assert!(
+        passed.verdicts[1].because.contains("passed by"),
+        "{passed:?}"
+    );
+}
+
+#[test]
+fn ticks_cannot_tell_everything() {
+    let effects = vec![
+        effect(0, Quantity::Cpu, 0.0, 0.2, 1.0),
+        effect(1, Quantity::Cpu, 0.0, 0.2, 1.0),
+        effect(0, Quantity::System, 1.0, 4.0, 1.0),
+        effect(1, Quantity::System, -1.0, 4.0, 1.0),
+    ];
+    let test = judged(test_of("syscall", effects, 20_000_000_000), &[]);
+    assert_eq!(test.verdicts[2].verdict, Verdict::NotResolvable);
+    assert!(
+        test.verdicts[2].because.contains("250 Hz"),
+        "{:?}",
+        test.verdicts[2]
+    );
+    // The rest is known.
+    assert_eq!(test.verdict, Verdict::Equal);
+}
+
+#[test]
+fn a_large_difference_of_next_to_nothing_is_none() {
+    // 80 % more of 0.05 %.
+    let effects = vec![effect(1, Quantity::System, 80.0, 20.0, 1e-9)];
+    let test = judged(test_of("compute", effects, 20_000_000), &[]);
+    assert_eq!(test.verdicts[0].verdict, Verdict::Equal, "{test:?}");
+    // 80 % more of 2 %.
+    let effects = vec![effect(1, Quantity::System, 80.0, 20.0, 1e-9)];
+    let test = judged(test_of("compute", effects, 800_000_000), &[]);
+    assert_eq!(test.verdict, Verdict::Unequal);
+}
+
+#[test]
+fn what_is_so_by_design_is_no_alarm() {
+    let effects = || vec![effect(1, Quantity::Cpu, 30.0, 1.0, 1e-9)];
+    let kinds = [cpu(0, Some("a"), 0), cpu(1, Some("b"), 0)];
+    let test = judged(test_of("compute", effects(), 0), &kinds);
+    assert_eq!(test.verdicts[0].nature, Some(Nature::Designed));
+    assert_ne!(test.verdict, Verdict::Unequal);
+    let nodes = [cpu(0, None, 0), cpu(1, None, 1)];
+    let test = judged(test_of("memory", effects(), 0), &nodes);
+    assert_eq!(test.verdicts[0].nature, Some(Nature::Designed));
+    let test = judged(test_of("compute", effects(), 0), &nodes);
+    assert_eq!(test.verdict, Verdict::Unequal);
+}
+
+/// Four CPUs of each of two kinds, the second a third slower; CPUs of these
+/// numbers take so much longer, or wait for so much, percent.
+fn hybrid(slower: &[(u32, f64)], waits: &[(u32, f64)]) -> Test {
+    let of = |all: &[(u32, f64)], cpu: u32| {
+        let own = all.iter().find(|(other, _)| *other == cpu);
+        own.map_or(0.0, |(_, pct)| pct / 100.0)
+    };
+    let mut chance = sandbag_jitter::Chance::new(1, "hybrid");
+    let mut samples = Vec::new();
+    for round in 0..24 {
+        for cpu in 0..8 {
+            let kind = if cpu < 4 { 1.0 } else { 1.33 };
+            let ns = 1e8 * kind * (1.0 + of(slower, cpu)) * (1.0 + 0.001 * chance.normal());
+            samples.push(Sample {
+                cpu,
+                round,
+                length: 0,
+                at_ns: 0,
+                elapsed_ns: (ns * (1.0 + of(waits, cpu))) as u64,
+                user_ns: ns as u64,
+                system_ns: 0,
+                noise_pct: None,
+                evidence: Evidence::default(),
+            });
+        }
+    }
+    let level = Level {
+        confidence: 0.99,
+        comparisons: 40,
+    };
+    let cpus: Vec<u32> = (0..8).collect();
+    let mut tests = [Test {
+        lengths: vec![1],
+        effects: effects::of_test(&samples, &cpus, 1, false, level),
+        samples,
+        ..Test::begun("compute")
+    }];
+    effects::correct(&mut tests, level.comparisons);
+    let [test] = tests;
+    let kinds: Vec<Cpu> = cpus
+        .iter()
+        .map(|number| cpu(*number, Some(if *number < 4 { "big" } else { "little" }), 0))
+        .collect();
+    judged(test, &kinds)
+}
+
+#[test]
+fn kinds_of_cores_are_compared_among_themselves() {
+    let of = |test: &Test, cpu: u32, quantity: Quantity| {
+        let one = test
+            .verdicts
+            .iter()
+            .find(|one| one.cpu == cpu && one.quantity == quantity)
+            .unwrap();
+        (one.verdict, one.nature)
+    };
+    let designed = (Verdict::Unequal, Some(Nature::Designed));
+    // As they are built.
+    let test = hybrid(&[], &[]);
+    assert_eq!(test.verdict, Verdict::Equal, "{:#?}", test.verdicts);
+    assert_eq!(of(&test, 0, Quantity::Cpu), (Verdict::Equal, None));
+    assert_eq!(of(&test, 7, Quantity::Cpu), designed);
+    // A large core that is slower than large ones, and faster than small ones.
+    let test = hybrid(&[(2, 5.0)], &[]);
+    assert_eq!(test.verdict, Verdict::Unequal);
+    let odd = (Verdict::Unequal, Some(Nature::Inequality));
+    assert_eq!(of(&test, 2, Quantity::Cpu), odd);
+    assert_eq!(
+        of(&test, 1, Quantity::Cpu),
+        (Verdict::Equal, None),
+        "{:#?}",
+        test.verdicts
+    );
+    assert_eq!(of(&test, 6, Quantity::Cpu), designed);
+    // Whoever has to wait does so by no design.
+    let test = hybrid(&[], &[(5, 3.0)]);
+    let contended = (Verdict::Unequal, Some(Nature::Contention));
+    assert_eq!(of(&test, 5, Quantity::Waiting), contended);
+    assert_eq!(test.verdict, Verdict::Unequal);
+}
+
+#[test]
+fn an_audit_is_as_its_worst_test() {
+    let of = |verdicts: &[Verdict]| {
+        let tests: Vec<Test> = verdicts
+            .iter()
+            .map(|verdict| Test {
+                verdict: *verdict,
+                ..test_of("x", vec![], 0)
+            })
+            .collect();
+        of_audit(&tests)
+    };
+    use Verdict::{Equal, NotResolvable, Undecided, Unequal};
+    assert_eq!(of(&[Equal, Undecided, Unequal]), Unequal);
+    assert_eq!(of(&[Equal, Undecided, NotResolvable]), Undecided);
+    assert_eq!(of(&[Equal, NotResolvable]), Equal);
+    assert_eq!(of(&[NotResolvable]), NotResolvable);
+    assert_eq!(of(&[]), Undecided);
+}

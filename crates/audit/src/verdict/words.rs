@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is said of an effect, in sentences with its figures.
+
+use super::{Rule, in_time, of_all_pct, resolvable};
+use crate::model::{Effect, Nature, Quantity, Test};
+
+/// What an effect's figures are called.
+fn unit(quantity: Quantity) -> &'static str {
+    match quantity.is_share() {
+        true => "points",
+        false => "%",
+    }
+}
+
+fn interval(effect: &Effect) -> String {
+    let (low, high) = effect.together_pct;
+    format!("{low:+.2} to {high:+.2} {}", unit(effect.quantity))
+}
+
+pub(super) fn within(effect: &Effect, rule: &Rule<'_>) -> String {
+    format!(
+        "the difference is surely from {}, within the tolerance of {} {}",
+        interval(effect),
+        rule.tolerance_pct,
+        unit(effect.quantity)
+    )
+}
+
+pub(super) fn not_slower(effect: &Effect) -> String {
+    format!(
+        "not slower: the difference is surely from {}",
+        interval(effect)
+    )
+}
+
+pub(super) fn little(effect: &Effect, test: &Test) -> String {
+    format!(
+        "it differs by {:+.1} %, but that is {:.3} % of the CPU's time only",
+        effect.pct,
+        of_all_pct(effect, test).abs()
+    )
+}
+
+/// Of one that is slower.
+pub(super) fn beyond(effect: &Effect) -> String {
+    format!(
+        "slower by {:.2} {} ({}; p = {:.1e} after correction)",
+        effect.pct.abs(),
+        unit(effect.quantity),
+        interval(effect),
+        effect.p_together
+    )
+}
+
+pub(super) fn by_design(effect: &Effect, why: &str) -> String {
+    format!("{}; by design: {why}", beyond(effect))
+}
+
+pub(super) fn passing(effect: &Effect, test: &Test) -> String {
+    let parts = in_time(effect, test);
+    let parts: Vec<String> = parts.iter().map(|part| format!("{part:+.2}")).collect();
+    format!(
+        "{}, but not all the time: {} {} in the parts of the test, one after the other; something \
+         passed by",
+        beyond(effect),
+        parts.join(", "),
+        unit(effect.quantity)
+    )
+}
+
+pub(super) fn blind(effect: &Effect, test: &Test, rule: &Rule<'_>) -> String {
+    let pct = resolvable(effect, test, rule);
+    let words = &rule.accounting.words;
+    match pct >= 1e5 {
+        true => format!("no tick fell into it ({words}): nothing can be said of it"),
+        false => format!("{words}: so many runs tell differences above {pct:.1} % only"),
+    }
+}
+
+pub(super) fn open(effect: &Effect, rule: &Rule<'_>) -> String {
+    format!(
+        "the difference is from {}: neither within the tolerance of {} {} nor beyond chance \
+         (differences above {:.2} {} would have been seen)",
+        interval(effect),
+        rule.tolerance_pct,
+        unit(effect.quantity),
+        effect.detectable_pct,
+        unit(effect.quantity)
+    )
+}
+
+/// What the nature of a difference means, as the rest of a sentence.
+pub(super) fn of_nature(effect: &Effect, nature: Nature) -> &'static str {
+    match (nature, effect.quantity) {
+        (Nature::Contention, Quantity::Waiting) => "; so much of its time it did not have the CPU",
+        (Nature::Contention, Quantity::Elapsed) => {
+            "; its CPU time is not longer by as much: something else ran there"
+        }
+        (Nature::Contention, Quantity::Cpu | Quantity::User | Quantity::System) => {
+            "; the other thread of its core was busy meanwhile"
+        }
+        _ => "",
+    }
+}
