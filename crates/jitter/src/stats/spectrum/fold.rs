@@ -2,11 +2,15 @@
 //! Which events are those of a line: all are laid on one period, where its own
 //! stand close together on a background of others.
 
+use super::power::Pass;
 use super::refine::Refined;
 use crate::{CpuTrace, Event};
 
 /// Fewer events that stand out are no component.
 const LEAST_EVENTS: f64 = super::LEAST_PERIODS as f64;
+/// A period that fewer of its times keep is a multiple of the frequency of a
+/// slower component, of which a few long events stand out.
+const LEAST_SHARE: f64 = 0.01;
 /// Bins of a period.
 const BINS: usize = 200;
 
@@ -101,7 +105,7 @@ pub(super) struct Folded {
 const CORRECTIONS: usize = 3;
 
 /// `None` if no events stand out.
-pub(super) fn fold(cpu: &CpuTrace, refined: &Refined) -> Option<Folded> {
+pub(super) fn fold(cpu: &CpuTrace, pass: &Pass, refined: &Refined) -> Option<Folded> {
     let mut fold = Fold {
         hz: refined.hz,
         begin_ns: refined.begin_ns,
@@ -110,10 +114,10 @@ pub(super) fn fold(cpu: &CpuTrace, refined: &Refined) -> Option<Folded> {
         from: 0.0,
         until: 0.0,
     };
-    let mut folded = once(cpu, &mut fold, refined.by_noise)?;
+    let mut folded = once(cpu, pass, &mut fold, refined.by_noise)?;
     for _ in 0..CORRECTIONS {
         let mut better = fold.corrected(cpu);
-        match once(cpu, &mut better, refined.by_noise) {
+        match once(cpu, pass, &mut better, refined.by_noise) {
             Some(again) if again.jitter_ns <= folded.jitter_ns => {
                 (fold, folded) = (better, again);
             }
@@ -124,13 +128,16 @@ pub(super) fn fold(cpu: &CpuTrace, refined: &Refined) -> Option<Folded> {
 }
 
 /// Finds where the events of the line are.
-fn once(cpu: &CpuTrace, fold: &mut Fold, by_noise: bool) -> Option<Folded> {
+fn once(cpu: &CpuTrace, pass: &Pass, fold: &mut Fold, by_noise: bool) -> Option<Folded> {
     let turns: Vec<f64> = cpu.events.iter().map(|event| fold.turns(event)).collect();
     let bin_of = |turns: f64| (((turns + 0.5) * BINS as f64) as usize).min(BINS - 1);
     let (mut counts, mut noise) = ([0.0f64; BINS], [0.0f64; BINS]);
+    let mut lengths = [0.0f64; BINS];
     for (event, turns) in cpu.events.iter().zip(&turns) {
         counts[bin_of(*turns)] += 1.0;
-        noise[bin_of(*turns)] += event.length_ns as f64;
+        // As the spectrum saw it.
+        noise[bin_of(*turns)] += pass.weight(event, true);
+        lengths[bin_of(*turns)] += event.length_ns as f64;
     }
     // Long events may be periodic among many short ones that are not.
     let background = median(&counts);
@@ -195,23 +202,24 @@ fn once(cpu: &CpuTrace, fold: &mut Fold, by_noise: bool) -> Option<Folded> {
     let width = until - from;
     let expected = per_turn * width;
     let events = n - expected;
-    if events < LEAST_EVENTS {
+    let period_ns = 1e9 / fold.hz;
+    let periods = cpu.known_ns() as f64 / period_ns;
+    if events < LEAST_EVENTS.max(LEAST_SHARE * periods) {
         return None;
     }
     let even = (until - from).powi(2) / 12.0;
     let mean = sum / events;
     let variance = ((squares - expected * even) / events - mean * mean).max(0.0);
-    let period_ns = 1e9 / fold.hz;
     let phase = fold.phases[0] + middle + mean;
-    let known = cpu.known_ns() as f64;
     Some(Folded {
         phase_ns: (phase - phase.floor()) * period_ns,
         jitter_ns: variance.sqrt() * period_ns,
         events,
-        periods: known / period_ns,
+        periods,
         noise_pct: {
-            let chance = quiet * BINS as f64 * width;
-            ((length - chance) / total.max(1.0) * 100.0).clamp(0.0, 100.0)
+            let chance = median(&lengths) * BINS as f64 * width;
+            let all: f64 = lengths.iter().sum();
+            ((length - chance) / all.max(1.0) * 100.0).clamp(0.0, 100.0)
         },
         period_ns,
         fold: Fold::default(),

@@ -43,6 +43,14 @@ const GREATEST_OF_3: f64 = 1.83;
 /// are none of them.
 const FAINT: f64 = 0.15;
 
+/// Of which multiple of its frequency a component stands out most is chance: any
+/// up to some hundreds. Factor by factor that leads back to the first.
+fn primes() -> impl Iterator<Item = usize> {
+    const LARGEST: usize = 257;
+    let is_prime = |n: &usize| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0);
+    (2..=LARGEST).filter(is_prime)
+}
+
 /// A spectrum without what was explained, relative to its floor.
 struct Rest<'a> {
     one: &'a One,
@@ -155,7 +163,7 @@ impl<'a> Rest<'a> {
         const FACTORS: [usize; 4] = [2, 3, 5, 7];
         'lower: loop {
             let own = self.beyond(frequency, |_| true).unwrap_or(0.0);
-            for factor in FACTORS {
+            for factor in primes() {
                 let lower = frequency / factor as f64;
                 let between = self.beyond(lower, |k| k % factor != 0).unwrap_or(0.0);
                 // Of many: three standard deviations of their mean and more.
@@ -275,7 +283,7 @@ pub(super) fn components(cpu: &CpuTrace, power: &Power, each: f64) -> Vec<Compon
             continue;
         }
         let refined = refined.at(cpu, &power.pass, frequency * step);
-        let Some(fold) = fold::fold(cpu, &refined) else {
+        let Some(fold) = fold::fold(cpu, &power.pass, &refined) else {
             continue;
         };
         found.push(Component {

@@ -119,7 +119,7 @@ pub struct Component {
 pub fn spectrum(cpu: &CpuTrace) -> Option<Spectrum> {
     let begin = cpu.known.first()?.from_ns;
     let end = cpu.known.last()?.until_ns;
-    let passes = power::passes(begin, end);
+    let passes = power::passes(cpu, begin, end);
     if cpu.events.is_empty() || passes.is_empty() {
         return None;
     }

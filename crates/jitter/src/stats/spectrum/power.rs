@@ -10,7 +10,7 @@ use rustfft::FftPlanner;
 use rustfft::num_complex::Complex64;
 
 use super::{Band, LEAST_PERIODS, gamma};
-use crate::{CpuTrace, Span};
+use crate::{CpuTrace, Event, Span};
 
 /// Bins of the first pass are at most this wide.
 const BIN_NS: u64 = 50_000;
@@ -43,9 +43,19 @@ pub(super) struct Pass {
     pub(super) first: usize,
     /// After the last.
     pub(super) end: usize,
+    /// In the noise a longer event weighs as much as one of this length, ns.
+    pub(super) most_ns: f64,
 }
 
 impl Pass {
+    /// What an event weighs, by its length or by itself.
+    pub(super) fn weight(&self, event: &Event, by_noise: bool) -> f64 {
+        match by_noise {
+            true => (event.length_ns as f64).min(self.most_ns),
+            false => 1.0,
+        }
+    }
+
     pub(super) fn frequencies(&self) -> usize {
         self.end - self.first
     }
@@ -70,8 +80,29 @@ impl Pass {
     }
 }
 
-/// The passes over a trace from `begin` to `end`.
-pub(super) fn passes(begin_ns: u64, end_ns: u64) -> Vec<Pass> {
+/// So many events in a segment may be longer than all that count in full, but no
+/// more than this part of all. Of an hour's noise a few events of 60 ms are more
+/// than a million others; the sum of a few waves has peaks wherever they meet.
+const LONGER: u64 = 16;
+const LONGER_PART: usize = 8;
+
+/// The length of which that is true.
+fn most_ns(cpu: &CpuTrace, segments: u64) -> f64 {
+    let mut lengths: Vec<u64> = cpu.events.iter().map(|event| event.length_ns).collect();
+    let longer = usize::try_from(LONGER * segments).unwrap_or(usize::MAX);
+    let longer = longer.min(lengths.len() / LONGER_PART);
+    match longer {
+        0 => f64::INFINITY,
+        _ => {
+            let by_length = |a: &u64, b: &u64| b.cmp(a);
+            let (_, most, _) = lengths.select_nth_unstable_by(longer - 1, by_length);
+            *most as f64
+        }
+    }
+}
+
+/// The passes over a CPU's trace from `begin` to `end`.
+pub(super) fn passes(cpu: &CpuTrace, begin_ns: u64, end_ns: u64) -> Vec<Pass> {
     let length = end_ns.saturating_sub(begin_ns);
     if !(LEAST_NS..=MOST_NS).contains(&length) {
         return Vec::new();
@@ -87,6 +118,7 @@ pub(super) fn passes(begin_ns: u64, end_ns: u64) -> Vec<Pass> {
         bins: bins.min(MOST_BINS),
         first: LEAST_PERIODS,
         end: bins.min(MOST_BINS) / BINS_PER_PERIOD,
+        most_ns: most_ns(cpu, segments),
     }];
     if segments > 1 {
         // Up to the frequency at which the first pass begins.
@@ -98,6 +130,7 @@ pub(super) fn passes(begin_ns: u64, end_ns: u64) -> Vec<Pass> {
             bins: WIDE_BINS,
             first: LEAST_PERIODS,
             end: end.min(WIDE_BINS / BINS_PER_PERIOD),
+            most_ns: most_ns(cpu, 1),
         });
     }
     passes
@@ -294,7 +327,7 @@ fn binned(
         }
         let bin = (((start - begin_ns) / width) as usize).min(pass.bins - 1);
         let w = window(bin);
-        let value = Complex64::new(w, w * event.length_ns as f64);
+        let value = Complex64::new(w, w * pass.weight(event, true));
         bins[bin] += value;
         sum += value;
         weights[0].add(value.re);

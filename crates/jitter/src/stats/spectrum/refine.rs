@@ -45,7 +45,7 @@ impl Refined {
     /// The same at another frequency, a multiple or a part.
     pub(super) fn at(mut self, cpu: &CpuTrace, pass: &Pass, hz: f64) -> Self {
         let (piece_ns, count) = cut(pass);
-        let (pieces, _) = pieces(cpu, pass.begin_ns, piece_ns, count, hz, self.by_noise);
+        let (pieces, _) = pieces(cpu, pass, piece_ns, count, hz, self.by_noise);
         self.hz = hz;
         self.phases = phases(&pieces, self.phases.len(), piece_ns, hz, 0.0);
         self
@@ -86,7 +86,7 @@ struct Piece {
 pub(super) fn refine(cpu: &CpuTrace, pass: &Pass, at: usize, by_noise: bool) -> Refined {
     let coarse_hz = at as f64 * pass.step_hz();
     let (piece_ns, count) = cut(pass);
-    let (pieces, squares) = pieces(cpu, pass.begin_ns, piece_ns, count, coarse_hz, by_noise);
+    let (pieces, squares) = pieces(cpu, pass, piece_ns, count, coarse_hz, by_noise);
     let mut together = PIECES;
     let (mut offset_hz, mut power) = best(&pieces, together, 0.0, pass.step_hz());
     let in_segments = power / squares;
@@ -122,14 +122,14 @@ pub(super) fn refine(cpu: &CpuTrace, pass: &Pass, at: usize, by_noise: bool) -> 
 /// weights.
 fn pieces(
     cpu: &CpuTrace,
-    begin_ns: u64,
+    pass: &Pass,
     piece_ns: f64,
     count: usize,
     hz: f64,
     by_noise: bool,
 ) -> (Vec<Piece>, f64) {
     let turn = std::f64::consts::TAU * hz;
-    let seconds = |ns: u64| (ns as f64 - begin_ns as f64) / 1e9;
+    let seconds = |ns: u64| (ns as f64 - pass.begin_ns as f64) / 1e9;
     let mut pieces: Vec<Piece> = (0..count)
         .map(|i| Piece {
             middle_s: (i as f64 + 0.5) * piece_ns / 1e9,
@@ -140,11 +140,7 @@ fn pieces(
     for event in &cpu.events {
         let t = seconds(event.start_ns);
         let piece = ((t * 1e9 / piece_ns) as usize).min(count - 1);
-        let weight = if by_noise {
-            event.length_ns as f64
-        } else {
-            1.0
-        };
+        let weight = pass.weight(event, by_noise);
         pieces[piece].sum += Complex64::from_polar(weight, -turn * t);
         weights += weight;
         squares += weight * weight;
