@@ -10,18 +10,20 @@ use std::io;
 
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
-use sandbag_audit::model::{Audit, Test, Verdict};
+use sandbag_audit::model::{Audit, Nature, Test, Verdict};
+use sandbag_audit::verdict::alarms;
 use sandbag_report::text::visible;
 
 use crate::words::{
-    alarms, begun, confidence, cpus, detection, limits, of_cpu, quantity, size, summary, told,
-    unit, verdict,
+    begun, confidence, cpus, detection, limits, of_cpu, quantity, size, summary, told, unit,
+    verdict,
 };
 
 /// What becomes of a case.
 enum Outcome {
     Passed,
-    Failed(String),
+    /// Its type, and what is said of it.
+    Failed(&'static str, String),
     Skipped(String),
 }
 
@@ -63,7 +65,7 @@ fn counts<'a>(
 ) -> [(&'static str, String); 4] {
     let failed = cases
         .clone()
-        .filter(|(_, one)| matches!(one, Outcome::Failed(_)));
+        .filter(|(_, one)| matches!(one, Outcome::Failed(..)));
     let skipped = cases
         .clone()
         .filter(|(_, one)| matches!(one, Outcome::Skipped(_)));
@@ -107,7 +109,7 @@ fn outcome(audit: &Audit, test: &Test, cpu: u32) -> Outcome {
         said.join("; ")
     );
     match found.0 {
-        _ if alarms(found) => {
+        _ if alarms(found.0, found.1, audit.design.contention_fails) => {
             let suspects = audit
                 .suspects
                 .iter()
@@ -118,9 +120,10 @@ fn outcome(audit: &Audit, test: &Test, cpu: u32) -> Outcome {
                     suspect.who, suspect.evidence, suspect.remedy
                 )
             });
-            Outcome::Failed(said + &suspects.collect::<String>())
+            Outcome::Failed(told(found), said + &suspects.collect::<String>())
         }
         Verdict::Undecided | Verdict::NotResolvable => Outcome::Skipped(said),
+        Verdict::Unequal if found.1 == Some(Nature::Contention) => Outcome::Skipped(said),
         _ => Outcome::Passed,
     }
 }
@@ -224,12 +227,12 @@ fn case(
         .with_attribute(("time", seconds(time).as_str()));
     match outcome {
         Outcome::Passed => element.write_empty()?,
-        Outcome::Failed(text) => element.write_inner_content(|writer| {
+        Outcome::Failed(kind, text) => element.write_inner_content(|writer| {
             let lines: Vec<String> = text.lines().map(visible).collect();
             writer
                 .create_element("failure")
                 .with_attribute(("message", lines.first().map_or("", String::as_str)))
-                .with_attribute(("type", "unequal"))
+                .with_attribute(("type", *kind))
                 .write_text_content(BytesText::new(&lines.join("\n")))?;
             Ok(())
         })?,

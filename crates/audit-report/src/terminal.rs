@@ -11,8 +11,8 @@ use sandbag_report::table::plain;
 use sandbag_report::text::{clock, visible};
 
 use crate::words::{
-    begun, cpus, detection, limits, mark, middle, of_cpu, quantities, quantity, signed, size, span,
-    summary, told, unit, verdict, verdicts,
+    begun, cpus, detection, is_open, limits, mark, middle, of_cpu, quantities, quantity, signed,
+    size, span, summary, told, unit, verdict, verdicts,
 };
 pub use compared::comparison;
 
@@ -96,7 +96,7 @@ pub fn audit(audit: &Audit, look: &Look) -> String {
         out += &look.wrapped("", &format!("left out: CPU {}, {}", left.cpu, left.why));
     }
     for test in &audit.tests {
-        if let Some(why) = &test.failure {
+        if let (Some(why), false) = (&test.failure, test.effects.is_empty()) {
             out += &look.wrapped("", &format!("test {}: {why}", test.name));
         }
     }
@@ -141,34 +141,71 @@ pub(crate) fn about(test: &Test) -> String {
     parts.join("; ")
 }
 
-/// What the middle CPU took, in words; empty where that is not known.
+/// Of so few CPUs each one's times are told, not those of the middle one.
+const FEW: usize = 4;
+
+/// What CPUs took, in words; empty where that is not known.
 pub(crate) fn middles(test: &Test) -> String {
-    let of = |q: Quantity| {
-        let here = test
-            .effects
-            .iter()
-            .filter(move |effect| effect.quantity == q);
-        let value = middle(here.map(|effect| effect.middle))?;
-        Some(match q {
-            share if share.is_share() => format!("{} {value:.3} %", quantity(q)),
-            _ => format!("{} {}", quantity(q), time(value)),
-        })
+    let of = |cpu: Option<u32>| -> String {
+        let told = |q: Quantity| {
+            let here = test.effects.iter();
+            let here = here.filter(|effect| effect.quantity == q);
+            let here = here.filter(|effect| cpu.is_none_or(|cpu| cpu == effect.cpu));
+            // One CPU alone has figures and no effects.
+            let alone = || at_greatest(test, q);
+            let value = middle(here.map(|effect| effect.middle)).or_else(alone)?;
+            Some(match q {
+                share if share.is_share() => format!("{} {value:.3} %", quantity(q)),
+                _ => format!("{} {}", quantity(q), time(value)),
+            })
+        };
+        let all: Vec<String> = measured(test).into_iter().filter_map(told).collect();
+        all.join(", ")
     };
-    let all: Vec<String> = quantities(test).into_iter().filter_map(of).collect();
-    match all.is_empty() {
-        true => String::new(),
-        false => format!("the middle CPU at the greatest length: {}", all.join(", ")),
+    let all = cpus(test);
+    let few = all
+        .iter()
+        .map(|cpu| format!("CPU {cpu}: {}", of(Some(*cpu))));
+    match (of(None).is_empty(), all.len() <= FEW) {
+        (true, _) => String::new(),
+        (_, true) => format!(
+            "at the greatest length {}",
+            few.collect::<Vec<_>>().join("; ")
+        ),
+        (_, false) => format!("the middle CPU at the greatest length: {}", of(None)),
     }
 }
 
+fn measured(test: &Test) -> Vec<Quantity> {
+    let mut all = quantities(test);
+    if all.is_empty() {
+        all = sandbag_audit::effects::quantities(test.is_noise()).to_vec();
+        all.sort_unstable();
+    }
+    all
+}
+
+/// The middle of all runs at the greatest length.
+fn at_greatest(test: &Test, of: Quantity) -> Option<f64> {
+    let length = test.samples.iter().map(|sample| sample.length).max()?;
+    let here = test.samples.iter().filter(|sample| sample.length == length);
+    middle(here.filter_map(|sample| sample.figure(of)))
+}
+
 fn one(test: &Test, look: &Look, wide: bool) -> String {
+    if let (true, Some(why)) = (test.effects.is_empty(), &test.failure) {
+        return look.wrapped("", &format!("{}: failed: {why}", test.name));
+    }
     let mut out = look.wrapped("", &format!("{}: {}", test.name, verdict(test.verdict)));
     out += &look.wrapped("  ", &about(test));
     let all = cpus(test);
-    if test.effects.is_empty() {
+    if test.samples.is_empty() {
         return out;
     }
     out += &look.wrapped("  ", &middles(test));
+    if test.effects.is_empty() {
+        return out;
+    }
     let rows = Rows::choose(test, &all, look);
     let all = quantities(test);
     let whole = table(test, &rows, &all, wide);
@@ -183,7 +220,10 @@ fn one(test: &Test, look: &Look, wide: bool) -> String {
     out += &legend(test);
     let seen: Vec<String> = limits(test)
         .iter()
-        .map(|(q, pct)| format!("{} {} {}", quantity(*q), size(*pct), unit(*q)))
+        .map(|(q, pct)| match is_open(*q, *pct) {
+            true => format!("{} (nothing)", quantity(*q)),
+            false => format!("{} {} {}", quantity(*q), size(*pct), unit(*q)),
+        })
         .collect();
     if !seen.is_empty() {
         let text = format!("would have been seen: more than {}", seen.join(", "));
@@ -246,8 +286,10 @@ impl Rows {
 }
 
 /// One figure: the effect with its interval, from and to or half of it, and the
-/// mark of its verdict.
+/// mark of its verdict. Half of it only where it lies about the effect, else both
+/// ends are all there is room for.
 pub(crate) fn figure(
+    of: Quantity,
     pct: f64,
     interval: Option<(f64, f64)>,
     verdict: Option<Verdict>,
@@ -257,22 +299,35 @@ pub(crate) fn figure(
         "" => " ",
         mark => mark,
     };
+    // What cannot be told has no figure.
+    if verdict == Some(Verdict::NotResolvable) {
+        return format!("- {mark}");
+    }
+    let end = |pct: f64| match is_open(of, pct) {
+        true => "?".to_owned(),
+        false => signed(pct).trim().to_owned(),
+    };
     match interval {
         None => format!("{} ±-   {mark}", signed(pct)),
         Some((low, high)) if wide => {
-            format!(
-                "{} ({} to {}){mark}",
-                signed(pct),
-                signed(low).trim(),
-                signed(high).trim()
-            )
+            format!("{} ({} to {}){mark}", signed(pct), end(low), end(high))
+        }
+        Some((low, high)) if is_open(of, low) && is_open(of, high) => {
+            format!("{} ±?   {mark}", signed(pct))
         }
         Some((low, high)) => {
-            let half = (high - pct).max(pct - low);
-            format!("{} ±{}{mark}", signed(pct), size(half))
+            let (above, below) = (high - pct, pct - low);
+            match above.min(below) >= EVEN * above.max(below) {
+                true => format!("{} ±{}{mark}", signed(pct), size(above.max(below))),
+                false => format!("{}..{}{mark}", end(low), end(high)),
+            }
         }
     }
 }
+
+/// An interval lies about its effect if the shorter side has this part of the
+/// longer one.
+const EVEN: f64 = 0.7;
 
 /// An empty table of CPUs: a column for each quantity, and the verdict.
 fn headed(quantities: &[Quantity]) -> Table {
@@ -297,7 +352,7 @@ fn table(test: &Test, rows: &Rows, quantities: &[Quantity], wide: bool) -> Strin
                 || "- ".to_owned(),
                 |effect| {
                     let found = verdicts.get(&(*cpu, *q)).map(|one| one.verdict);
-                    figure(effect.pct, Some(effect.together_pct), found, wide)
+                    figure(*q, effect.pct, Some(effect.together_pct), found, wide)
                 },
             )
         }));
@@ -492,6 +547,6 @@ mod tests {
             assert!(!text.contains('\u{1b}') && !text.contains("inf") && !text.contains("NaN"));
         }
         assert!(audit(&undecided, &Look::default()).contains("? undecided"));
-        assert!(audit(&failed, &Look::default()).contains("test compute: no room"));
+        assert!(audit(&failed, &Look::default()).contains("compute: failed: no room"));
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use sandbag_audit::compare::{Comparison, TestChange};
 use sandbag_audit::model::{Audit, CpuVerdict, Nature, Quantity, Test, Verdict};
+use sandbag_audit::verdict::alarms;
 
 /// The word of a verdict.
 pub(crate) fn verdict(verdict: Verdict) -> &'static str {
@@ -139,11 +140,6 @@ pub(crate) fn told(found: (Verdict, Option<Nature>)) -> &'static str {
     }
 }
 
-/// Whether a verdict is an alarm.
-pub(crate) fn alarms(found: (Verdict, Option<Nature>)) -> bool {
-    found.0 == Verdict::Unequal && found.1 != Some(Nature::Designed)
-}
-
 /// By quantity: differences above this would have been seen, on whichever CPU.
 pub(crate) fn limits(test: &Test) -> Vec<(Quantity, f64)> {
     let verdicts = verdicts(test);
@@ -166,45 +162,48 @@ pub(crate) fn limits(test: &Test) -> Vec<(Quantity, f64)> {
     quantities(test).into_iter().filter_map(of).collect()
 }
 
-/// The quantity in which a test sees best, with what it would have seen.
-pub(crate) fn best_limit(test: &Test) -> Option<(Quantity, f64)> {
-    // Points of a share and percent of a time are not to be compared.
-    let limits = limits(test);
-    let times = || limits.iter().filter(|(q, _)| !q.is_share());
-    let best = times().min_by(|a, b| a.1.total_cmp(&b.1));
-    best.or(limits.first()).copied()
+/// Whether a difference is beyond what was looked for: with so little to go by, an
+/// interval has no end there.
+pub(crate) fn is_open(quantity: Quantity, pct: f64) -> bool {
+    match quantity.is_share() {
+        true => pct.abs() > 99.9,
+        // A factor of 10.
+        false => !(-89.9..=899.0).contains(&pct),
+    }
 }
 
-/// What an audit could see, in a sentence.
+/// What an audit could see, in a sentence: by quantity, in whichever test it saw
+/// worst.
 pub(crate) fn detection(audit: &Audit) -> String {
-    let all: Vec<(&str, Quantity, f64)> = audit
-        .tests
-        .iter()
-        .filter_map(|test| best_limit(test).map(|(q, pct)| (test.name.as_str(), q, pct)))
+    let mut worst: BTreeMap<Quantity, f64> = BTreeMap::new();
+    let told = |q: &Quantity| !matches!(q, Quantity::User | Quantity::System);
+    let all = audit.tests.iter().flat_map(limits);
+    for (quantity, pct) in all.filter(|(q, _)| told(q)) {
+        let known = worst.entry(quantity).or_insert(pct);
+        *known = known.max(pct);
+    }
+    let (open, seen): (Vec<_>, Vec<_>) = worst.into_iter().partition(|(q, pct)| is_open(*q, *pct));
+    let seen: Vec<String> = seen
+        .into_iter()
+        .map(|(q, pct)| format!("{} {} ({})", size(pct), unit(q), quantity(q)))
         .collect();
-    let worst = all.iter().filter(|(_, q, _)| !q.is_share());
-    let worst = worst
-        .map(|(.., pct)| *pct)
-        .fold(None, |most: Option<f64>, pct| {
-            Some(most.map_or(pct, |most| most.max(pct)))
-        });
-    let each: Vec<String> = all
-        .iter()
-        .map(|(name, q, pct)| match q {
-            q if q.is_share() => format!("{name} {} points", size(*pct)),
-            q => format!("{name} {} % ({})", size(*pct), quantity(*q)),
-        })
-        .collect();
-    match worst {
-        _ if each.is_empty() => "Nothing was measured, so no difference could be seen.".to_owned(),
-        Some(pct) => format!(
-            "Differences above {} % would have been seen in every test, with 90 % probability: {}.",
-            size(pct),
-            each.join(", ")
+    let open: Vec<&str> = open.into_iter().map(|(q, _)| quantity(q)).collect();
+    let open = match open.is_empty() {
+        true => String::new(),
+        false => format!(
+            " Of {} none would: too few runs, or too noisy a machine.",
+            open.join(", ")
         ),
-        None => format!(
-            "Differences above this would have been seen with 90 % probability: {}.",
-            each.join(", ")
+    };
+    match (seen.is_empty(), audit.cpus.len()) {
+        (true, 1) => "One CPU: no difference could be seen.".to_owned(),
+        (true, _) if open.is_empty() => {
+            "Nothing was measured, so no difference could be seen.".to_owned()
+        }
+        (true, _) => format!("No difference would have been seen.{open}"),
+        (false, _) => format!(
+            "Differences above {} would have been seen in every test, with 90 % probability.{open}",
+            seen.join(", ")
         ),
     }
 }
@@ -264,10 +263,26 @@ fn undecided(audit: &Audit) -> String {
             missing.join(", ")
         ),
         (false, _) => format!(
-            "still open: {}; longer (--limit, --rounds) or on a quieter machine it could be said",
-            tests.join(", ")
+            "still open: {}; longer (--limit, --rounds) or on a quieter machine it could be \
+             said{}",
+            tests.join(", "),
+            match disturbed(audit) {
+                all if all.is_empty() => all,
+                all => format!("; others disturb {all}"),
+            }
         ),
     }
+}
+
+/// The CPUs that others disturb, where that is no alarm; in words.
+fn disturbed(audit: &Audit) -> String {
+    let contended = |one: &&CpuVerdict| one.nature == Some(Nature::Contention);
+    let verdicts = audit.tests.iter().flat_map(|test| &test.verdicts);
+    let mut all: Vec<u32> = verdicts.filter(contended).map(|one| one.cpu).collect();
+    all.sort_unstable();
+    all.dedup();
+    let all: Vec<String> = all.iter().map(|cpu| format!("CPU {cpu}")).collect();
+    all.join(", ")
 }
 
 /// An audit that found all equal; but for what the machine's build explains, and
@@ -283,6 +298,13 @@ fn equal(audit: &Audit, count: &str, sure: &str) -> String {
     slower.sort_unstable();
     slower.dedup();
     let tolerance = audit.design.tolerance_pct;
+    if !disturbed(audit).is_empty() {
+        return format!(
+            "no CPU charges more than the others, {measured}, with {sure} confidence; but others \
+             disturb {}",
+            disturbed(audit)
+        );
+    }
     match slower.as_slice() {
         [] => format!(
             "{count} are within {tolerance} % of each other {measured}, with {sure} confidence"
@@ -305,8 +327,9 @@ pub(crate) fn summary(audit: &Audit) -> String {
     for test in &audit.tests {
         for cpu in cpus(test) {
             let here = test.verdicts.iter().filter(|one| one.cpu == cpu);
-            let here =
-                here.filter(|one| one.verdict == wanted && one.nature != Some(Nature::Designed));
+            let fails = audit.design.contention_fails;
+            let alarm = |one: &&CpuVerdict| alarms(one.verdict, one.nature, fails);
+            let here = here.filter(|one| one.verdict == wanted && alarm(one));
             let figures: Vec<String> = here
                 .map(|one| {
                     let effect = test
@@ -438,9 +461,7 @@ pub(crate) fn comparison(found: &Comparison) -> String {
 
 /// Of values the middle one.
 pub(crate) fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied()
+    sandbag_audit::effects::median(values)
 }
 
 #[cfg(test)]
@@ -490,7 +511,7 @@ mod tests {
         assert!(summary(&wide).contains("8 CPUs") && summary(&wide).contains("--rounds"));
         let seen = detection(&eight());
         assert!(
-            seen.starts_with("Differences above 0.") && seen.contains("noise 0."),
+            seen.starts_with("Differences above 0.") && seen.contains("points (noise)"),
             "{seen}"
         );
     }

@@ -2,9 +2,8 @@
 //! A program of the user's as a test: started anew for each run, pinned, timed
 //! by the kernel.
 
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -20,7 +19,7 @@ use crate::work::Figures;
 /// Between two looks at whether to stop.
 const LOOK: Duration = Duration::from_millis(500);
 /// Of what it said last, so much is told.
-const LAST_WORDS: i64 = 300;
+const LAST_WORDS: usize = 300;
 
 /// Why there are no figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,10 +41,7 @@ pub fn run(
     stop: &dyn Fn() -> bool,
 ) -> Result<Figures, Fault> {
     let failed = |what: &str, cause: std::io::Error| Fault::Failed(format!("{what}: {cause}"));
-    let words = memory_file().map_err(|cause| failed("a file for its messages", cause))?;
-    let said = words
-        .try_clone()
-        .map_err(|cause| failed("a file for its messages", cause))?;
+    let (words, said) = std::io::pipe().map_err(|cause| failed("a pipe", cause))?;
     let only = CpuList::from_iter([cpu]);
     let parent = std::process::id();
     let mut shell = Command::new("/bin/sh");
@@ -87,11 +83,23 @@ pub fn run(
     drop(end);
     let pid = process.id().cast_signed();
     let (send, ended) = channel();
+    // It has the other end.
+    drop(shell);
+    let (send_words, last_words) = channel();
+    let reader = thread::Builder::new().spawn(move || {
+        let _ = send_words.send(last(words));
+    });
     // Reaped in a thread of its own, which sleeps.
-    let waiter = thread::spawn(move || {
+    let waiter = thread::Builder::new().spawn(move || {
         let outcome = wait(pid);
         let _ = send.send((outcome, clock::monotonic()));
     });
+    let (Ok(_), Ok(waiter)) = (reader, waiter) else {
+        // SAFETY: as below.
+        unsafe { libc::kill(-pid, libc::SIGKILL) };
+        let _ = wait(pid);
+        return Err(Fault::Failed("no thread can be had".to_owned()));
+    };
     let until = Instant::now() + patience;
     let mut why = None;
     let (usage, end) = loop {
@@ -124,11 +132,13 @@ pub fn run(
         return Err(why);
     }
     let (status, usage) = usage.map_err(|cause| failed("wait for it", cause))?;
+    // A daemon of its own session may hold the pipe for ever.
+    let last = || last_words.recv_timeout(LOOK).unwrap_or_default();
     if libc::WIFSIGNALED(status) {
         let signal = libc::WTERMSIG(status);
         return Err(Fault::Failed(format!(
             "it was killed by signal {signal}{}",
-            last(words)
+            last()
         )));
     }
     match libc::WEXITSTATUS(status) {
@@ -136,7 +146,7 @@ pub fn run(
         code => {
             return Err(Fault::Failed(format!(
                 "it ended with exit code {code}{}",
-                last(words)
+                last()
             )));
         }
     }
@@ -169,29 +179,16 @@ fn wait(pid: i32) -> std::io::Result<(i32, libc::rusage)> {
     }
 }
 
-/// A file without a name, in memory.
-fn memory_file() -> std::io::Result<File> {
-    // SAFETY: a constant name; a descriptor of ours on success.
-    let fd = unsafe { libc::memfd_create(c"sandbag-audit".as_ptr(), libc::MFD_CLOEXEC) };
-    match fd {
-        0.. => {
-            // SAFETY: just opened, nobody else knows it.
-            Ok(unsafe { File::from_raw_fd(fd) })
-        }
-        _ => Err(std::io::Error::last_os_error()),
+/// What was said last, until nobody can say more, after a colon; nothing if nothing
+/// was said.
+fn last(mut words: std::io::PipeReader) -> String {
+    let mut tail: Vec<u8> = Vec::new();
+    let mut some = [0; 4096];
+    while let Ok(count @ 1..) = words.read(&mut some) {
+        tail.extend_from_slice(&some[..count]);
+        tail.drain(..tail.len().saturating_sub(LAST_WORDS));
     }
-}
-
-/// What it said last, after a colon; nothing if it said nothing.
-fn last(mut words: File) -> String {
-    let length = words.seek(SeekFrom::End(0)).unwrap_or(0).cast_signed();
-    let mut text = Vec::new();
-    let from = (length - LAST_WORDS).max(0).cast_unsigned();
-    let _ = words.seek(SeekFrom::Start(from));
-    let _ = words
-        .take(LAST_WORDS.cast_unsigned())
-        .read_to_end(&mut text);
-    let text = String::from_utf8_lossy(&text).trim().replace('\n', "; ");
+    let text = String::from_utf8_lossy(&tail).trim().replace('\n', "; ");
     match text.is_empty() {
         true => String::new(),
         false => format!(": {text}"),

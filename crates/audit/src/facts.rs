@@ -104,13 +104,14 @@ pub fn find(root: &Root, wished: &CpuList, allowed: &Allowed) -> Result<Facts> {
 fn may_run(cpu: u32) -> bool {
     let (send_thread, thread) = channel();
     let (over, is_over) = channel::<()>();
-    let sleeper = std::thread::spawn(move || {
+    let sleeper = std::thread::Builder::new().spawn(move || {
         let _ = send_thread.send(nix::unistd::gettid().as_raw().cast_unsigned());
         let _ = is_over.recv();
     });
     let before = sched::affinity(0);
-    let (Ok(thread), Ok(before)) = (thread.recv(), before) else {
-        return false;
+    // Without a thread nothing can be tested; the process that works will say why.
+    let (Ok(sleeper), Ok(thread), Ok(before)) = (sleeper, thread.recv(), before) else {
+        return true;
     };
     let may = sched::set_affinity(thread, &CpuList::from_iter([cpu])).is_ok();
     let back = sched::set_affinity(thread, &before);

@@ -188,6 +188,7 @@ impl Maker {
                 rounds: (3, 40),
                 limit_ns: 120_000_000_000,
                 accounting: "exact".to_owned(),
+                contention_fails: true,
             },
             suspects: match self.odd {
                 Some(odd) if verdict == Verdict::Unequal => suspects(odd),

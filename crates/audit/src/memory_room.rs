@@ -6,8 +6,8 @@ use sandbag_kernel::{Error, Result, Root, memory};
 
 /// Left to the others whatever is asked for, where there is so much...
 const RESERVE: u64 = 256 << 20;
-/// ...and at least this part of the room.
-const RESERVED: u64 = 2;
+/// ...and else this part of the room.
+const RESERVED: u64 = 4;
 /// Taken by default, at most: beyond any cache, and still moved through often.
 const DEFAULT: u64 = 256 << 20;
 /// Of what is free, the default takes a part of this at most.

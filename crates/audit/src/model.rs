@@ -86,6 +86,14 @@ pub struct Design {
     pub limit_ns: u64,
     /// How user and system time are told apart here: `sampled at the tick of 250 Hz`, `exact`.
     pub accounting: String,
+    /// Whether a CPU that others disturb makes an audit unequal; else only one that
+    /// charges more itself.
+    #[serde(default = "yes")]
+    pub contention_fails: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// What a test measures of a run.

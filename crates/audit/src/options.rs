@@ -45,6 +45,8 @@ pub struct Options {
     pub trace: bool,
     /// Who commands are run as; `None`: as we are.
     pub user: Option<User>,
+    /// Whether a CPU that others disturb makes the audit unequal.
+    pub contention_fails: bool,
 }
 
 impl Default for Options {
@@ -65,6 +67,7 @@ impl Default for Options {
             files: vec![PathBuf::from("/tmp")],
             trace: true,
             user: None,
+            contention_fails: true,
         }
     }
 }
@@ -125,6 +128,13 @@ impl Options {
                 found,
                 "at least 3, and no fewer at most",
             );
+        }
+        let writes = |test: &Wanted| matches!(test, Wanted::Io | Wanted::Both);
+        for path in self.files.iter().filter(|_| self.tests.iter().any(writes)) {
+            if let Err(cause) = std::fs::metadata(path) {
+                let found = format!("{}: {cause}", path.display());
+                return bad("the file system", found, "a directory that is there");
+            }
         }
         if self.calls == 0 {
             return bad("the number of calls", "0".into(), "at least 1");

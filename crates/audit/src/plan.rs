@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use sandbag_jitter::Chance;
 
+use crate::effects::Level;
 use crate::options::Options;
 
 /// How much longer each length is than the one before.
@@ -82,6 +83,20 @@ fn shuffle<T>(all: &mut [T], chance: &mut Chance) {
         let other = chance.below(last as u64 + 1) as usize;
         all.swap(last, other);
     }
+}
+
+/// How few rounds can decide anything, if a CPU is slower in every single run: so
+/// many blocks that nobody is the slowest, or the fastest, in all of them by chance;
+/// and of means, so many that their statistic, at most the root of their number, is
+/// beyond the level.
+#[must_use]
+pub fn rounds_needed(cpus: usize, level: Level) -> u32 {
+    if cpus < 2 || level.comparisons == 0 {
+        return 0;
+    }
+    let by_ranks = (2.0 / level.together()).ln() / (cpus as f64).ln();
+    let by_means = level.z().powi(2);
+    (by_ranks.max(by_means) / FACTORS.len() as f64).ceil() as u32
 }
 
 /// When a test has enough.
@@ -161,6 +176,18 @@ mod tests {
         assert!(enough.reached(20, short, None));
         assert!(enough.reached(6, Duration::from_secs(10), None));
         assert!(enough.looks(5) && enough.looks(6) && !enough.looks(4));
+    }
+
+    #[test]
+    fn a_few_rounds_can_decide_nothing() {
+        let level = |comparisons| Level {
+            confidence: 0.99,
+            comparisons,
+        };
+        // 2^-14 to either side are less than 1 % of 80.
+        assert_eq!(rounds_needed(2, level(80)), 5);
+        assert!(rounds_needed(2, level(5)) >= 3 && rounds_needed(64, level(2000)) <= 12);
+        assert_eq!(rounds_needed(1, level(0)), 0);
     }
 
     proptest! {

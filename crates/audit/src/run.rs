@@ -62,6 +62,16 @@ pub fn run(
         comparisons,
     };
     let mut session = Session::new(root, options, &facts, level, begin_ns, progress, stop)?;
+    let needed = plan::rounds_needed(facts.cpus.len(), level);
+    if options.rounds.0 < needed {
+        session.remark(format!(
+            "{} rounds can decide nothing at {} % confidence over {comparisons} comparisons: that \
+             takes {needed} at least (--rounds {needed}..{})",
+            options.rounds.0,
+            options.confidence * 100.0,
+            options.rounds.1.max(needed)
+        ));
+    }
     let least = options.least_time(planned.len(), facts.cpus.len());
     if least > LONG {
         session.remark(format!(
@@ -87,12 +97,16 @@ pub fn run(
         level,
         tolerance_pct: options.tolerance_pct,
         accounting: &accounting,
+        contention_fails: options.contention_fails,
         beside_pct: &numbers
             .map(|cpu| (cpu, seen.others.more_beside_pct(cpu)))
             .collect(),
     };
     judge(&mut tests, &facts.cpus, &rule);
     let suspects = suspects::find(&tests, &seen);
+    if let Some(text) = suspects::beside(&seen) {
+        session.remark(text);
+    }
     let ended = session.end(&tests);
     let asked_for_all = !options.cpus.is_empty() && !facts.left_out.is_empty();
     let verdict = match asked_for_all || !ended.left_out.is_empty() {
@@ -159,7 +173,8 @@ fn take_turns(session: &mut Session<'_>, planned: &[Planned]) -> Vec<Test> {
         round += 1;
     }
     if session.stopped() {
-        let over = turns.iter().filter(|turn| turn.is_over()).count();
+        let enough = |turn: &&Turn<'_>| turn.is_over() && turn.test.failure.is_none();
+        let over = turns.iter().filter(enough).count();
         session.remark(format!(
             "it was asked to stop in round {round}, when {over} of {} tests had enough: what was \
              there is evaluated",
@@ -191,6 +206,7 @@ fn design(options: &Options, accounting: &Accounting) -> Design {
         rounds: options.rounds,
         limit_ns: u64::try_from(options.limit.as_nanos()).unwrap_or(u64::MAX),
         accounting: accounting.words.clone(),
+        contention_fails: options.contention_fails,
     }
 }
 

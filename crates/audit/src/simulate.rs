@@ -105,6 +105,7 @@ pub fn audit(world: &World, seed: u64) -> Vec<Test> {
         level,
         tolerance_pct: world.tolerance_pct,
         accounting: &accounting,
+        contention_fails: true,
         beside_pct: &BTreeMap::new(),
     };
     effects::correct(&mut tests, level.comparisons);

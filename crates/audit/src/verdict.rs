@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use crate::accounting::Accounting;
 use crate::design;
 use crate::effects::{self, Level, share};
-use crate::model::{Cpu, CpuVerdict, Effect, Nature, Quantity, Test, Verdict};
+use crate::model::{Audit, Cpu, CpuVerdict, Effect, Nature, Quantity, Test, Verdict};
 use alike::Alike;
 
 /// A difference of user or system time counts from this part of the tolerance
@@ -54,6 +54,8 @@ pub struct Rule<'a> {
     pub tolerance_pct: f64,
     /// What the kernel can tell.
     pub accounting: &'a Accounting,
+    /// Whether a CPU that others disturb makes a test unequal.
+    pub contention_fails: bool,
     /// By CPU: how much busier the other threads of its core were than those of
     /// others', percent of a CPU.
     pub beside_pct: &'a BTreeMap<u32, f64>,
@@ -91,7 +93,7 @@ pub fn judge(test: &mut Test, cpus: &[Cpu], rule: &Rule<'_>) {
         }
     });
     let verdicts: Vec<CpuVerdict> = verdicts.collect();
-    test.verdict = of_test(&verdicts);
+    test.verdict = of_test(&verdicts, rule.contention_fails);
     test.verdicts = verdicts;
 }
 
@@ -169,13 +171,24 @@ fn nature(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Nature {
     }
 }
 
-/// The worst: unequal, undecided, not resolvable if there is nothing else,
-/// equal. What is so by design is no alarm, and what this kernel cannot tell is
-/// no doubt about the rest.
+/// Whether a verdict is an alarm: what is so by design is none.
 #[must_use]
-pub fn of_test(verdicts: &[CpuVerdict]) -> Verdict {
+pub fn alarms(verdict: Verdict, nature: Option<Nature>, contention_fails: bool) -> bool {
+    verdict == Verdict::Unequal
+        && match nature {
+            Some(Nature::Designed) => false,
+            Some(Nature::Contention) => contention_fails,
+            Some(Nature::Inequality) | None => true,
+        }
+}
+
+/// The worst: unequal, undecided, not resolvable if there is nothing else,
+/// equal. What this kernel cannot tell is no doubt about the rest.
+#[must_use]
+pub fn of_test(verdicts: &[CpuVerdict], contention_fails: bool) -> Verdict {
     let has = |wanted: fn(&CpuVerdict) -> bool| verdicts.iter().any(wanted);
-    if has(|v| v.verdict == Verdict::Unequal && v.nature != Some(Nature::Designed)) {
+    let alarms = |one: &CpuVerdict| alarms(one.verdict, one.nature, contention_fails);
+    if verdicts.iter().any(alarms) {
         Verdict::Unequal
     } else if verdicts.is_empty() || has(|v| v.verdict == Verdict::Undecided) {
         Verdict::Undecided
@@ -184,6 +197,21 @@ pub fn of_test(verdicts: &[CpuVerdict]) -> Verdict {
     } else {
         Verdict::NotResolvable
     }
+}
+
+/// An audit as it is if contention fails it, or does not.
+pub fn again(audit: &mut Audit, contention_fails: bool) {
+    audit.design.contention_fails = contention_fails;
+    for test in &mut audit.tests {
+        test.verdict = of_test(&test.verdicts, contention_fails);
+    }
+    let of_tests = of_audit(&audit.tests);
+    // Of a CPU that was not tested it was undecided at best.
+    let was_open = audit.verdict == Verdict::Undecided;
+    audit.verdict = match was_open {
+        true => of_tests.max(Verdict::Undecided),
+        false => of_tests,
+    };
 }
 
 /// The worst of all tests.

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use sandbag_audit::model::{Audit, CpuVerdict, Nature, Test, Verdict as Equality};
+use sandbag_audit::model::{Audit, Test, Verdict as Equality};
 use sandbag_measure::Verdict;
 use sandbag_node::socket::SocketError;
 use sandbag_node::spec::SpecError;
@@ -44,40 +44,33 @@ Exit codes:
   before CMD began. With --strict, where there is a verdict, and 0 from CMD,
   also 3 and 4.";
 
+/// The same for two audits compared.
+pub const AUDIT_COMPARE_HELP: &str = "\
+Exit codes:
+  0 nothing changed, 1 failed, 2 wrong usage or bad input, 3 changed (slower or
+  faster), 4 undecided. What an audit could not resolve decides nothing.";
+
 /// The same for audits.
 pub const AUDIT_HELP: &str = "\
 Exit codes:
-  0 all CPUs are equal (compare: nothing changed), 1 failed, also every test,
-  2 wrong usage or bad input, 3 unequal (changed), with --fail-on inequality only
-  if a CPU itself charges more, 4 undecided: too few runs, the machine too noisy,
-  or a CPU lost on the way, 5 not possible on this machine, 130 interrupted before
-  anything was measured. What this kernel's accounting cannot resolve decides
-  nothing.";
+  0 all CPUs are equal, 1 failed, also every test, 2 wrong usage or bad input,
+  3 unequal, with --fail-on inequality only if a CPU itself charges more,
+  4 undecided: too few runs, the machine too noisy, or a CPU lost on the way,
+  5 not possible on this machine, 130 interrupted before anything was measured.
+  What this kernel's accounting cannot resolve decides nothing.";
 
-/// The code of an audit. Where only CPUs that charge more themselves are to fail
-/// it, those that others disturb do not.
+/// The code of an audit.
 #[must_use]
-pub fn of_audit(audit: &Audit, contention_fails: bool) -> u8 {
+pub fn of_audit(audit: &Audit) -> u8 {
     // To be asked to stop is no failure.
     let failed = |test: &Test| test.samples.is_empty() && test.failure.is_some();
-    if audit.tests.iter().all(failed) {
-        return FAILED;
-    }
-    if contention_fails || audit.verdict != Equality::Unequal {
-        return of_equality(audit.verdict);
-    }
-    let mut verdicts = audit.tests.iter().flat_map(|test| &test.verdicts);
-    let is_worse = |one: &CpuVerdict| {
-        one.verdict == Equality::Unequal && one.nature == Some(Nature::Inequality)
-    };
-    match verdicts.clone().any(is_worse) {
-        true => MISSED,
-        false if verdicts.any(|one| one.verdict == Equality::Undecided) => UNDECIDED,
-        false => KEPT,
+    match audit.tests.iter().all(failed) {
+        true => FAILED,
+        false => of_equality(audit.verdict),
     }
 }
 
-/// That of two audits compared, or of one without a look at why.
+/// The code of a verdict on CPUs.
 #[must_use]
 pub fn of_equality(verdict: Equality) -> u8 {
     match verdict {

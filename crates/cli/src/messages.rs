@@ -3,6 +3,8 @@
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 
+use sandbag_report::text::visible;
+
 /// How much we say.
 #[derive(Debug, Clone, Copy)]
 pub struct Messages {
@@ -64,7 +66,9 @@ impl Messages {
 
 /// A reader who went away is no reason to fail.
 fn line(text: &str) {
-    let _ = writeln!(stderr(), "{}", text.trim_end());
+    // Some of it is from commands and files of others.
+    let lines: Vec<String> = text.trim_end().lines().map(visible).collect();
+    let _ = writeln!(stderr(), "{}", lines.join("\n"));
 }
 
 /// The error and its causes, nothing said twice, and the option that helps.

@@ -4,12 +4,15 @@
 use crate::run::NodeUse;
 
 /// Control characters made visible, so that no text can drive a terminal or
-/// hide in a page.
+/// hide in a page; what turns the direction of writing and what is no character
+/// (XML takes none of those), too.
 #[must_use]
 pub fn visible(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() {
+        let hides = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}');
+        if c.is_control() || hides {
             safe.extend(c.escape_default());
         } else {
             safe.push(c);

@@ -88,7 +88,9 @@ pub(crate) fn times(sides: &[Side<'_>], q: Quantity, from_zero: bool) -> Option<
             });
             // Points of a share; percent of a time.
             let size = if q.is_share() { 1.0 } else { here / 100.0 };
-            let ends = ((here - half.0 * size) / by, (here + half.1 * size) / by);
+            // Nothing takes less than no time.
+            let low = (here - half.0 * size).max(0.0);
+            let ends = (low / by, (here + half.1 * size) / by);
             one.bars.push((x, ends.0, here / by, ends.1));
         }
         series.push(one);

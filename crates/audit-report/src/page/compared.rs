@@ -104,12 +104,12 @@ fn table(test: &TestChange) -> Markup {
         let change = changes.find(|one| one.cpu == cpu && one.quantity == q)?;
         let interval = change
             .together_pct
-            .map_or_else(|| "too few runs".to_owned(), range);
+            .map_or_else(|| "too few runs".to_owned(), |ends| range(q, ends));
         (change.verdict != Verdict::NotResolvable).then(|| {
             [
                 minus(signed(change.pct).trim()) + words::mark(change.verdict),
                 interval,
-                probability(change.p_together),
+                format!("p {}", probability(change.p_together)),
             ]
         })
     };

@@ -144,9 +144,7 @@ fn in_figures(
                     thead { tr {
                         th { "CPU" } th .text { "verdict" }
                         @for q in quantities {
-                            th { (quantity(*q)) small { (unit(*q)) } }
-                            th { "interval" small { "for all at once" } }
-                            th { "p" small { "corrected" } }
+                            th { (quantity(*q)) small { (unit(*q)) ", interval for all, p" } }
                         }
                     } }
                     tbody {
@@ -156,9 +154,9 @@ fn in_figures(
                                 td { (cpu) }
                                 td .text { span .verdict.(class) { (told) } }
                                 @for q in quantities {
-                                    @if let Some(cells) = cells(*cpu, *q) {
-                                        @for cell in cells { td { (cell) } }
-                                    } @else { td { (none) } td {} td {} }
+                                    @if let Some([value, interval, p]) = cells(*cpu, *q) {
+                                        td { (value) small { (interval) } small { (p) } }
+                                    } @else { td { (none) } }
                                 }
                             }
                         }
@@ -195,13 +193,19 @@ fn table(test: &Test) -> Markup {
     let cells = |cpu: u32, q: Quantity| {
         let mut effects = test.effects.iter();
         let effect = effects.find(|one| one.cpu == cpu && one.quantity == q)?;
-        let mark = found
-            .get(&(cpu, q))
-            .map_or("", |one| words::mark(one.verdict));
+        let mark = found.get(&(cpu, q)).map(|one| one.verdict);
+        // What cannot be told has no figure.
+        if mark == Some(Verdict::NotResolvable) {
+            return Some([
+                words::mark(Verdict::NotResolvable).to_owned(),
+                String::new(),
+                String::new(),
+            ]);
+        }
         Some([
-            minus(signed(effect.pct).trim()) + mark,
-            range(effect.together_pct),
-            probability(effect.p_together),
+            minus(signed(effect.pct).trim()) + mark.map_or("", words::mark),
+            range(q, effect.together_pct),
+            format!("p {}", probability(effect.p_together)),
         ])
     };
     let verdict = |cpu: u32| {
@@ -217,8 +221,11 @@ fn minus(text: &str) -> String {
     text.replace('-', "\u{2212}")
 }
 
-fn range((low, high): (f64, f64)) -> String {
-    let end = |value: f64| minus(signed(value).trim());
+fn range(of: Quantity, (low, high): (f64, f64)) -> String {
+    let end = |value: f64| match words::is_open(of, value) {
+        true => "?".to_owned(),
+        false => minus(signed(value).trim()),
+    };
     format!("{} to {}", end(low), end(high))
 }
 

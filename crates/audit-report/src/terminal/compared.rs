@@ -96,9 +96,13 @@ fn table(test: &TestChange, rows: &[u32], quantities: &[Quantity], wide: bool) -
     for cpu in rows {
         let mut row = vec![cpu.to_string()];
         row.extend(quantities.iter().map(|q| match find(*cpu, *q) {
-            Some(change) if change.verdict != Verdict::NotResolvable => {
-                figure(change.pct, change.together_pct, Some(change.verdict), wide)
-            }
+            Some(change) if change.verdict != Verdict::NotResolvable => figure(
+                *q,
+                change.pct,
+                change.together_pct,
+                Some(change.verdict),
+                wide,
+            ),
             _ => "- ~".to_owned(),
         }));
         row.push(short(change_of_cpu(test, *cpu)).to_owned());
@@ -142,7 +146,9 @@ fn legend(test: &TestChange) -> String {
     if has(Verdict::NotResolvable) {
         all.push("~ not resolvable here");
     }
-    if test.changes.iter().any(|one| one.together_pct.is_none()) {
+    let decided = |one: &&Change| one.verdict != Verdict::NotResolvable;
+    let mut decided = test.changes.iter().filter(decided);
+    if decided.any(|one| one.together_pct.is_none()) {
         all.push("±-: too few runs");
     }
     match all.is_empty() {

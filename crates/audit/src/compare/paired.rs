@@ -32,12 +32,13 @@ fn by_length(a: &Test, b: &Test, quantity: Quantity, cpu: u32) -> Vec<Pair> {
         let samples = test.samples.iter();
         let samples = samples.filter(|sample| sample.cpu == cpu && sample.length == length);
         let values = samples.filter_map(|sample| sample.figure(quantity));
-        values
+        let all: Option<Vec<f64>> = values
             .map(|value| match quantity {
                 share if share.is_share() => Some(value),
                 _ => (value > 0.0).then(|| (value / units).ln()),
             })
-            .collect()
+            .collect();
+        Some(thinned(all?))
     };
     let lengths = a.lengths.len().min(b.lengths.len());
     (0..lengths)
@@ -48,6 +49,18 @@ fn by_length(a: &Test, b: &Test, quantity: Quantity, cpu: u32) -> Vec<Pair> {
             })
         })
         .collect()
+}
+
+/// All differences of two samples are held at once: of more runs than this, so
+/// many that lie evenly are compared.
+const MOST_RUNS: usize = 1000;
+
+fn thinned(all: Vec<f64>) -> Vec<f64> {
+    let count = all.len();
+    match count > MOST_RUNS {
+        true => (0..MOST_RUNS).map(|i| all[i * count / MOST_RUNS]).collect(),
+        false => all,
+    }
 }
 
 /// Into so many parts of equally many rounds an audit is divided.

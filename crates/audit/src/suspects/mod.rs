@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use sandbag_kernel::CpuList;
 
 use crate::model::{Cpu, Evidence, Quantity, Suspect, Test, Verdict};
-use crate::tasks::Others;
+use crate::tasks::{Others, Ran, family};
 
 /// What was seen of a CPU over all its runs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -80,6 +80,12 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// The run of sandbag that a task belongs to.
+    fn holder(&self, ran: &Ran) -> Option<&Holder> {
+        let of = |holder: &&Holder| holder.pid == ran.pid || holder.pid == ran.parent;
+        self.holders.iter().find(of)
+    }
+
     /// How much of something the other CPUs have in the mean.
     fn elsewhere(&self, cpu: u32, of: impl Fn(&OfCpu) -> f64) -> f64 {
         let others = self.of.iter().filter(|(other, _)| **other != cpu);
@@ -139,6 +145,41 @@ pub fn find(tests: &[Test], seen: &Seen) -> Vec<Suspect> {
         }));
     }
     all
+}
+
+/// Who takes less of a CPU beside the tests is not told, percent.
+const BESIDE_PCT: f64 = 1.0;
+/// So many are told at most.
+const MOST_BESIDE: usize = 5;
+
+/// Who ran beside the tests, on whichever CPU, in a sentence: what makes a machine
+/// noisy. `None` if nobody did to speak of.
+#[must_use]
+pub fn beside(seen: &Seen) -> Option<String> {
+    let mut all: Vec<(f64, u32, String)> = Vec::new();
+    for cpu in seen.others.watched_ns.keys() {
+        let mut by_family: BTreeMap<String, (u64, &Ran)> = BTreeMap::new();
+        for ran in seen.others.on(*cpu) {
+            let known = by_family.entry(family(&ran.name)).or_insert((0, ran));
+            known.0 += ran.ns;
+        }
+        all.extend(by_family.into_values().map(|(ns, ran)| {
+            let holder = seen.holder(ran);
+            let who = holder.map_or_else(
+                || format!("{} ({})", ran.name, ran.pid),
+                |holder| format!("sandbag run {} ({})", holder.pid, holder.load),
+            );
+            (seen.others.pct(*cpu, ns), *cpu, who)
+        }));
+    }
+    all.retain(|(pct, ..)| *pct >= BESIDE_PCT);
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all.truncate(MOST_BESIDE);
+    let told = all
+        .iter()
+        .map(|(pct, cpu, who)| format!("{who} {pct:.1} % of CPU {cpu}"));
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| format!("beside the tests there ran: {}", told.join(", ")))
 }
 
 fn differences(tests: &[Test]) -> BTreeMap<u32, Difference> {

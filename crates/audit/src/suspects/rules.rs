@@ -16,6 +16,8 @@ pub(super) const ALL: &[Rule] = &[
 
 /// What takes less of a CPU than this, percent, is not worth a word.
 const LEAST_PCT: f64 = 0.05;
+/// Nor a task that explains less than this part of the difference.
+const LEAST_PART: f64 = 0.02;
 /// A timer interrupt takes so long at least, with what it brings along...
 const TIMER_NS: f64 = 2_500.0;
 /// ...and in a virtual machine up to this, for the hypervisor is asked to set the
@@ -31,7 +33,7 @@ const FREQUENCY_PCT: f64 = 0.5;
 const TIMERS: [&str; 3] = ["LOC", "arch_timer", "riscv-timer"];
 
 /// Other tasks, and whose they are.
-fn tasks(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
+fn tasks(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
     let mut all: Vec<Found> = Vec::new();
     // Threads of one family (the kernel's workers) are told together.
     let mut done: Vec<String> = Vec::new();
@@ -49,7 +51,8 @@ fn tasks(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
         let pct = seen.others.pct(cpu, ns);
         let elsewhere = seen.others.elsewhere_pct(cpu, &ran.name);
         let more = pct - elsewhere;
-        if more < LEAST_PCT {
+        let least = LEAST_PCT.max(LEAST_PART * difference.elapsed_pct);
+        if more < least {
             continue;
         }
         let evidence = format!(
@@ -67,9 +70,11 @@ fn tasks(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
     all
 }
 
+/// What threads of audits that run tests are called.
+const TESTER: &str = "audit-";
+
 fn whose(seen: &Seen, ran: &Ran) -> (&'static str, String, String) {
-    let of = |holder: &&Holder| holder.pid == ran.pid || holder.pid == ran.parent;
-    if let Some(holder) = seen.holders.iter().find(of) {
+    if let Some(holder) = seen.holder(ran) {
         let who = format!(
             "sandbag run {} ({}, {}; burner {})",
             holder.pid, holder.method, holder.load, ran.pid
@@ -91,6 +96,13 @@ fn whose(seen: &Seen, ran: &Ran) -> (&'static str, String, String) {
         };
     }
     let name = &ran.name;
+    if name.starts_with(TESTER) {
+        return (
+            "task",
+            format!("another audit of sandbag (process {})", ran.pid),
+            "audits at the same time disturb each other: repeat this one alone".to_owned(),
+        );
+    }
     match ran.class {
         Class::RealTime => (
             "realtime",

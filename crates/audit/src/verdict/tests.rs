@@ -68,6 +68,7 @@ fn judged_beside(mut test: Test, cpus: &[Cpu], beside_pct: &BTreeMap<u32, f64>) 
         },
         tolerance_pct: 0.5,
         accounting: &accounting,
+        contention_fails: true,
         beside_pct,
     };
     judge(&mut test, cpus, &rule);

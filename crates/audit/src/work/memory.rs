@@ -31,10 +31,6 @@ impl Planes {
         let _ = fs::write("/proc/self/oom_score_adj", "1000");
         let edge = ((bytes / 8) as f64).cbrt().floor().max(4.0) as usize;
         let count = edge.pow(3);
-        let mut elements: Vec<u64> = Vec::new();
-        elements
-            .try_reserve_exact(count)
-            .map_err(|_| format!("{} MiB cannot be had", count >> 17))?;
         let root = Root::default();
         let room = memory_room::room(&root).map_err(|e| e.to_string())?;
         let reserve = memory_room::reserve(room);
@@ -48,6 +44,10 @@ impl Planes {
                 (room - reserve) >> 20
             ));
         }
+        let mut elements: Vec<u64> = Vec::new();
+        elements
+            .try_reserve_exact(count)
+            .map_err(|_| format!("{} MiB cannot be had", count >> 17))?;
         while elements.len() < count {
             let more = (STEP / 8).min(count - elements.len());
             let left = memory_room::room(&root).map_err(|e| e.to_string())?;

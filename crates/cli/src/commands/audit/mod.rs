@@ -36,7 +36,7 @@ enum Action {
     /// Show an audit again, or write it in another form
     Show(show::ShowArgs),
     /// Compare two audits of a machine: quiet and loaded, before and after
-    #[command(after_long_help = exit::AUDIT_HELP)]
+    #[command(after_long_help = exit::AUDIT_COMPARE_HELP)]
     Compare(compare::CompareArgs),
 }
 

@@ -12,7 +12,7 @@ use sandbag_profile::NewFile;
 
 use super::look;
 use crate::exit::BadInput;
-use crate::messages::Messages;
+use crate::messages::{Messages, told};
 use crate::output;
 
 /// What standard output gets.
@@ -63,6 +63,13 @@ impl FormArgs {
                 }
                 continue;
             }
+            let absolute = |path: &Path| std::path::absolute(path).ok();
+            let same =
+                |(_, other, _): &&(Format, PathBuf, NewFile)| absolute(other) == absolute(path);
+            if files.iter().find(same).is_some() {
+                let text = format!("{} takes one form: give the other a file", path.display());
+                return Err(BadInput(text).into());
+            }
             let file = NewFile::create(path).with_context(|| path.display().to_string())?;
             files.push((format, path.to_owned(), file));
         }
@@ -78,20 +85,30 @@ impl FormArgs {
 }
 
 impl Places {
-    /// Writes it everywhere; standard output first, for it is there even if the
-    /// disk is full.
+    /// Writes it everywhere, whatever becomes of one place: an audit of minutes is
+    /// not to be lost for a full disk.
     pub(super) fn write(self, audit: &Audit, messages: &Messages) -> Result<()> {
+        let mut failed: Option<anyhow::Error> = None;
+        let mut keep = |outcome: Result<()>| match (outcome, &failed) {
+            (Ok(()), _) => {}
+            (Err(error), None) => failed = Some(error),
+            (Err(error), Some(_)) => messages.warning(&told(&error)),
+        };
         if let Some(format) = self.on_stdout {
-            output::print(formed(audit, format, messages))?;
+            let printed = output::print(formed(audit, format, messages));
+            keep(printed.context("standard output"));
         }
         for (format, path, mut file) in self.files {
             let name = || path.display().to_string();
             let written = file.write_all(formed(audit, format, messages).as_bytes());
-            written.and_then(|()| file.finish()).with_context(name)?;
-            output::give_to_caller(&path);
-            messages.say(&format!("wrote {}", name()));
+            let written = written.and_then(|()| file.finish()).with_context(name);
+            if written.is_ok() {
+                output::give_to_caller(&path);
+                messages.say(&format!("wrote {}", name()));
+            }
+            keep(written);
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 }
 

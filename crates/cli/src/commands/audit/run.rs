@@ -102,7 +102,7 @@ pub(super) struct RunArgs {
     #[arg(long)]
     as_root: bool,
 
-    /// What makes the audit exit with 3
+    /// What makes the audit unequal, and exit with 3
     #[arg(long, value_enum, value_name = "WHAT", default_value = "any")]
     fail_on: FailOn,
 }
@@ -128,7 +128,7 @@ pub(super) fn main(args: &RunArgs, messages: &Messages) -> Result<u8> {
         return Ok(exit::INTERRUPTED);
     }
     places.write(&audit, messages)?;
-    Ok(exit::of_audit(&audit, args.fail_on.contention()))
+    Ok(exit::of_audit(&audit))
 }
 
 fn options(args: &RunArgs, root: &Root) -> Result<Options> {
@@ -165,6 +165,7 @@ fn options(args: &RunArgs, root: &Root) -> Result<Options> {
             true => None,
             false => User::behind_sudo(),
         },
+        contention_fails: args.fail_on.contention(),
         ..base
     })
 }
