@@ -29,7 +29,7 @@ pub fn measure(bench: &Bench, round: u32, figures: &mut Figures) -> Result<()> {
     let _program = Program::start(bench.cpu);
     let seconds = (bench.seconds / 3).max(1);
     for turn in 0..TURNS {
-        measure_turn(bench, seconds, (round + turn) % 2 == 0, figures)?;
+        measure_turn(bench, seconds, (round + turn).is_multiple_of(2), figures)?;
     }
     Ok(())
 }

@@ -47,7 +47,11 @@ const FAINT: f64 = 0.15;
 /// up to some hundreds. Factor by factor that leads back to the first.
 fn primes() -> impl Iterator<Item = usize> {
     const LARGEST: usize = 257;
-    let is_prime = |n: &usize| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0);
+    let is_prime = |n: &usize| {
+        (2..*n)
+            .take_while(|d| d * d <= *n)
+            .all(|d| !n.is_multiple_of(d))
+    };
     (2..=LARGEST).filter(is_prime)
 }
 
