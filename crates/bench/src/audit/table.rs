@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the audits said, and whether that is right. Pure.
 
-use sandbag_audit::model::{Audit, Quantity, Verdict};
+use sandbag_audit::model::{Audit, Effect, Quantity, Verdict};
 use sandbag_audit::simulate::upper_bound;
 use serde::Serialize;
 
@@ -19,8 +19,8 @@ pub struct Row {
     pub failed: Option<String>,
     /// The CPU was called unequal.
     pub found: bool,
-    /// Others that were.
-    pub others: Vec<u32>,
+    /// Others that were, in what, and by how much.
+    pub others: Vec<String>,
     /// Kind of the first suspect of the CPU.
     pub first: Option<String>,
     /// It is the right one.
@@ -57,12 +57,16 @@ impl Row {
                 if verdict.verdict != Verdict::Unequal {
                     continue;
                 }
+                let quantity = format!("{:?}", verdict.quantity).to_lowercase();
                 if verdict.cpu == cpu {
                     row.found = true;
-                    let quantity = format!("{:?}", verdict.quantity).to_lowercase();
                     row.in_tests.push(format!("{} {quantity}", test.name));
-                } else if !row.others.contains(&verdict.cpu) {
-                    row.others.push(verdict.cpu);
+                } else {
+                    let same = |e: &&Effect| e.cpu == verdict.cpu && e.quantity == verdict.quantity;
+                    let pct = test.effects.iter().find(same).map_or(0.0, |e| e.pct);
+                    let name = &test.name;
+                    row.others
+                        .push(format!("{}: {name} {quantity} {pct:+.2}", verdict.cpu));
                 }
             }
             let greatest = |quantity| {
@@ -129,12 +133,7 @@ pub fn line(row: &Row) -> Vec<String> {
         number(row.detectable_pct, 2),
         match row.others.is_empty() {
             true => "none".to_owned(),
-            false => row
-                .others
-                .iter()
-                .map(u32::to_string)
-                .collect::<Vec<_>>()
-                .join(","),
+            false => row.others.join(", "),
         },
         number(Some(row.took_s), 0),
         match row.in_tests.is_empty() {
