@@ -199,7 +199,7 @@ const PARTS: u32 = 4;
 pub fn in_time(samples: &[Sample], cpus: &[u32], quantity: Quantity, cpu: u32) -> Vec<f64> {
     let rounds = samples
         .iter()
-        .map(|sample| sample.round + 1)
+        .map(|sample| sample.round.saturating_add(1))
         .max()
         .unwrap_or(0);
     let parts = PARTS.min(rounds);

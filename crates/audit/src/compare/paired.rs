@@ -64,15 +64,15 @@ fn thinned(all: Vec<f64>) -> Vec<f64> {
 }
 
 /// Into so many parts of equally many rounds an audit is divided.
-const PARTS: u32 = 12;
+const PARTS: u64 = 12;
 
 /// The figure of each part, all lengths together: a logarithm of the time for a
 /// unit; of shares of time the share. `None` if one of them is 0 all the same.
 fn parts(test: &Test, quantity: Quantity, cpu: u32) -> Option<Vec<f64>> {
     let own = || test.samples.iter().filter(|sample| sample.cpu == cpu);
-    let rounds = own().map(|sample| sample.round + 1).max()?;
+    let rounds = u64::from(own().map(|sample| sample.round).max()?) + 1;
     let count = PARTS.min(rounds);
-    let place = |round: u32| u64::from(round) * u64::from(count) / u64::from(rounds);
+    let place = |round: u32| u64::from(round) * count / rounds;
     let mut sums = vec![(0.0, 0.0); count as usize];
     for sample in own() {
         let units = test.lengths.get(sample.length).copied().unwrap_or(1).max(1);
