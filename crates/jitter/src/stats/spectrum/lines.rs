@@ -28,6 +28,9 @@ const OVER_LEAK: f64 = 4.0;
 const SAME: f64 = 0.001;
 /// Multiples of a frequency that are removed with it at least, and at most.
 const REMOVED: (usize, usize) = (64, 4096);
+/// Of more, the last of these are above the floor by this, in the mean: three
+/// standard deviations.
+const FADED: f64 = 0.5;
 /// Times the sampling rate up to which multiples show up below it.
 const ALIASES: f64 = 4.0;
 /// Of lower frequencies, in steps, they would be everywhere; they are weak.
@@ -35,6 +38,13 @@ const LEAST_ALIASED: f64 = 200.0;
 /// A multiple has at most so many times the power of the strongest of the
 /// first: more would be a component of its own.
 const OVER_FIRST: f64 = 4.0;
+/// By the first so many multiples a frequency is looked for more closely.
+const CLIMB: [usize; 4] = [4, 16, 64, 256];
+/// On each side, a quarter of a step of the last multiple apart.
+const TRIALS: u32 = 16;
+/// It is another one if their mean is higher by so many standard deviations of
+/// noise: the best of all trials is 3 to 4 higher by chance.
+const CLEARER: f64 = 6.0;
 /// On the exact times a line has at least this share of its power in bins.
 const CONFIRMED: f64 = 0.5;
 /// Mean of the greatest of three powers that are 1 in the mean.
@@ -195,6 +205,40 @@ impl<'a> Rest<'a> {
         }
     }
 
+    /// All multiples of a component together know its frequency better than one
+    /// of them does, of which it is known to a part of a step.
+    fn sharper(&self, mut frequency: f64) -> f64 {
+        for multiples in CLIMB {
+            if frequency * multiples as f64 >= self.values.len() as f64 {
+                break;
+            }
+            let count = multiples as f64;
+            let mut most = self.mean(frequency, multiples) + CLEARER / count.sqrt();
+            let around = frequency;
+            for trial in 1..=TRIALS {
+                let beside = f64::from(trial) / 4.0 / count;
+                for tried in [around - beside, around + beside] {
+                    let mean = self.mean(tried, multiples);
+                    if mean > most {
+                        (frequency, most) = (tried, mean);
+                    }
+                }
+            }
+        }
+        frequency
+    }
+
+    /// Whatever it was, what stood out does so no more.
+    fn forget(&mut self, candidate: &Candidate) {
+        for k in 1..=candidate.multiples {
+            let at = (candidate.frequency * k as f64).round() as usize;
+            let end = self.values.len();
+            for value in &mut self.values[at.saturating_sub(2).min(end)..(at + 3).min(end)] {
+                *value = value.min(1.0);
+            }
+        }
+    }
+
     /// Removes a frequency and its multiples; says how many of those are peaks
     /// by themselves.
     fn remove(&mut self, frequency: f64, power: &Power) -> u32 {
@@ -203,13 +247,19 @@ impl<'a> Rest<'a> {
         let limit = OVER_FIRST * first.fold(1.0, f64::max);
         let (mut harmonics, mut quiet) = (0, 0);
         let mut removed = Vec::new();
+        // Multiples may stand out together of which none does by itself.
+        let still_there = |k: usize| {
+            let last = (k - REMOVED.0..k).map(|k| self.around(frequency * k as f64));
+            last.sum::<f64>() / REMOVED.0 as f64 > GREATEST_OF_3 + FADED
+        };
         for k in 1..=REMOVED.1 {
             let at = frequency * k as f64;
             let height = self.around(at);
-            if at + 1.0 >= end as f64 || (k > REMOVED.0 && quiet > REMOVED.0) {
+            quiet = if height >= peak { 0 } else { quiet + 1 };
+            let faded = k > REMOVED.0 && quiet > REMOVED.0 && !still_there(k);
+            if at + 1.0 >= end as f64 || faded {
                 break;
             }
-            quiet = if height >= peak { 0 } else { quiet + 1 };
             if height > limit {
                 continue;
             }
@@ -269,6 +319,7 @@ pub(super) fn components(cpu: &CpuTrace, power: &Power, each: f64) -> Vec<Compon
         let (refined, confirmed) = exactly(cpu, power, rest, &best);
         let step = power.pass.step_hz();
         let frequency = rest.fundamental(refined.hz / step, power.pass.first as f64);
+        let frequency = rest.sharper(frequency);
         let in_one = |rest: &Rest<'_>| {
             SUMS.iter().zip(rest.needed).any(|(multiples, needed)| {
                 let fits = frequency * (*multiples as f64) < end as f64;
@@ -283,6 +334,12 @@ pub(super) fn components(cpu: &CpuTrace, power: &Power, each: f64) -> Vec<Compon
         let height = height(&starts).max(height(&noise));
         let harmonics = starts.remove(frequency, power);
         let harmonics = harmonics.max(noise.remove(frequency, power));
+        let from = if best.by_noise {
+            &mut noise
+        } else {
+            &mut starts
+        };
+        from.forget(&best);
         if !confirmed {
             continue;
         }

@@ -134,6 +134,27 @@ fn a_segment_that_outweighs_others_makes_no_period() {
 }
 
 #[test]
+fn a_few_sharp_events_have_one_period_whichever_multiple_stands_out() {
+    for seed in 0..40 {
+        let cpu = made(
+            vec![
+                periodic(40e6, 500.0, Lengths::Fixed(200_000.0)),
+                poisson(100.0, Lengths::Fixed(3_000.0)),
+            ],
+            4,
+            seed,
+        );
+        let found = spectrum(&cpu).unwrap().components;
+        let periods: Vec<f64> = found.iter().map(|one| one.period_ns).collect();
+        assert_eq!(found.len(), 1, "seed {seed}: {periods:?}");
+        assert!(
+            (periods[0] / 40e6 - 1.0).abs() < 1e-4,
+            "seed {seed}: {periods:?}"
+        );
+    }
+}
+
+#[test]
 fn two_periods_are_two_components() {
     let cpu = made(
         vec![
