@@ -196,18 +196,20 @@ pub fn hypervisor(root: &Root) -> Option<String> {
     None
 }
 
+/// What the kernel says of sched_ext (Documentation/scheduler/sched-ext.rst).
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+/// Of the scheduler that is loaded, whose kobject is called `root`.
+pub const SCHED_EXT_SCHEDULER: &str = "/sys/kernel/sched_ext/root";
 
 /// The sched_ext scheduler that is loaded, by its name; `None` if none is.
 /// Such a scheduler need not honour weights, caps or nice values.
 #[must_use]
 pub fn sched_ext(root: &Root) -> Option<String> {
-    // Documentation/scheduler/sched-ext.rst
     let state = root.read(format!("{SCHED_EXT}/state")).ok()?;
     if state.trim() == "disabled" {
         return None;
     }
-    let name = root.read([SCHED_EXT, "root", "ops"].join("/")).ok();
+    let name = root.read(format!("{SCHED_EXT_SCHEDULER}/ops")).ok();
     Some(name.map_or_else(|| state.trim().to_owned(), |n| n.trim().to_owned()))
 }
 
@@ -366,7 +368,7 @@ mod tests {
     fn scheduler_systemd_and_lockdown() {
         let (dir, root) = fake(&[
             ("sys/kernel/sched_ext/state", "enabled\n"),
-            ("sys/kernel/sched_ext/root/ops", "scx_lavd\n"),
+            (&format!("{SCHED_EXT_SCHEDULER}/ops"), "scx_lavd\n"),
             (
                 "sys/kernel/security/lockdown",
                 "none [integrity] confidentiality\n",

@@ -82,19 +82,14 @@ mod tests {
     use std::fs;
 
     fn fake(mountinfo: &str, controllers: &str) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        for made in ["proc/self", "sys/fs/cgroup/cpuset/g"] {
-            fs::create_dir_all(dir.path().join(made)).unwrap();
-        }
-        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
-        write("proc/self/mountinfo", mountinfo);
-        write("proc/self/cgroup", "3:cpuset:/own\n0::/\n");
-        write("sys/fs/cgroup/cgroup.controllers", controllers);
-        write("sys/fs/cgroup/cpuset/cpuset.mems", "0-1\n");
-        write("sys/fs/cgroup/cpuset/g/cpuset.mems", "");
-        write("sys/fs/cgroup/cpuset/g/cpuset.cpus", "");
-        let root = Root::at(dir.path());
-        (dir, root)
+        crate::process::tests::fake(&[
+            ("proc/self/mountinfo", mountinfo),
+            ("proc/self/cgroup", "3:cpuset:/own\n0::/\n"),
+            ("sys/fs/cgroup/cgroup.controllers", controllers),
+            ("sys/fs/cgroup/cpuset/cpuset.mems", "0-1\n"),
+            ("sys/fs/cgroup/cpuset/g/cpuset.mems", ""),
+            ("sys/fs/cgroup/cpuset/g/cpuset.cpus", ""),
+        ])
     }
 
     #[test]

@@ -80,27 +80,17 @@ fn partition(tree: &CpusetTree, dir: &Path) -> Option<Partition> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::tests::fake;
 
-    fn fake(mountinfo: &str, files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        let usual = [
-            ("proc/self/mountinfo", mountinfo),
-            ("proc/self/cgroup", "3:cpuset:/\n0::/\n"),
-        ];
-        for (name, text) in usual.iter().chain(files) {
-            let path = dir.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let root = Root::at(dir.path());
-        (dir, root)
-    }
+    const GROUPS: (&str, &str) = ("proc/self/cgroup", "3:cpuset:/\n0::/\n");
 
     #[test]
     fn those_of_version_2() {
         let v2 = "25 1 0:22 / /sys/fs/cgroup rw - cgroup2 none rw\n";
         let at = "sys/fs/cgroup";
         let files = [
+            ("proc/self/mountinfo", v2),
+            GROUPS,
             (&*format!("{at}/cgroup.controllers"), "cpuset\n"),
             (&*format!("{at}/a/cpuset.cpus.partition"), "member\n"),
             (&*format!("{at}/a/cpuset.cpus.effective"), "0-3\n"),
@@ -112,7 +102,7 @@ mod tests {
             ),
             (&*format!("{at}/c/cpuset.cpus.effective"), "1\n"),
         ];
-        let (_dir, root) = fake(v2, &files);
+        let (_dir, root) = fake(&files);
         assert_eq!(
             partitions(&root),
             [Partition {
@@ -128,6 +118,8 @@ mod tests {
         let v1 = "34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup none rw,cpuset\n";
         let at = "sys/fs/cgroup/cpuset";
         let files = [
+            ("proc/self/mountinfo", v1),
+            GROUPS,
             (&*format!("{at}/cpuset.cpu_exclusive"), "1\n"),
             (&*format!("{at}/cpuset.cpus"), "0-7\n"),
             (&*format!("{at}/batch/cpuset.cpu_exclusive"), "1\n"),
@@ -135,7 +127,7 @@ mod tests {
             (&*format!("{at}/rest/cpuset.cpu_exclusive"), "0\n"),
             (&*format!("{at}/rest/cpuset.cpus"), "0-3\n"),
         ];
-        let (_dir, root) = fake(v1, &files);
+        let (_dir, root) = fake(&files);
         let found = partitions(&root);
         assert_eq!(found.len(), 1);
         assert_eq!((&*found[0].group, &*found[0].kind), ("/batch", "exclusive"));

@@ -7,12 +7,12 @@ const STAT: &str = "20071 (tricky) name (x) S 20070 20071 1 0 -1 4194304 1012 0 
 /// A root with these files.
 pub(crate) fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
     let dir = tempfile::tempdir().unwrap();
+    let root = Root::at(dir.path());
     for (path, text) in files {
-        let path = dir.path().join(path);
+        let path = root.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    let root = Root::at(dir.path());
     (dir, root)
 }
 

@@ -18,11 +18,7 @@ softirq 148231 0 34507 0 11 8921 0 0 31523 0 73269
 ";
 
 fn fake(text: &str) -> (tempfile::TempDir, Root) {
-    let dir = tempfile::tempdir().unwrap();
-    fs::create_dir(dir.path().join("proc")).unwrap();
-    fs::write(dir.path().join("proc/stat"), text).unwrap();
-    let root = Root::at(dir.path());
-    (dir, root)
+    crate::process::tests::fake(&[("proc/stat", text)])
 }
 
 #[test]

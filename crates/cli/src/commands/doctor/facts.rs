@@ -302,12 +302,12 @@ mod tests {
 
     fn fake(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
+        let root = Root::at(dir.path());
         for (path, text) in files {
-            let path = dir.path().join(path);
+            let path = root.path(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let root = Root::at(dir.path());
         (dir, root)
     }
 
@@ -321,7 +321,10 @@ mod tests {
     fn a_scheduler_of_another_kind_is_named() {
         let (_dir, root) = fake(&[
             ("sys/kernel/sched_ext/state", "enabled\n"),
-            ("sys/kernel/sched_ext/root/ops", "rusty\n"),
+            (
+                &format!("{}/ops", container::SCHED_EXT_SCHEDULER),
+                "rusty\n",
+            ),
         ]);
         let check = sched_ext(&root);
         assert_eq!(check.state, State::Warn);
