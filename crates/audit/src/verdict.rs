@@ -2,11 +2,12 @@
 //! What is said of each CPU, test and audit. Pure.
 //!
 //! In this order: *equal* if the interval that holds for all comparisons lies
-//! within the tolerance, or below it: who is faster charges nobody more; *unequal* if the corrected
-//! probability says that it is slower by no chance, and the estimate of by how
-//! much is above the tolerance; *not resolvable* if the kernel's ticks cannot tell
-//! differences as small as the tolerance; else *undecided*. So the confidence is
-//! that there is a difference. How large it may be is what the interval says.
+//! within the tolerance, or below it: who is faster charges nobody more;
+//! *unequal* if the corrected probability says that it is slower by no chance, and
+//! the estimate of by how much is above the tolerance; *not resolvable* if the
+//! kernel's ticks cannot tell differences as small as the tolerance; else
+//! *undecided*. So the confidence is that there is a difference. How large it may
+//! be is what the interval says.
 //!
 //! CPUs that are built differently (kinds of cores; NUMA nodes, where the test
 //! touches memory) are held against those of their own build, in times. Of the

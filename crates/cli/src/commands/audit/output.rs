@@ -64,9 +64,10 @@ impl FormArgs {
                 continue;
             }
             let absolute = |path: &Path| std::path::absolute(path).ok();
-            let same =
-                |(_, other, _): &&(Format, PathBuf, NewFile)| absolute(other) == absolute(path);
-            if files.iter().find(same).is_some() {
+            let mut taken = files
+                .iter()
+                .map(|(_, other, _): &(_, PathBuf, _)| absolute(other));
+            if taken.any(|other| other == absolute(path)) {
                 let text = format!("{} takes one form: give the other a file", path.display());
                 return Err(BadInput(text).into());
             }
