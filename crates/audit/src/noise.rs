@@ -74,7 +74,7 @@ pub fn look(
         duration,
         events: None,
         round: Some(duration),
-        threshold_ns: None,
+        threshold: collect::Threshold::TimesLeast,
         preheat: PREHEAT,
         room: ROOM,
         real_time: None,

@@ -157,14 +157,13 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, usual_ns: u64) -> State 
     loop {
         for place in 0..orders.events {
             let event = board.event(place);
-            let (put_off_ns, due_ns) = sleep_to(board, |put_off_ns| {
+            let (put_off_ns, due_ns, start_ns) = sleep_to(board, |put_off_ns| {
                 let due_ns = begin_ns + put_off_ns + event.due_ns;
                 (due_ns, due_ns.saturating_add_signed(-orders.early_ns))
             });
             if sched::current_cpu() != setup.cpu {
                 return State::Displaced;
             }
-            let start_ns = monotonic();
             let late_ns = start_ns.saturating_sub(due_ns);
             let what = match late_ns {
                 late if late > MISSED_NS => What::Missed,
@@ -237,15 +236,17 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, usual_ns: u64) -> State 
 }
 
 /// Sleeps until something is due; `at` says when it is and when to wake, from
-/// what all was put off by. That and the due time. Of one that is past this
-/// returns at once; while it sleeps it may be put off once more.
-fn sleep_to(board: &Board, at: impl Fn(u64) -> (u64, u64)) -> (u64, u64) {
+/// what all was put off by. That, the due time, and when it woke: the clock is the first
+/// that is looked at then. Of one that is past this returns at once; while it
+/// sleeps it may be put off once more.
+fn sleep_to(board: &Board, at: impl Fn(u64) -> (u64, u64)) -> (u64, u64, u64) {
     loop {
         let put_off_ns = board.put_off_ns();
         let (due_ns, wake_ns) = at(put_off_ns);
         sleep_until(wake_ns);
+        let woke_ns = monotonic();
         if board.put_off_ns() == put_off_ns {
-            return (put_off_ns, due_ns);
+            return (put_off_ns, due_ns, woke_ns);
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use sandbag_jitter::collect::{self, counter};
+use sandbag_jitter::collect::{self, Threshold, counter};
 use sandbag_jitter::{CpuTrace, Fault, Header, Trace, format};
 use sandbag_kernel::sched::{self, Attributes};
 use sandbag_kernel::{CpuList, clock};
@@ -71,14 +71,23 @@ pub struct Host {
     pub threshold_ns: f64,
 }
 
-/// Records what the host does by itself; `real_time`: as a real-time task of
-/// this priority, that sees only what is above it, in pieces of 0.8 s.
+/// How the collector looks.
+#[derive(Debug, Clone, Copy)]
+pub struct Look {
+    /// What it takes for an event.
+    pub threshold: Threshold,
+    /// As a real-time task of this priority, that sees only what is above it,
+    /// in pieces of 0.8 s.
+    pub real_time: Option<u8>,
+}
+
+/// Records what the host does by itself.
 ///
 /// # Errors
 /// Those of the collector: the counter is no clock.
-pub fn host(cpus: &[u32], length: Duration, real_time: Option<u8>) -> Result<Host> {
+pub fn host(cpus: &[u32], length: Duration, look: Look) -> Result<Host> {
     let (ready, _ignored) = channel();
-    let collected = collect(cpus, length + LONGER, real_time, ready)?;
+    let collected = collect(cpus, length + LONGER, look, ready)?;
     let begin_ns = collected.begin_ns + LONGER.as_nanos() as u64 / 2;
     let length_ns = nanos(length);
     let mut threshold_ns = 0.0f64;
@@ -93,17 +102,12 @@ pub fn host(cpus: &[u32], length: Duration, real_time: Option<u8>) -> Result<Hos
     })
 }
 
-/// Injects beside a collector, which is a real-time task of a lower priority
-/// if one is given.
+/// Injects beside a collector; if that is a real-time task its priority is
+/// lower than the injectors'.
 ///
 /// # Errors
 /// Those of the injectors and of the collector.
-pub fn by_processes(
-    asks: &[Ask],
-    want: Want,
-    most: Duration,
-    real_time: Option<u8>,
-) -> Result<Replayed> {
+pub fn by_processes(asks: &[Ask], want: Want, most: Duration, look: Look) -> Result<Replayed> {
     let length_ns = shortest(asks).min(nanos(most));
     let cpus: Vec<u32> = asks.iter().map(|ask| ask.cpu).collect();
     let mut team = Team::start(asks, want)?;
@@ -112,7 +116,7 @@ pub fn by_processes(
     let (ready, is_ready) = channel();
     let collector = {
         let cpus = cpus.clone();
-        thread::spawn(move || collect(&cpus, length + LONGER, real_time, ready))
+        thread::spawn(move || collect(&cpus, length + LONGER, look, ready))
     };
     // Closed without a word if it could not begin.
     let begin_ns = match is_ready.recv() {
@@ -337,21 +341,16 @@ impl Collected {
 }
 
 /// Records; says `ready` when it begins to look.
-fn collect(
-    cpus: &[u32],
-    length: Duration,
-    real_time: Option<u8>,
-    ready: Sender<()>,
-) -> Result<Collected> {
+fn collect(cpus: &[u32], length: Duration, look: Look, ready: Sender<()>) -> Result<Collected> {
     let options = collect::Options {
         cpus: cpus.iter().copied().collect(),
         duration: length,
         events: None,
         round: Some(length * 2),
-        threshold_ns: None,
+        threshold: look.threshold,
         preheat: Duration::from_millis(50),
         room: ROOM,
-        real_time,
+        real_time: look.real_time,
     };
     let header = Header {
         recorder: "verify".to_owned(),
@@ -360,7 +359,7 @@ fn collect(
         began_s: None,
         clock: counter::CLOCK,
         cpus: cpus.to_vec(),
-        real_time,
+        real_time: look.real_time,
     };
     let bytes = Shared::default();
     let into = bytes.clone();

@@ -42,9 +42,8 @@ pub struct Options {
     /// Length of a round; `None`: one, or a minute each if the recording is
     /// longer than that.
     pub round: Option<Duration>,
-    /// What is an event: a difference above this. `None`: ten times the least
-    /// difference, as in the paper.
-    pub threshold_ns: Option<f64>,
+    /// What is an event: a difference above this.
+    pub threshold: Threshold,
     /// Loop for so long before the recording, for caches and frequency.
     pub preheat: Duration,
     /// Room for events of a round, of each CPU.
@@ -53,6 +52,18 @@ pub struct Options {
     /// the CPU for a part of each second, so such rounds last
     /// [`REAL_TIME_ROUND`].
     pub real_time: Option<u8>,
+}
+
+/// Above which a difference of two readings is an event.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Threshold {
+    /// Ten times the least difference there is, as in the paper.
+    TimesLeast,
+    /// That, but so many ns at least: for what is held against a trace in
+    /// which there is nothing shorter.
+    AtLeast(f64),
+    /// So many ns.
+    Exactly(f64),
 }
 
 /// A longer recording is written every so often.
@@ -390,7 +401,7 @@ mod tests {
             duration: Duration::from_secs(60),
             events: None,
             round: None,
-            threshold_ns: None,
+            threshold: Threshold::TimesLeast,
             preheat: Duration::ZERO,
             room: 1000,
             real_time: None,
@@ -463,7 +474,7 @@ mod tests {
             duration: Duration::from_secs(600),
             events: Some(100),
             // Every reading is one.
-            threshold_ns: Some(0.0),
+            threshold: Threshold::Exactly(0.0),
             room: 10_000,
             ..on(1)
         };
@@ -478,7 +489,7 @@ mod tests {
         let options = Options {
             duration: Duration::from_millis(50),
             // Every reading is one.
-            threshold_ns: Some(0.0),
+            threshold: Threshold::Exactly(0.0),
             ..on(1)
         };
         let open = || Ok(Vec::new());

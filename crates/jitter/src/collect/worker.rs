@@ -13,7 +13,7 @@ use sandbag_kernel::sched::{self, Attributes};
 use super::counter::{Scale, now};
 use super::hot::{self, Costs};
 use super::room::Room;
-use super::{Options, TIMES_LEAST};
+use super::{Options, TIMES_LEAST, Threshold};
 use crate::{CpuNotes, Event, Fault, Result, Span};
 
 /// A thread that waits for orders.
@@ -70,7 +70,7 @@ impl Worker {
         let work = Work {
             cpu,
             scale,
-            threshold_ns: options.threshold_ns,
+            threshold: options.threshold,
             preheat: options.preheat,
             room: options.room,
             real_time: options.real_time,
@@ -120,7 +120,7 @@ impl Worker {
 struct Work {
     cpu: u32,
     scale: Scale,
-    threshold_ns: Option<f64>,
+    threshold: Threshold,
     preheat: Duration,
     room: usize,
     real_time: Option<u8>,
@@ -135,9 +135,11 @@ impl Work {
         let until = now().saturating_add(self.scale.counts(self.preheat.as_nanos() as f64));
         hot::look(room.as_mut(), u64::MAX, until, &self.stop);
         let costs = hot::costs(room.as_mut());
-        let threshold = match self.threshold_ns {
-            Some(ns) => self.scale.counts(ns),
-            None => (costs.least as f64 * TIMES_LEAST) as u64,
+        let times_least = (costs.least as f64 * TIMES_LEAST) as u64;
+        let threshold = match self.threshold {
+            Threshold::TimesLeast => times_least,
+            Threshold::AtLeast(ns) => self.scale.counts(ns).max(times_least),
+            Threshold::Exactly(ns) => self.scale.counts(ns),
         };
         if let Some(priority) = self.real_time {
             let fifo = Attributes::Fifo {

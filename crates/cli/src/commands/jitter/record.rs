@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sandbag_jitter::attribution::Method;
-use sandbag_jitter::collect::{self, Attribute, Options};
+use sandbag_jitter::collect::{self, Attribute, Options, Threshold};
 use sandbag_jitter::{Fault, Header};
 use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{CpuList, Root};
@@ -189,7 +189,9 @@ fn options(args: &RecordArgs, cpus: CpuList, max_memory: u64, is_traced: bool) -
         }),
         events: args.events,
         round: args.round,
-        threshold_ns: args.threshold.map(|time| time.as_nanos() as f64),
+        threshold: args.threshold.map_or(Threshold::TimesLeast, |time| {
+            Threshold::Exactly(time.as_nanos() as f64)
+        }),
         preheat: args.preheat,
         room: usize::try_from(memory.room).unwrap_or(usize::MAX),
         real_time: args.real_time,

@@ -94,7 +94,11 @@ fn a_recording_lies_where_it_was_made() {
     let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
     let before = clock::monotonic();
     let (ready, is_ready) = channel();
-    let Ok(collected) = collect(&[cpu], Duration::from_millis(100), None, ready) else {
+    let look = Look {
+        threshold: Threshold::TimesLeast,
+        real_time: None,
+    };
+    let Ok(collected) = collect(&[cpu], Duration::from_millis(100), look, ready) else {
         return;
     };
     assert!(is_ready.try_recv().is_ok());

@@ -12,13 +12,13 @@ use clap::Args;
 use sandbag_inject::judged::{Evidence, Judged, judge};
 use sandbag_inject::outcome::{Counts, Quantiles};
 use sandbag_inject::process::team::{Ask, Want};
-use sandbag_inject::process::verify::{Host, Replayed, by_asking, by_processes, host};
+use sandbag_inject::process::verify::{Host, Look, Replayed, by_asking, by_processes, host};
 use sandbag_inject::process::{Class, Measured};
 use sandbag_inject::reproduced::Tolerance;
 use sandbag_inject::{Plan, Planned};
 use sandbag_inside::overhead::Overhead;
 use sandbag_jitter::Trace;
-use sandbag_jitter::collect::counter;
+use sandbag_jitter::collect::{Threshold, counter};
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use serde::Serialize;
@@ -163,6 +163,10 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     let most_bytes = args.plan.most_bytes(&root)?;
     let asked = Asked {
         args,
+        look: Look {
+            threshold: threshold(&trace),
+            real_time: args.real_time,
+        },
         trace: &trace,
         cpus: &cpus,
         most_bytes,
@@ -181,7 +185,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         ..Tolerance::default()
     };
     messages.say("the host alone, before ...");
-    let before = host(&cpus, args.duration, args.real_time)?;
+    let before = host(&cpus, args.duration, asked.look)?;
     let mut replays: Vec<Made> = Vec::new();
     if args.plan.method != MethodArg::Polled {
         let mut rows = vec![("no safeguards".to_owned(), 1.0, &plain, false)];
@@ -235,7 +239,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         inside: None,
     });
     messages.say("the host alone, after ...");
-    let after = host(&cpus, args.duration, args.real_time)?;
+    let after = host(&cpus, args.duration, asked.look)?;
     let rows: Vec<Row> = replays
         .into_iter()
         .map(|made| row(made, [&before, &after], tolerance))
@@ -248,8 +252,16 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     Ok(exit::KEPT)
 }
 
+/// What is seen of a replay is held against the trace, in which there is nothing
+/// shorter than what its recorder took for an event.
+fn threshold(trace: &Trace) -> Threshold {
+    let notes = trace.notes.iter().flat_map(|notes| &notes.cpus);
+    Threshold::AtLeast(notes.map(|cpu| cpu.threshold_ns).fold(0.0, f64::max))
+}
+
 struct Asked<'a> {
     args: &'a VerifyArgs,
+    look: Look,
     trace: &'a Trace,
     cpus: &'a [u32],
     most_bytes: u64,
@@ -283,7 +295,7 @@ impl Asked<'_> {
             &asks,
             want,
             self.args.duration.mul_f64(factor),
-            self.args.real_time,
+            self.look,
         )?)
     }
 }
