@@ -32,7 +32,7 @@ impl NewFile {
     /// # Errors
     /// It cannot be made.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let target = fs::canonicalize(path).unwrap_or_else(|_| followed(path));
         let directly = |target: PathBuf| {
             Ok(Self {
                 file: File::create(&target)?,
@@ -97,6 +97,21 @@ impl NewFile {
     }
 }
 
+/// To where links lead that lead to nothing yet: that is where the file is to be,
+/// as if a shell wrote it.
+fn followed(path: &Path) -> PathBuf {
+    /// As the kernel (path_resolution(7)).
+    const MOST_LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(link) => path = directory(&path).join(link),
+            Err(_) => break,
+        }
+    }
+    path
+}
+
 fn directory(target: &Path) -> &Path {
     match target.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
@@ -141,6 +156,19 @@ mod tests {
         let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o640);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_link_to_what_is_not_there_yet_stays_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("second", &link).unwrap();
+        std::os::unix::fs::symlink("c", dir.path().join("second")).unwrap();
+        let mut new = NewFile::create(&link).unwrap();
+        new.write_all(b"new").unwrap();
+        new.finish().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(dir.path().join("c")).unwrap(), "new");
     }
 
     #[test]
