@@ -237,8 +237,26 @@ pub fn differences(a: &Audit, b: &Audit) -> Vec<String> {
             a.design.accounting, b.design.accounting
         ));
     }
-    all.extend(differences_of_tests(a, b));
+    let of_tests = differences_of_tests(a, b);
+    if !of_tests.is_empty() {
+        all.extend(asked_otherwise(a, b));
+    }
+    all.extend(of_tests);
     all
+}
+
+/// Other options make other tests; alone they are no difference.
+fn asked_otherwise(a: &Audit, b: &Audit) -> Option<String> {
+    let asked = |audit: &Audit| {
+        let design = &audit.design;
+        format!(
+            "at least {} rounds and {} s for each test",
+            design.rounds.0,
+            design.limit_ns as f64 / 1e9
+        )
+    };
+    let (x, y) = (asked(a), asked(b));
+    (x != y).then(|| format!("asked for with other options, --quick perhaps: {x}, and {y}"))
 }
 
 fn differences_of_tests(a: &Audit, b: &Audit) -> Vec<String> {
