@@ -26,6 +26,7 @@ mod memory_room;
 pub mod model;
 mod noise;
 mod options;
+pub mod others;
 pub mod plan;
 pub mod ranks;
 mod run;

@@ -18,8 +18,9 @@ use crate::facts::{Facts, has_nohz_full};
 use crate::model::{LeftOut, Test};
 use crate::noise;
 use crate::options::{Options, Progress};
+use crate::others::Others;
 use crate::suspects::{Blamed, Holder, OfCpu, Seen};
-use crate::tasks::{Others, Watch};
+use crate::tasks::Watch;
 use crate::work::{Answer, Order, Spec};
 use crate::worker::{Ended, Worker};
 
@@ -169,6 +170,16 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Goes on without the CPUs on which nothing of ours gets to run.
+    pub(super) fn lose_starved(&mut self) {
+        for cpu in self.cpus.clone() {
+            let order = Order::Accounting { cpu };
+            if let Err(Halt::Displaced { cpu, why }) = self.ask_on(cpu, &order, PATIENCE) {
+                self.lose(cpu, why);
+            }
+        }
+    }
+
     /// How user and system time are told apart here.
     ///
     /// # Errors
@@ -281,7 +292,7 @@ impl<'a> Session<'a> {
                 Ok(answer)
             }
             Err(Ended::Stopped) => Err(Halt::Stopped),
-            Err(Ended::Silent) if matches!(order, Order::Run { .. }) => Err(Halt::Displaced {
+            Err(Ended::Silent) if on_a_cpu(order) => Err(Halt::Displaced {
                 cpu,
                 why: format!(
                     "nothing of ours got to run there for {} s: look for real-time tasks on it",
@@ -362,6 +373,11 @@ impl<'a> Session<'a> {
             remarks: self.remarks,
         }
     }
+}
+
+/// Whether it is done on one CPU.
+fn on_a_cpu(order: &Order) -> bool {
+    matches!(order, Order::Run { .. } | Order::Accounting { .. })
 }
 
 fn siblings(facts: &Facts) -> BTreeMap<u32, Vec<u32>> {

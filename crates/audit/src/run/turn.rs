@@ -212,6 +212,8 @@ impl Session<'_> {
                 turn.warm = ((WARM_NS / unit_ns) as u64).clamp(1, turn.test.lengths[0]);
             }
             Kind::Noise => {
+                // Its loops would wait for ever.
+                self.lose_starved();
                 turn.test.about = "share of time in which a loop that only looks at the clock \
                                    did not get to, on all CPUs at once"
                     .to_owned();

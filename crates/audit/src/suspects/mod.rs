@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use sandbag_kernel::CpuList;
 
 use crate::model::{Cpu, Evidence, Quantity, Suspect, Test, Verdict};
-use crate::tasks::{Others, Ran, family};
+use crate::others::{Others, family};
+use crate::tasks::Ran;
 
 /// What was seen of a CPU over all its runs.
 #[derive(Debug, Clone, Default, PartialEq)]

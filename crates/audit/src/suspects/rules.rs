@@ -3,7 +3,8 @@
 
 use super::{Difference, Found, Holder, OfCpu, Seen};
 use crate::design;
-use crate::tasks::{Class, Ran, family};
+use crate::others::family;
+use crate::tasks::{Class, Ran};
 use crate::verdict::SIBLING;
 
 type Rule = fn(&Seen, u32, &Difference) -> Vec<Found>;
