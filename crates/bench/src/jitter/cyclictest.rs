@@ -2,7 +2,8 @@
 //! cyclictest (rt-tests): how late a thread of a priority wakes up.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -32,20 +33,74 @@ pub fn is_there() -> bool {
 
 /// Runs it on a CPU, a wake-up every millisecond.
 pub fn run(dir: &Path, cpu: u32, priority: u8, seconds: u32) -> Result<Delays> {
-    let words = format!("-t1 -p{priority} -i1000 -D{seconds} -a{cpu} -m -q -N -h{BINS}");
-    let output = Command::new("cyclictest")
+    started(dir, cpu, priority, 1_000, seconds)?.end()
+}
+
+/// At work until it is stopped.
+pub struct Running {
+    child: Option<Child>,
+}
+
+/// Until it is in its place.
+const STARTED: Duration = Duration::from_millis(300);
+
+impl Running {
+    /// Starts it on a CPU, a wake-up every so many microseconds; it ends by itself
+    /// after `most_s`, should nobody stop it.
+    pub fn start(
+        dir: &Path,
+        cpu: u32,
+        priority: u8,
+        interval_us: u32,
+        most_s: u32,
+    ) -> Result<Self> {
+        let running = started(dir, cpu, priority, interval_us, most_s)?;
+        std::thread::sleep(STARTED);
+        Ok(running)
+    }
+
+    /// Ends it, as Ctrl-C does.
+    pub fn stop(self) -> Result<Delays> {
+        if let Some(child) = &self.child {
+            let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT)?;
+        }
+        self.end()
+    }
+
+    fn end(mut self) -> Result<Delays> {
+        let child = self.child.take().context("it has ended")?;
+        let output = child.wait_with_output()?;
+        ensure!(
+            output.status.success(),
+            "cyclictest: {}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        parse(&String::from_utf8(output.stdout)?).context("cyclictest printed no histogram")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn started(dir: &Path, cpu: u32, priority: u8, interval_us: u32, seconds: u32) -> Result<Running> {
+    let words = format!("-t1 -p{priority} -i{interval_us} -D{seconds} -a{cpu} -m -q -N -h{BINS}");
+    let child = Command::new("cyclictest")
         .args(words.split(' '))
         .current_dir(dir)
         .stdin(Stdio::null())
-        .output()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .context("cyclictest (package rt-tests)")?;
-    ensure!(
-        output.status.success(),
-        "cyclictest {words}: {}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    parse(&String::from_utf8(output.stdout)?).context("cyclictest printed no histogram")
+    Ok(Running { child: Some(child) })
 }
 
 /// `000017000 000123` is a bin, ns; `# Max Latencies: 00321000` the longest.

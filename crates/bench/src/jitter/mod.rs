@@ -81,6 +81,8 @@ struct Bench {
 /// An event of this length every millisecond: nothing is too short, or meets
 /// another.
 const EVEN: &str = "--period 1ms --length 60us";
+/// With room between two for somebody else's.
+const APART: &str = "--period 2ms --length 60us";
 /// As docs/jitter.md has it: half of the events are shorter than 22 us, 90 %
 /// than 150.
 const MIXED: &str = "--poisson 800 --length lognormal:22us:1.498";
@@ -106,6 +108,7 @@ pub fn jitter(args: &JitterArgs) -> Result<()> {
     };
     let rounds = args.rounds.unwrap_or(if quick { 3 } else { 10 });
     bench.synth(EVEN, "even.sbj")?;
+    bench.synth(APART, "apart.sbj")?;
     bench.synth(MIXED, "mixed.sbj")?;
     let mut figures = Figures::default();
     for round in 0..rounds {

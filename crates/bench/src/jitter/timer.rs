@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The replay beside a program: when its events begin, held against when
-//! cyclictest wakes up at the same priority on the same CPU, in turn. There is a
-//! program beside both: nobody suffers on an idle CPU, and one that was put to sleep
+//! cyclictest wakes up at the same priority on the same CPU: interleaved, each
+//! every two milliseconds, and in turn. There is a program beside both: nobody suffers on an idle CPU, and one that was put to sleep
 //! is the later for it, unless cyclictest is there, which forbids sleep states
 //! (`/dev/cpu_dma_latency`).
 
@@ -24,13 +24,38 @@ const PRIORITY: u8 = 2;
 /// So many of both, one right after the other: the speed at which the
 /// hypervisor wakes a CPU changes by more within seconds than they differ.
 const TURNS: u32 = 6;
+/// Interleaved, one may be due while the other has the CPU: then all of its
+/// wake-ups are later by what is left of that, up to the length of an event.
+const MEET_US: f64 = 20.0;
 
 pub fn measure(bench: &Bench, round: u32, figures: &mut Figures) -> Result<()> {
     let _program = Program::start(bench.cpu);
     let seconds = (bench.seconds / 3).max(1);
     for turn in 0..TURNS {
         measure_turn(bench, seconds, (round + turn).is_multiple_of(2), figures)?;
+        if cyclictest::is_there() {
+            interleaved(bench, seconds, figures)?;
+        }
     }
+    Ok(())
+}
+
+/// Both at once: whatever the host does meanwhile it does to both.
+fn interleaved(bench: &Bench, seconds: u32, figures: &mut Figures) -> Result<()> {
+    let theirs =
+        cyclictest::Running::start(bench.dir.path(), bench.cpu, PRIORITY, 2_000, seconds + 10)?;
+    let ours = replay(bench, "apart.sbj", seconds)?;
+    let theirs = theirs.stop()?;
+    let later = ours.start[0] - theirs.p50;
+    let name = match later.abs() < MEET_US {
+        true => "interleaved: begins later than cyclictest, p50 of both, us",
+        false => "interleaved, but they met: the same, us",
+    };
+    let target = match later.abs() < MEET_US {
+        true => Target::Most(1.0),
+        false => Target::None,
+    };
+    figures.add(TITLE, name, target, later);
     Ok(())
 }
 
@@ -47,10 +72,10 @@ fn measure_turn(
     let (theirs, ours) = match theirs_first {
         true => {
             let theirs = cyclictest()?;
-            (theirs, replay(bench, seconds)?)
+            (theirs, replay(bench, "even.sbj", seconds)?)
         }
         false => {
-            let ours = replay(bench, seconds)?;
+            let ours = replay(bench, "even.sbj", seconds)?;
             (cyclictest()?, ours)
         }
     };
@@ -61,8 +86,8 @@ fn measure_turn(
         add("cyclictest: worst, us", Target::None, most);
         let more = ours.start[0] - p50;
         add(
-            "begins later than cyclictest, p50 of both, us",
-            Target::Most(1.0),
+            "in turn: begins later than cyclictest, p50 of both, us",
+            Target::None,
             more,
         );
     }
@@ -126,10 +151,10 @@ struct Replay {
     injected_pct: f64,
 }
 
-fn replay(bench: &Bench, seconds: u32) -> Result<Replay> {
+fn replay(bench: &Bench, trace: &str, seconds: u32) -> Result<Replay> {
     let cpu = bench.cpu;
     let words = format!(
-        "jitter replay even.sbj --cpus {cpu} --method fifo --priority {PRIORITY} -d {seconds}s \
+        "jitter replay {trace} --cpus {cpu} --method fifo --priority {PRIORITY} -d {seconds}s \
          --share 1 --no-out -q --json=-"
     );
     let run: Value = serde_json::from_str(&bench.run(&words)?)?;
