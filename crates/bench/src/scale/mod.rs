@@ -41,6 +41,14 @@ pub struct ScaleArgs {
     /// The trace of the virtual ranks and of the MPI program [default: made ones]
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
+    /// Of virtual ranks these synchronisations only
+    #[arg(
+        long,
+        value_name = "SYNCS",
+        value_delimiter = ',',
+        default_value = "none,once,phase,every:10"
+    )]
+    syncs: Vec<String>,
     /// A few minutes; else an hour
     #[arg(long)]
     quick: bool,
@@ -85,6 +93,7 @@ pub fn scale(args: &ScaleArgs) -> Result<()> {
             sandbag: &sandbag,
             dir: dir.path(),
             trace: args.trace.as_deref(),
+            syncs: &args.syncs,
             quick: args.quick,
         };
         let section = match part {
@@ -108,6 +117,7 @@ struct Stand<'a> {
     /// For traces and figures.
     dir: &'a Path,
     trace: Option<&'a Path>,
+    syncs: &'a [String],
     quick: bool,
 }
 

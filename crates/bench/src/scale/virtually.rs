@@ -22,7 +22,6 @@ use super::run::run;
 use super::traces::{MANY_SMALL, Made};
 use super::{Section, Stand};
 
-const SYNCS: [&str; 4] = ["none", "once", "phase", "every:10"];
 /// Powers of two that are told.
 const FROM: u64 = 16;
 const UNTIL: u64 = 2048;
@@ -104,7 +103,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     let mut rows = Vec::new();
     let mut figures = Vec::new();
     let (mut inside, mut count) = (0, 0);
-    for sync in SYNCS {
+    for sync in stand.syncs {
         let file = stand.dir.join("virtual.json");
         let mut command = Command::new(stand.sandbag);
         command.args(["-q", "scale", "bench", "--virtual", "--clock", "cpu"]);

@@ -87,7 +87,7 @@ fn phases(segment: &Segment, ranks: usize) -> impl Iterator<Item = u64> + '_ {
     })
 }
 
-/// Phases that are drawn.
+/// Phases for which noise is drawn, at least.
 const HOST_PHASES: u64 = 1000;
 
 impl Virtual {
@@ -120,19 +120,32 @@ impl Virtual {
 }
 
 impl Virtual {
+    /// How long a phase without jitter took, ns, mean of all ranks: the work on
+    /// this host at its speed of that time.
+    #[must_use]
+    pub fn quiet_mean_ns(&self) -> f64 {
+        let sum: f64 = self.quiet_ns.iter().map(|ns| f64::from(*ns)).sum();
+        sum / self.quiet_ns.len().max(1) as f64
+    }
+
     /// What would be measured if ranks met `noise` and, beside it, what the host
-    /// has of its own (the phases without jitter, of all ranks): the slowest of
-    /// the first so many, percent more than the calibrated quantum. By drawing
-    /// both, each for itself.
+    /// has of its own: the slowest of the first so many, percent more than the
+    /// calibrated quantum. The host's own is how long each rank took for that
+    /// phase without jitter (right before): the host's speed changes from phase to
+    /// phase, and all ranks of a phase have the same. The noise is drawn.
     #[must_use]
     pub fn with_host(&self, noise: &Noise, seed: u64) -> Vec<(u32, f64)> {
         let mut sums = vec![0.0; self.ranks.ilog2() as usize + 2];
         let mut ranks_of = vec![0; sums.len()];
-        for phase in 0..HOST_PHASES {
-            let mut chance = Chance::new(seed, phase);
+        let phases = u64::from(self.phases).max(1);
+        // Each phase equally often.
+        let draws = HOST_PHASES.div_ceil(phases) * phases;
+        for draw in 0..draws {
+            let mut chance = Chance::new(seed, draw);
+            let phase = (draw % phases) as usize;
             let (mut most, mut at) = (0.0f64, 0);
             for rank in 1..=self.ranks {
-                let own = chance.below(self.quiet_ns.len() as u64) as usize;
+                let own = phase + (rank as usize - 1) * phases as usize;
                 let own = self.quiet_ns.get(own).map_or(0.0, |ns| f64::from(*ns));
                 most = most.max(own + noise.quantile(chance.uniform()));
                 if rank.is_power_of_two() || rank == self.ranks {
@@ -143,7 +156,7 @@ impl Virtual {
             }
         }
         let over = |sum: f64| {
-            let mean = sum / HOST_PHASES as f64;
+            let mean = sum / draws as f64;
             (mean / self.calibrated_ns.max(1) as f64 - 1.0) * 100.0
         };
         let all = ranks_of.into_iter().zip(sums.into_iter().map(over));
@@ -278,6 +291,14 @@ mod tests {
         let with_host = three.with_host(&noise, 1);
         assert_eq!(with_host.len(), 3);
         assert!(with_host.iter().all(|(_, pct)| (pct - 50.0).abs() < 1e-9));
+        // A host of two speeds, in each of which all ranks are alike: no slowest.
+        let of_two_speeds = Virtual {
+            quiet_ns: vec![100, 200, 100, 200, 100, 200],
+            ..three.clone()
+        };
+        assert!((of_two_speeds.quiet_mean_ns() - 150.0).abs() < 1e-9);
+        let with_host = of_two_speeds.with_host(&noise, 1);
+        assert!(with_host.iter().all(|(_, pct)| (pct - 100.0).abs() < 1e-9));
         let quiet = Virtual {
             jitter_ns: Vec::new(),
             ..three

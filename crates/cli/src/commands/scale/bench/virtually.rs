@@ -41,7 +41,7 @@ pub(super) fn main(
     });
     let predicted =
         trace.and_then(|trace| predicted(trace, asked, &found, Starts::Running, together));
-    let with_host = trace.and_then(|trace| with_host(args, settings, trace, &measured));
+    let with_host = trace.and_then(|trace| with_host(args, trace, &measured));
     let figures = json!({
         "format": 1,
         "virtual": true,
@@ -95,14 +95,10 @@ fn planned(measured: &Virtual) -> String {
 }
 
 /// Predicted over the quantum, the host's own noise included.
-fn with_host(
-    args: &BenchArgs,
-    settings: &Settings,
-    trace: &Trace,
-    measured: &Virtual,
-) -> Option<Vec<f64>> {
+fn with_host(args: &BenchArgs, trace: &Trace, measured: &Virtual) -> Option<Vec<f64>> {
+    // The longer the work takes on a host that became slower, the more it meets.
     let options = predict::Options {
-        quantum_ns: settings.quantum_ns,
+        quantum_ns: measured.quiet_mean_ns() as u64,
         starts: Starts::Running,
         ..predict::Options::default()
     };
