@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use sandbag_jitter::Trace;
 use sandbag_report::quantity::{nanos, percent, time};
 use sandbag_report::table::{named, plain};
-use sandbag_scale::bench::{Apart, Load, Measured, PerRank, Slowdown};
+use sandbag_scale::bench::{Apart, Load, Measured, PerRank, Slowdown, WithHost};
 use sandbag_scale::bench::{apart, load, per_rank, slowdown};
 use sandbag_scale::predict::{Point, Starts};
 use serde_json::{Value, json};
@@ -135,12 +135,12 @@ impl<'a> Told<'a> {
 }
 
 /// A line for each number of ranks. `with_host`: predicted over the quantum, the
-/// host's noise included.
+/// host's noise included, and how far from it what was measured may be by chance.
 #[must_use]
 pub fn slowdowns(
     found: &[Slowdown],
     predicted: Option<&[Point]>,
-    with_host: Option<&[f64]>,
+    with_host: Option<&[WithHost]>,
 ) -> String {
     let mut header = vec![
         "ranks",
@@ -175,7 +175,10 @@ pub fn slowdowns(
             row.push(format!("{}{interval}", percent(point.mean.slowdown_pct)));
         }
         let with_host = with_host.and_then(|all| all.get(i));
-        row.extend(with_host.map(|value| percent(*value)));
+        row.extend(with_host.map(|one| match one.apart_points {
+            Some(apart) => format!("{} +- {}", percent(one.pct), percent(apart)),
+            None => percent(one.pct),
+        }));
         table.add_row(row);
     }
     named(table).to_string()

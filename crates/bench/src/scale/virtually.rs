@@ -6,7 +6,7 @@
 //! What the host has of its own would be in the measurement, and the slowest of
 //! 2048 is mostly that; so each phase is done several times with the same events,
 //! and the fastest counts. What is left of the host is told with the prediction
-//! where ranks are never synchronised (drawn from the phases without jitter).
+//! where ranks are never synchronised (as it was in the same phase without jitter).
 //! Synchronised, ranks meet the same jitter in a phase, so the slowest is later by it
 //! than the slowest without: the difference of the two is held against the
 //! prediction.
@@ -43,20 +43,24 @@ impl Compared {
     fn all(figures: &Value) -> Vec<Self> {
         let list = |name: &str| figures[name].as_array().cloned().unwrap_or_default();
         let calibrated = figures["calibrated_ns"].as_f64().unwrap_or(1.0);
-        let with_host = list("predicted_over_quantum_pct");
+        let with_host = list("predicted_with_host");
         let each = list("slowdowns").into_iter().zip(list("predicted"));
         each.enumerate()
             .filter_map(|(i, (one, point))| {
                 let mean = point["mean"]["slowdown_pct"].as_f64()?;
                 let interval = &point["mean"]["interval_pct"];
                 let interval = interval[0].as_f64().zip(interval[1].as_f64());
-                let error = one["error_points"].as_f64()?;
                 let jitter_ns = one["jitter_ns"].as_f64()?;
-                let (measured, predicted) = match with_host.get(i).and_then(Value::as_f64) {
-                    Some(with) => (one["over_quantum_pct"].as_f64()?, with),
+                let (measured, error, predicted) = match with_host.get(i) {
+                    Some(with) => (
+                        one["over_quantum_pct"].as_f64()?,
+                        with["apart_points"].as_f64()?,
+                        with["pct"].as_f64()?,
+                    ),
                     None => {
-                        let quiet_ns = one["quiet_ns"].as_f64()?;
-                        ((jitter_ns - quiet_ns) / calibrated * 100.0, mean)
+                        let added = jitter_ns - one["quiet_ns"].as_f64()?;
+                        let error = one["added_error_points"].as_f64()?;
+                        (added / calibrated * 100.0, error, mean)
                     }
                 };
                 // With the host's own it is as sure as without.
@@ -138,7 +142,8 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
             "`sandbag scale bench --virtual --clock cpu --ranks 2048 --repeats {REPEATS} --quantum \
              {quantum}`, {seconds} s for each synchronisation; {of}. Percent of the calibrated quantum. Never synchronised: slowdown \
              and prediction both with the host's own noise; else: what jitter adds to the slowest \
-             rank. In brackets 95 % intervals: of the mean over the phases, and of the prediction. \
+             rank. In brackets 95 % intervals: of the measured, from how far phases with jitter are from \
+             the same phases without (or with the host's own as predicted), and of the prediction. \
              Inside: they meet. Of {count} inside: {inside}."
         ),
         heads: vec!["sync", "ranks", "phases", "measured", "predicted", "inside"],
@@ -171,10 +176,10 @@ mod tests {
             "calibrated_ns": 1000.0,
             "slowdowns": [{
                 "ranks": 16, "jitter_ns": 1300.0, "quiet_ns": 1100.0,
-                "over_quantum_pct": 30.0, "error_points": 1.0,
+                "over_quantum_pct": 30.0, "added_error_points": 1.0,
             }],
             "predicted": [{"mean": {"slowdown_pct": 21.5, "interval_pct": [21.2, 22.0]}}],
-            "predicted_over_quantum_pct": with_host,
+            "predicted_with_host": with_host,
         })
     }
 
@@ -188,7 +193,7 @@ mod tests {
 
     #[test]
     fn never_synchronised_the_host_is_in_both() {
-        let all = Compared::all(&figures(json!([30.9])));
+        let all = Compared::all(&figures(json!([{"pct": 30.9, "apart_points": 1.0}])));
         assert_eq!(all[0].measured, (30.0, 1.0));
         assert_eq!(all[0].predicted.0, 30.9);
         assert!(all[0].inside());

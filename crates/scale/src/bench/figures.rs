@@ -28,6 +28,23 @@ pub struct Slowdown {
     /// 95 % of such runs lie within so many points of that, as far as phases
     /// differ by chance; `None` of fewer than two.
     pub error_points: Option<f64>,
+    /// The same of what jitter adds, points of the calibrated quantum, from the
+    /// differences of phases with and without; `None` where these are not as many.
+    pub added_error_points: Option<f64>,
+}
+
+/// What is predicted beside the host's own, and how sure it is that what was
+/// measured is another.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct WithHost {
+    /// Ranks.
+    pub ranks: u32,
+    /// Percent more than the calibrated quantum.
+    pub pct: f64,
+    /// What was measured lies within so many points of that in 95 % of such runs,
+    /// as far as phases differ by chance (from the differences, phase by phase);
+    /// `None` of fewer than two.
+    pub apart_points: Option<f64>,
 }
 
 impl Slowdown {
@@ -39,7 +56,11 @@ impl Slowdown {
         let quiet_ns = mean(quiet)?;
         let jitter_ns = mean(jitter);
         let over = |ns: f64, reference: f64| (ns / reference - 1.0) * 100.0;
+        let points = |ns: f64| ns / calibrated_ns.max(1) as f64 * 100.0;
         let judged = if jitter.is_empty() { quiet } else { jitter };
+        let pairs = jitter.iter().zip(quiet);
+        let added: Vec<f64> = pairs.map(|(a, b)| *a as f64 - *b as f64).collect();
+        let are_pairs = jitter.len() == quiet.len();
         Some(Self {
             ranks,
             phases: (jitter.len() as u64, quiet.len() as u64),
@@ -47,19 +68,20 @@ impl Slowdown {
             quiet_ns,
             over_run_pct: jitter_ns.map(|ns| over(ns, quiet_ns)),
             over_quantum_pct: over(jitter_ns.unwrap_or(quiet_ns), calibrated_ns as f64),
-            error_points: error_ns(judged).map(|ns| ns / calibrated_ns.max(1) as f64 * 100.0),
+            error_points: error(judged.iter().map(|ns| *ns as f64)).map(points),
+            added_error_points: error(added.into_iter()).filter(|_| are_pairs).map(points),
         })
     }
 }
 
-/// Half of the 95 % interval of a mean, by the normal distribution, ns.
-fn error_ns(all: &[u64]) -> Option<f64> {
+/// Half of the 95 % interval of a mean, by the normal distribution.
+fn error(all: impl ExactSizeIterator<Item = f64> + Clone) -> Option<f64> {
     if all.len() < 2 {
         return None;
     }
     let count = all.len() as f64;
-    let mean = all.iter().map(|ns| *ns as f64).sum::<f64>() / count;
-    let square: f64 = all.iter().map(|ns| (*ns as f64 - mean).powi(2)).sum();
+    let mean = all.clone().sum::<f64>() / count;
+    let square: f64 = all.map(|value| (value - mean).powi(2)).sum();
     Some(1.96 * (square / (count - 1.0) / count).sqrt())
 }
 
@@ -134,33 +156,46 @@ impl Virtual {
     /// phase without jitter (right before): the host's speed changes from phase to
     /// phase, and all ranks of a phase have the same. The noise is drawn.
     #[must_use]
-    pub fn with_host(&self, noise: &Noise, seed: u64) -> Vec<(u32, f64)> {
-        let mut sums = vec![0.0; self.ranks.ilog2() as usize + 2];
-        let mut ranks_of = vec![0; sums.len()];
-        let phases = u64::from(self.phases).max(1);
+    pub fn with_host(&self, noise: &Noise, seed: u64) -> Vec<WithHost> {
+        let phases = self.phases.max(1) as usize;
         // Each phase equally often.
-        let draws = HOST_PHASES.div_ceil(phases) * phases;
-        for draw in 0..draws {
-            let mut chance = Chance::new(seed, draw);
-            let phase = (draw % phases) as usize;
-            let (mut most, mut at) = (0.0f64, 0);
-            for rank in 1..=self.ranks {
-                let own = phase + (rank as usize - 1) * phases as usize;
-                let own = self.quiet_ns.get(own).map_or(0.0, |ns| f64::from(*ns));
-                most = most.max(own + noise.quantile(chance.uniform()));
-                if rank.is_power_of_two() || rank == self.ranks {
-                    sums[at] += most;
-                    ranks_of[at] = rank;
+        let draws = HOST_PHASES.div_ceil(phases as u64).max(1);
+        // By number of ranks: measured less predicted, of each phase; and the
+        // sum of the predictions.
+        let mut found: Vec<(u32, Vec<f64>, f64)> = Vec::new();
+        for phase in 0..phases {
+            let mut chances: Vec<(Chance, f64)> = (0..draws)
+                .map(|draw| (Chance::new(seed, draw * phases as u64 + phase as u64), 0.0))
+                .collect();
+            let (mut slowest, mut at) = (0.0f64, 0);
+            for rank in 0..self.ranks {
+                let place = rank as usize * phases + phase;
+                let ns = |all: &[u32]| all.get(place).map_or(0.0, |ns| f64::from(*ns));
+                let own = ns(&self.quiet_ns);
+                slowest = slowest.max(ns(&self.jitter_ns));
+                for (chance, most) in &mut chances {
+                    *most = most.max(own + noise.quantile(chance.uniform()));
+                }
+                let ranks = rank + 1;
+                if ranks.is_power_of_two() || ranks == self.ranks {
+                    let sum: f64 = chances.iter().map(|(_, most)| most).sum();
+                    let predicted = sum / draws as f64;
+                    if found.len() == at {
+                        found.push((ranks, Vec::new(), 0.0));
+                    }
+                    found[at].1.push(slowest - predicted);
+                    found[at].2 += predicted;
                     at += 1;
                 }
             }
         }
-        let over = |sum: f64| {
-            let mean = sum / draws as f64;
-            (mean / self.calibrated_ns.max(1) as f64 - 1.0) * 100.0
-        };
-        let all = ranks_of.into_iter().zip(sums.into_iter().map(over));
-        all.filter(|(ranks, _)| *ranks > 0).collect()
+        let calibrated = self.calibrated_ns.max(1) as f64;
+        let all = found.into_iter().map(|(ranks, apart, sum)| WithHost {
+            ranks,
+            pct: (sum / phases as f64 / calibrated - 1.0) * 100.0,
+            apart_points: error(apart.into_iter()).map(|ns| ns / calibrated * 100.0),
+        });
+        all.collect()
     }
 
     /// How far ranks that begin together are apart at the end, because of what
@@ -282,6 +317,7 @@ mod tests {
         assert_eq!(means, [125.0, 135.0, 210.0]);
         // 150 and 100: the mean's deviation is 25.
         assert!((all[0].error_points.unwrap() - 1.96 * 25.0).abs() < 1e-9);
+        assert_eq!(all[0].added_error_points, all[0].error_points);
         // They end at 250, 220 and 400.
         assert_eq!(three.drift_ns().0, 180.0);
         assert!((three.drift_ns().1 - 78.7).abs() < 0.1);
@@ -290,7 +326,9 @@ mod tests {
         let noise = Noise::of_above(grid, vec![1.0, 0.0]);
         let with_host = three.with_host(&noise, 1);
         assert_eq!(with_host.len(), 3);
-        assert!(with_host.iter().all(|(_, pct)| (pct - 50.0).abs() < 1e-9));
+        // 150 and 100 measured, 150 predicted.
+        assert!((with_host[0].apart_points.unwrap() - 1.96 * 25.0).abs() < 1e-9);
+        assert!(with_host.iter().all(|one| (one.pct - 50.0).abs() < 1e-9));
         // A host of two speeds, in each of which all ranks are alike: no slowest.
         let of_two_speeds = Virtual {
             quiet_ns: vec![100, 200, 100, 200, 100, 200],
@@ -298,7 +336,7 @@ mod tests {
         };
         assert!((of_two_speeds.quiet_mean_ns() - 150.0).abs() < 1e-9);
         let with_host = of_two_speeds.with_host(&noise, 1);
-        assert!(with_host.iter().all(|(_, pct)| (pct - 100.0).abs() < 1e-9));
+        assert!(with_host.iter().all(|one| (one.pct - 100.0).abs() < 1e-9));
         let quiet = Virtual {
             jitter_ns: Vec::new(),
             ..three

@@ -30,7 +30,7 @@ pub use apart::{Apart, apart};
 pub use barrier::Barrier;
 pub use clock::AnyClock;
 pub use clocks::{Messages, Offset};
-pub use figures::{PerRank, Slowdown, per_rank, slowdown};
+pub use figures::{PerRank, Slowdown, WithHost, per_rank, slowdown};
 pub use measured::{Course, Measured, Segment};
 pub use rank::{Length, Phase, Rank};
 pub use ranks::measure;

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use sandbag_jitter::Trace;
 use sandbag_report::quantity::{percent, time};
-use sandbag_scale::bench::{Settings, Virtual, virtual_ranks};
+use sandbag_scale::bench::{Settings, Virtual, WithHost, virtual_ranks};
 use sandbag_scale::predict::{self, Source, Starts, Sync};
 use sandbag_scale_bench::{
     Row, Together, drift_json, predicted, said_of_load, said_of_time, slowdowns,
@@ -61,7 +61,7 @@ pub(super) fn main(
         "drift_ns": drift_json(drift_ns.0, drift_ns.1, u64::from(measured.phases)),
         "slowdowns": found,
         "predicted": predicted,
-        "predicted_over_quantum_pct": with_host,
+        "predicted_with_host": with_host,
     });
     let text = format!(
         "{} virtual ranks on {} CPUs, {} phases each; quantum {} (calibrated: {} in {} \
@@ -95,7 +95,7 @@ fn planned(measured: &Virtual) -> String {
 }
 
 /// Predicted over the quantum, the host's own noise included.
-fn with_host(args: &BenchArgs, trace: &Trace, measured: &Virtual) -> Option<Vec<f64>> {
+fn with_host(args: &BenchArgs, trace: &Trace, measured: &Virtual) -> Option<Vec<WithHost>> {
     // The longer the work takes on a host that became slower, the more it meets.
     let options = predict::Options {
         quantum_ns: measured.quiet_mean_ns() as u64,
@@ -106,8 +106,7 @@ fn with_host(args: &BenchArgs, trace: &Trace, measured: &Virtual) -> Option<Vec<
     let alone = args.options.sync == Sync::None && args.options.group == 1;
     let source = Source { trace, share: 1 };
     let noise = alone.then(|| predict::one_rank(source, &options).ok())??;
-    let all = measured.with_host(&noise, args.options.seed).into_iter();
-    Some(all.map(|(_, pct)| pct).collect())
+    Some(measured.with_host(&noise, args.options.seed))
 }
 
 fn rows_of(measured: &Virtual) -> impl Iterator<Item = Row> + '_ {
