@@ -96,17 +96,20 @@ fn planned(measured: &Virtual) -> String {
 
 /// Predicted over the quantum, the host's own noise included.
 fn with_host(args: &BenchArgs, trace: &Trace, measured: &Virtual) -> Option<Vec<WithHost>> {
-    // The longer the work takes on a host that became slower, the more it meets.
-    let options = predict::Options {
-        quantum_ns: measured.quiet_mean_ns() as u64,
-        starts: Starts::Running,
-        ..predict::Options::default()
-    };
     // Of ranks that have something in common it would not hold.
     let alone = args.options.sync == Sync::None && args.options.group == 1;
     let source = Source { trace, share: 1 };
-    let noise = alone.then(|| predict::one_rank(source, &options).ok())??;
-    Some(measured.with_host(&noise, args.options.seed))
+    let noise = |quantum_ns: u64| {
+        let options = predict::Options {
+            quantum_ns,
+            starts: Starts::Running,
+            ..predict::Options::default()
+        };
+        Some((quantum_ns, predict::one_rank(source, &options).ok()?))
+    };
+    let quanta = alone.then(|| measured.host_quanta())?;
+    let noises: Option<Vec<_>> = quanta.into_iter().map(noise).collect();
+    Some(measured.with_host(&noises?, args.options.seed))
 }
 
 fn rows_of(measured: &Virtual) -> impl Iterator<Item = Row> + '_ {
