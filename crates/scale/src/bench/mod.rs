@@ -23,6 +23,7 @@ mod rank;
 mod ranks;
 mod saturated;
 mod shared;
+mod with_host;
 mod work;
 
 pub use alone::{Virtual, virtual_ranks};
@@ -30,11 +31,12 @@ pub use apart::{Apart, apart};
 pub use barrier::Barrier;
 pub use clock::AnyClock;
 pub use clocks::{Messages, Offset};
-pub use figures::{PerRank, Slowdown, WithHost, per_rank, slowdown};
+pub use figures::{PerRank, Slowdown, per_rank, slowdown};
 pub use measured::{Course, Measured, Segment};
 pub use rank::{Length, Phase, Rank};
 pub use ranks::measure;
 pub use saturated::{Load, load};
+pub use with_host::WithHost;
 pub use work::{Lcg, calibrate};
 
 use std::time::Duration;
