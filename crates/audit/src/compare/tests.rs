@@ -79,9 +79,11 @@ fn what_is_not_alike_is_refused_and_named() {
     b.tests[1].lengths[2] *= 4;
     b.tests.pop();
     b.cpus[3].settings = vec!["isolcpus".to_owned()];
+    b.design.rounds.0 += 1;
     let error = compare(&a, &b, &USUAL).unwrap_err().to_string();
     for part in [
         "Other CPU",
+        "asked for with other options",
         "lengths of test",
         "only in the first",
         "settings of CPU 3",
@@ -94,7 +96,7 @@ fn what_is_not_alike_is_refused_and_named() {
         ..USUAL
     };
     let found = compare(&a, &b, &anyway).unwrap();
-    assert_eq!(found.differences.len(), 4);
+    assert_eq!(found.differences.len(), 5);
     b.tests.clear();
     assert_eq!(compare(&a, &b, &anyway), Err(CompareError::NothingInCommon));
 }

@@ -485,6 +485,24 @@ mod tests {
     }
 
     #[test]
+    fn nothing_shorter_than_asked_for_is_an_event_nor_than_can_be_told() {
+        for (asked_ns, is_own) in [(1e6, false), (0.0, true)] {
+            let options = Options {
+                duration: Duration::from_millis(20),
+                threshold: Threshold::AtLeast(asked_ns),
+                ..on(1)
+            };
+            let open = || Ok(Vec::new());
+            let outcome = record(&options, &header(&options.cpus), open, &Arc::default());
+            let notes = &outcome.unwrap().notes.cpus[0];
+            let own_ns = TIMES_LEAST * notes.least_ns;
+            let threshold_ns = if is_own { own_ns } else { asked_ns };
+            let off = notes.threshold_ns / threshold_ns - 1.0;
+            assert!(own_ns > 0.0 && off.abs() < 0.1, "{notes:?}");
+        }
+    }
+
+    #[test]
     fn events_without_room_are_counted() {
         let options = Options {
             duration: Duration::from_millis(50),

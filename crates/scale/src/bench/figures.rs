@@ -27,7 +27,8 @@ pub struct Slowdown {
     /// differ by chance; `None` of fewer than two.
     pub error_points: Option<f64>,
     /// The same of what jitter adds, points of the calibrated quantum, from the
-    /// differences of phases with and without; `None` where these are not as many.
+    /// differences of phases with and without: of virtual ranks, who do each phase
+    /// in both ways; else `None`.
     pub added_error_points: Option<f64>,
 }
 
@@ -40,11 +41,7 @@ impl Slowdown {
         let quiet_ns = mean(quiet)?;
         let jitter_ns = mean(jitter);
         let over = |ns: f64, reference: f64| (ns / reference - 1.0) * 100.0;
-        let points = |ns: f64| ns / calibrated_ns.max(1) as f64 * 100.0;
         let judged = if jitter.is_empty() { quiet } else { jitter };
-        let pairs = jitter.iter().zip(quiet);
-        let added: Vec<f64> = pairs.map(|(a, b)| *a as f64 - *b as f64).collect();
-        let are_pairs = jitter.len() == quiet.len();
         Some(Self {
             ranks,
             phases: (jitter.len() as u64, quiet.len() as u64),
@@ -52,8 +49,9 @@ impl Slowdown {
             quiet_ns,
             over_run_pct: jitter_ns.map(|ns| over(ns, quiet_ns)),
             over_quantum_pct: over(jitter_ns.unwrap_or(quiet_ns), calibrated_ns as f64),
-            error_points: error(judged.iter().map(|ns| *ns as f64)).map(points),
-            added_error_points: error(added.into_iter()).filter(|_| are_pairs).map(points),
+            error_points: error(judged.iter().map(|ns| *ns as f64))
+                .map(|ns| ns / calibrated_ns.max(1) as f64 * 100.0),
+            added_error_points: None,
         })
     }
 }
@@ -115,7 +113,14 @@ impl Virtual {
             }
             let ranks = rank + 1;
             if ranks.is_power_of_two() || ranks == self.ranks {
-                all.extend(Slowdown::new(ranks, self.calibrated_ns, &jitter, &quiet));
+                let pairs = jitter.iter().zip(&quiet);
+                let added: Vec<f64> = pairs.map(|(a, b)| *a as f64 - *b as f64).collect();
+                let points = 100.0 / self.calibrated_ns.max(1) as f64;
+                let found = Slowdown::new(ranks, self.calibrated_ns, &jitter, &quiet);
+                all.extend(found.map(|found| Slowdown {
+                    added_error_points: error(added.into_iter()).map(|ns| ns * points),
+                    ..found
+                }));
             }
         }
         all
@@ -191,8 +196,23 @@ pub fn per_rank(measured: &Measured, jitter: bool) -> Vec<PerRank> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Two phases of three ranks.
+    pub(in super::super) fn three() -> Virtual {
+        Virtual {
+            ranks: 3,
+            phases: 2,
+            iterations: 1,
+            calibrated_ns: 100,
+            jitter_ns: vec![150, 100, 100, 120, 300, 100],
+            quiet_ns: vec![100; 6],
+            piled_ns: vec![0; 3],
+            took_ns: 0,
+            planned_pct: 0.0,
+        }
+    }
 
     #[test]
     fn the_slowest_rank_decides() {
@@ -224,17 +244,7 @@ mod tests {
 
     #[test]
     fn virtual_ranks_are_looked_at_in_powers_of_two() {
-        let three = Virtual {
-            ranks: 3,
-            phases: 2,
-            iterations: 1,
-            calibrated_ns: 100,
-            jitter_ns: vec![150, 100, 100, 120, 300, 100],
-            quiet_ns: vec![100; 6],
-            piled_ns: vec![0; 3],
-            took_ns: 0,
-            planned_pct: 0.0,
-        };
+        let three = three();
         let all = three.slowdowns();
         let ranks: Vec<u32> = all.iter().map(|one| one.ranks).collect();
         assert_eq!(ranks, [1, 2, 3]);

@@ -134,21 +134,12 @@ impl Virtual {
 
 #[cfg(test)]
 mod tests {
+    use super::super::figures::tests::three;
     use super::*;
 
     #[test]
     fn the_host_is_that_of_the_same_phase_and_noise_that_of_the_work() {
-        let three = Virtual {
-            ranks: 3,
-            phases: 2,
-            iterations: 1,
-            calibrated_ns: 100,
-            jitter_ns: vec![150, 100, 100, 120, 300, 100],
-            quiet_ns: vec![100; 6],
-            piled_ns: vec![0; 3],
-            took_ns: 0,
-            planned_pct: 0.0,
-        };
+        let three = three();
         // A host that takes nothing, and noise that is always 50 ns.
         let grid = vec![0.0, 50.0];
         let noise = Noise::of_above(grid, vec![1.0, 0.0]);
