@@ -15,6 +15,7 @@ mod shift;
 
 use std::collections::BTreeSet;
 
+use sandbag_measure::middle;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -22,7 +23,7 @@ use crate::effects;
 use crate::model::{Audit, Quantity, Test, Verdict};
 use crate::ranks::holm;
 use paired::pairs;
-use shift::{Known, Shift, middle};
+use shift::{Known, Shift};
 
 /// The format's version, in each file.
 pub const VERSION: u32 = 1;

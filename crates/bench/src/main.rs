@@ -36,7 +36,6 @@ mod row;
 mod runner;
 mod scale;
 mod session;
-mod stats;
 mod tables;
 mod tasks;
 mod tools;

@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use sandbag_measure::{median, range};
+
 use crate::cells::{Cell, Factor};
 use crate::closing::{CLOSES_POINTS, worst};
 use crate::latency::{Round, ratios, times};
 use crate::markdown::{Table, number};
 use crate::row::Row;
-use crate::stats::{median, range};
 
 /// The runs of one cell on one cgroup version.
 #[derive(Debug)]

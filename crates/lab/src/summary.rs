@@ -2,7 +2,7 @@
 //! From trials to figures: slowdowns of pairs, their median with a 95 %
 //! interval, and whether the machine was quiet enough to say anything.
 
-use sandbag_measure::Verdict;
+use sandbag_measure::{Verdict, middle};
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
@@ -39,11 +39,7 @@ impl Median {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let n = sorted.len();
-        let value = match (n, n % 2) {
-            (0, _) => return None,
-            (_, 1) => sorted[n / 2],
-            _ => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
-        };
+        let value = middle(&sorted)?;
         let rank = rank(n);
         Some(Self {
             n,

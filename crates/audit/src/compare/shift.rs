@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use sandbag_measure::middle;
 use statrs::distribution::{ContinuousCDF as _, Normal};
 
 /// Up to so many differences in a pair of samples their statistic is counted out.
@@ -87,16 +88,6 @@ impl Shift {
         let rank = known.of(&self.sizes).rank((1.0 - confidence) / 2.0)?;
         let n = self.differences.len();
         (rank <= n / 2).then(|| (self.differences[rank - 1], self.differences[n - rank]))
-    }
-}
-
-/// The middle of values in ascending order.
-pub(super) fn middle(sorted: &[f64]) -> Option<f64> {
-    let n = sorted.len();
-    match (n, n % 2) {
-        (0, _) => None,
-        (_, 1) => Some(sorted[n / 2]),
-        _ => Some(f64::midpoint(sorted[n / 2 - 1], sorted[n / 2])),
     }
 }
 

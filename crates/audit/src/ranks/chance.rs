@@ -67,13 +67,6 @@ pub(super) fn exact_p(ranks: &[f64], cpus: usize, cpu: usize) -> f64 {
 /// The median; 0 of nothing. Sorts.
 #[must_use]
 pub fn middle(all: &mut [f64]) -> f64 {
-    if all.is_empty() {
-        return 0.0;
-    }
     all.sort_unstable_by(f64::total_cmp);
-    let half = all.len() / 2;
-    match all.len() % 2 {
-        0 => f64::midpoint(all[half - 1], all[half]),
-        _ => all[half],
-    }
+    sandbag_measure::middle(all).unwrap_or(0.0)
 }

@@ -3,8 +3,9 @@
 
 use serde::Serialize;
 
+use sandbag_measure::{median, range};
+
 use crate::markdown::{Table, number};
-use crate::stats::{median, range};
 
 /// What a figure should be.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -2,11 +2,11 @@
 //! From the delays of the rounds to the two tables: times and ratios. Pure.
 
 use sandbag_measure::{PairedRatio, paired_ratio};
+use sandbag_measure::{median, range};
 use serde::{Deserialize, Serialize};
 
 use super::Beside;
 use super::sleeper::Wakeups;
-use crate::stats::{median, range};
 
 /// Quantiles of the delay, microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]

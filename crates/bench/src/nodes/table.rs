@@ -2,8 +2,9 @@
 //! The rows for people.
 
 use super::pair::Row;
+use sandbag_measure::{median, range};
+
 use super::work::Kind;
-use crate::stats::{median, range};
 
 /// Headings of [`line`].
 pub(super) const HEADER: [&str; 9] = [

@@ -18,11 +18,11 @@ use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use sandbag_kernel::Root;
 use sandbag_lab::{interrupt, machine};
+use sandbag_measure::{median, range};
 use serde::Serialize;
 
 use crate::markdown::Table;
 use crate::programs::Programs;
-use crate::stats::{median, range};
 
 /// Measure how fast and how right the predictor of jitter at scale is
 #[derive(Debug, Args)]

@@ -4,12 +4,11 @@
 use std::fmt::Write as _;
 
 use sandbag_kernel::CpuList;
-use sandbag_measure::Accuracy;
+use sandbag_measure::{Accuracy, range};
 
 use super::Case;
 use super::run::Window;
 use crate::markdown::{Table, number};
-use crate::stats::range;
 
 /// The windows of one case over all rounds.
 #[derive(Debug)]

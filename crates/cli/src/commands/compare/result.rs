@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use sandbag_measure::{PairedRatio, Tolerance, Verdict, paired_ratio};
+use sandbag_measure::{PairedRatio, Tolerance, Verdict, median, paired_ratio};
 use sandbag_report::run::Run;
 use serde::Serialize;
 
@@ -170,12 +170,8 @@ pub fn side(program: Program, command: &[String], runs: &[OneRun]) -> Side {
     let mine: Vec<&OneRun> = runs.iter().filter(|r| r.program == program).collect();
     let with = |verdict| mine.iter().filter(|r| r.verdict == verdict).count();
     let over = |value: fn(&OneRun) -> Option<f64>| {
-        median(
-            mine.iter()
-                .filter(|r| r.counted)
-                .filter_map(|r| value(r))
-                .collect(),
-        )
+        let counted = mine.iter().filter(|r| r.counted);
+        median(&counted.filter_map(|r| value(r)).collect::<Vec<f64>>())
     };
     Side {
         command: command.to_vec(),
@@ -186,16 +182,6 @@ pub fn side(program: Program, command: &[String], runs: &[OneRun]) -> Side {
         wall_s: over(|r| Some(r.wall_s)),
         cpu_s: over(|r| Some(r.cpu_s)),
         efficiency: over(|r| r.efficiency),
-    }
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    match values.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(values[half]),
-        _ => Some(f64::midpoint(values[half - 1], values[half])),
     }
 }
 
@@ -361,7 +347,5 @@ mod tests {
         mark_counted(&mut runs, false);
         assert!(ratios(&runs).work_per_available.is_none());
         assert!(ratios(&[]).wall.is_none());
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(Vec::new()), None);
     }
 }
