@@ -8,7 +8,7 @@ use sandbag_report::quantity::{nanos, percent, time};
 use sandbag_report::table::{named, plain};
 use sandbag_scale::bench::{Apart, Load, Measured, PerRank, Slowdown, WithHost};
 use sandbag_scale::bench::{apart, load, per_rank, slowdown};
-use sandbag_scale::predict::{Point, Starts};
+use sandbag_scale::predict::{Places, Point, Starts};
 use serde_json::{Value, json};
 
 use crate::apart::{said_of_apart, said_of_load, said_of_time};
@@ -41,6 +41,7 @@ impl<'a> Told<'a> {
         let together = apart.map(|apart| Together {
             end_ns: apart.end_ns,
             phases: apart.phases,
+            places: Places::new(),
         });
         Some(Self {
             asked,

@@ -5,11 +5,9 @@
 //!
 //! What the host has of its own would be in the measurement, and the slowest of
 //! 2048 is mostly that; so each phase is done several times with the same events,
-//! and the fastest counts. What is left of the host is told with the prediction
-//! where ranks are never synchronised (as it was in the same phase without jitter).
-//! Synchronised, ranks meet the same jitter in a phase, so the slowest is later by it
-//! than the slowest without: the difference of the two is held against the
-//! prediction.
+//! and the fastest counts. What is left of the host is told with the prediction: by
+//! how much the slowest is later, in a replay of the ranks by themselves, with what each
+//! took for the same phase without jitter than with the quantum.
 
 use std::fs;
 use std::process::Command;
@@ -28,48 +26,41 @@ const UNTIL: u64 = 2048;
 /// Trials of a phase.
 const REPEATS: &str = "3";
 
-/// Of one number of ranks.
+/// Of one number of ranks, percent of the quantum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Compared {
     ranks: u64,
-    /// Percent of the quantum, and the half of its 95 % interval.
+    /// And the half of its 95 % interval.
     measured: (f64, f64),
-    /// The same, predicted, with its interval.
-    predicted: (f64, Option<(f64, f64)>),
+    /// Predicted.
+    alone: f64,
+    /// What the host's own adds to that.
+    host: f64,
+    /// Interval of the prediction with the host's own.
+    predicted: (f64, f64),
 }
 
 impl Compared {
     /// From the figures of `scale bench --virtual`.
     fn all(figures: &Value) -> Vec<Self> {
         let list = |name: &str| figures[name].as_array().cloned().unwrap_or_default();
-        let calibrated = figures["calibrated_ns"].as_f64().unwrap_or(1.0);
         let with_host = list("predicted_with_host");
         let each = list("slowdowns").into_iter().zip(list("predicted"));
-        each.enumerate()
-            .filter_map(|(i, (one, point))| {
+        each.zip(with_host)
+            .filter_map(|((one, point), with_host)| {
                 let mean = point["mean"]["slowdown_pct"].as_f64()?;
                 let interval = &point["mean"]["interval_pct"];
                 let interval = interval[0].as_f64().zip(interval[1].as_f64());
-                let jitter_ns = one["jitter_ns"].as_f64()?;
-                let (measured, error, predicted) = match with_host.get(i) {
-                    Some(with) => (
-                        one["over_quantum_pct"].as_f64()?,
-                        with["apart_points"].as_f64()?,
-                        with["pct"].as_f64()?,
-                    ),
-                    None => {
-                        let added = jitter_ns - one["quiet_ns"].as_f64()?;
-                        let error = one["added_error_points"].as_f64()?;
-                        (added / calibrated * 100.0, error, mean)
-                    }
-                };
-                // With the host's own it is as sure as without.
-                let moved =
-                    interval.map(|(low, high)| (low - mean + predicted, high - mean + predicted));
+                let with = |name: &str| with_host[name].as_f64();
+                let host = with("pct")? - with("alone_pct")?;
+                let (low, high) = interval.unwrap_or((mean, mean));
                 Some(Self {
                     ranks: one["ranks"].as_u64()?,
-                    measured: (measured, error),
-                    predicted: (predicted, moved),
+                    measured: (one["over_quantum_pct"].as_f64()?, with("apart_points")?),
+                    alone: mean,
+                    host,
+                    // With the host's own it is as sure as without.
+                    predicted: (low + host, high + host),
                 })
             })
             .collect()
@@ -77,8 +68,7 @@ impl Compared {
 
     /// The two intervals meet.
     fn inside(&self) -> bool {
-        let (mean, interval) = self.predicted;
-        let (low, high) = interval.unwrap_or((mean, mean));
+        let (low, high) = self.predicted;
         let (found, error) = self.measured;
         found + error >= low && found - error <= high
     }
@@ -140,13 +130,22 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         title: "Against virtual ranks",
         note: format!(
             "`sandbag scale bench --virtual --clock cpu --ranks 2048 --repeats {REPEATS} --quantum \
-             {quantum}`, {seconds} s for each synchronisation; {of}. Percent of the calibrated quantum. Never synchronised: slowdown \
-             and prediction both with the host's own noise; else: what jitter adds to the slowest \
-             rank. In brackets 95 % intervals: of the measured, from how far phases with jitter are from \
-             the same phases without (or with the host's own as predicted), and of the prediction. \
-             Inside: they meet. Of {count} inside: {inside}."
+             {quantum}`, {seconds} s for each synchronisation; {of}. Percent of the calibrated quantum. \
+             Host: what the host's own adds to the prediction, by a replay of the ranks with what \
+             each took for the same phase without jitter, less one without that. In brackets 95 % intervals: of the measured, \
+             from how far phases are from that replay, and of the prediction. Inside: they meet. Of \
+             {count} inside: {inside}."
         ),
-        heads: vec!["sync", "ranks", "phases", "measured", "predicted", "inside"],
+        heads: vec![
+            "sync",
+            "ranks",
+            "phases",
+            "measured",
+            "predicted",
+            "host",
+            "with the host's own",
+            "inside",
+        ],
         rows,
         figures: figures.into(),
     })
@@ -154,15 +153,15 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
 
 fn line(sync: &str, one: &Compared, phases: u64) -> Vec<String> {
     let (found, error) = one.measured;
-    let (mean, interval) = one.predicted;
-    let interval =
-        interval.map_or_else(String::new, |(low, high)| format!(" ({low:.2}..{high:.2})"));
+    let (low, high) = one.predicted;
     vec![
         sync.to_owned(),
         one.ranks.to_string(),
         phases.to_string(),
         format!("{found:.2} ({:.2}..{:.2})", found - error, found + error),
-        format!("{mean:.2}{interval}"),
+        format!("{:.2}", one.alone),
+        format!("{:.2}", one.host),
+        format!("{:.2} ({low:.2}..{high:.2})", one.alone + one.host),
         if one.inside() { "yes" } else { "no" }.to_owned(),
     ]
 }
@@ -171,32 +170,25 @@ fn line(sync: &str, one: &Compared, phases: u64) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn figures(with_host: Value) -> Value {
+    fn figures(with_host: &Value) -> Value {
         json!({
-            "calibrated_ns": 1000.0,
-            "slowdowns": [{
-                "ranks": 16, "jitter_ns": 1300.0, "quiet_ns": 1100.0,
-                "over_quantum_pct": 30.0, "added_error_points": 1.0,
-            }],
+            "slowdowns": [{"ranks": 16, "over_quantum_pct": 30.0}],
             "predicted": [{"mean": {"slowdown_pct": 21.5, "interval_pct": [21.2, 22.0]}}],
-            "predicted_with_host": with_host,
+            "predicted_with_host": [with_host],
         })
     }
 
     #[test]
-    fn synchronised_what_jitter_adds_is_compared() {
-        let all = Compared::all(&figures(Value::Null));
-        assert_eq!(all[0].measured, (20.0, 1.0));
-        assert_eq!(all[0].predicted, (21.5, Some((21.2, 22.0))));
-        assert!(!all[0].inside());
-    }
-
-    #[test]
-    fn never_synchronised_the_host_is_in_both() {
-        let all = Compared::all(&figures(json!([{"pct": 30.9, "apart_points": 1.0}])));
+    fn the_host_is_in_both() {
+        let host = json!({"pct": 30.4, "alone_pct": 21.0, "apart_points": 1.0});
+        let all = Compared::all(&figures(&host));
         assert_eq!(all[0].measured, (30.0, 1.0));
-        assert_eq!(all[0].predicted.0, 30.9);
+        assert!((all[0].host - 9.4).abs() < 1e-9);
+        let (low, high) = all[0].predicted;
+        assert!((low - 30.6).abs() < 1e-9 && (high - 31.4).abs() < 1e-9);
         assert!(all[0].inside());
+        let far = json!({"pct": 32.0, "alone_pct": 21.0, "apart_points": 1.0});
+        assert!(!Compared::all(&figures(&far))[0].inside());
         assert!(Compared::all(&json!({})).is_empty());
     }
 }

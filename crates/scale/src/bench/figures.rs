@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::alone::Virtual;
 use super::measured::{Measured, Segment};
+use crate::predict::Places;
 
 /// The slowest rank of each phase, and what its mean is more than that of two
 /// references.
@@ -26,10 +27,6 @@ pub struct Slowdown {
     /// 95 % of such runs lie within so many points of that, as far as phases
     /// differ by chance; `None` of fewer than two.
     pub error_points: Option<f64>,
-    /// The same of what jitter adds, points of the calibrated quantum, from the
-    /// differences of phases with and without: of virtual ranks, who do each phase
-    /// in both ways; else `None`.
-    pub added_error_points: Option<f64>,
 }
 
 impl Slowdown {
@@ -51,7 +48,6 @@ impl Slowdown {
             over_quantum_pct: over(jitter_ns.unwrap_or(quiet_ns), calibrated_ns as f64),
             error_points: error(judged.iter().map(|ns| *ns as f64))
                 .map(|ns| ns / calibrated_ns.max(1) as f64 * 100.0),
-            added_error_points: None,
         })
     }
 }
@@ -113,14 +109,7 @@ impl Virtual {
             }
             let ranks = rank + 1;
             if ranks.is_power_of_two() || ranks == self.ranks {
-                let pairs = jitter.iter().zip(&quiet);
-                let added: Vec<f64> = pairs.map(|(a, b)| *a as f64 - *b as f64).collect();
-                let points = 100.0 / self.calibrated_ns.max(1) as f64;
-                let found = Slowdown::new(ranks, self.calibrated_ns, &jitter, &quiet);
-                all.extend(found.map(|found| Slowdown {
-                    added_error_points: error(added.into_iter()).map(|ns| ns * points),
-                    ..found
-                }));
+                all.extend(Slowdown::new(ranks, self.calibrated_ns, &jitter, &quiet));
             }
         }
         all
@@ -132,20 +121,41 @@ impl Virtual {
     /// they met: from the first to the last, and the standard deviation, ns.
     #[must_use]
     pub fn drift_ns(&self) -> (f64, f64) {
-        let all = match self.jitter_ns.is_empty() {
-            true => &self.quiet_ns,
-            false => &self.jitter_ns,
-        };
-        let ends: Vec<f64> = all
-            .chunks_exact(self.phases.max(1) as usize)
-            .map(|rank| rank.iter().map(|ns| f64::from(*ns)).sum())
-            .collect();
+        let ends = self.ends_ns();
         let first = ends.iter().copied().fold(f64::INFINITY, f64::min);
         let last = ends.iter().copied().fold(0.0, f64::max);
         let count = ends.len().max(1) as f64;
         let mean = ends.iter().sum::<f64>() / count;
         let square = ends.iter().map(|end| (end - mean).powi(2)).sum::<f64>();
         ((last - first).max(0.0), (square / count).sqrt())
+    }
+
+    /// Where between the first and the last they then are, 0 to 1, ascending; of each
+    /// of so many CPUs of the trace that ranks suffer in turn.
+    #[must_use]
+    pub fn places(&self, columns: usize) -> Places {
+        let ends = self.ends_ns();
+        let first = ends.iter().copied().fold(f64::INFINITY, f64::min);
+        let (range_ns, _) = self.drift_ns();
+        let columns = columns.max(1);
+        let of_column = |column: usize| {
+            let own = ends.iter().skip(column).step_by(columns);
+            let mut places: Vec<f64> = own.map(|end| (end - first) / range_ns.max(1.0)).collect();
+            places.sort_unstable_by(f64::total_cmp);
+            places
+        };
+        (0..columns).map(of_column).collect()
+    }
+
+    /// How long each rank took, ns.
+    fn ends_ns(&self) -> Vec<f64> {
+        let all = match self.jitter_ns.is_empty() {
+            true => &self.quiet_ns,
+            false => &self.jitter_ns,
+        };
+        all.chunks_exact(self.phases.max(1) as usize)
+            .map(|rank| rank.iter().map(|ns| f64::from(*ns)).sum())
+            .collect()
     }
 }
 
@@ -243,6 +253,16 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn places_are_those_of_each_column() {
+        // They end after 250, 220 and 400.
+        let places = three().places(2);
+        assert_eq!(places[1], [0.0]);
+        assert!((places[0][0] - 30.0 / 180.0).abs() < 1e-9, "{places:?}");
+        assert_eq!((places.len(), places[0][1]), (2, 1.0));
+        assert_eq!(three().places(0)[0].len(), 3);
+    }
+
+    #[test]
     fn virtual_ranks_are_looked_at_in_powers_of_two() {
         let three = three();
         let all = three.slowdowns();
@@ -252,7 +272,6 @@ pub(super) mod tests {
         assert_eq!(means, [125.0, 135.0, 210.0]);
         // 150 and 100: the mean's deviation is 25.
         assert!((all[0].error_points.unwrap() - 1.96 * 25.0).abs() < 1e-9);
-        assert_eq!(all[0].added_error_points, all[0].error_points);
         // They end at 250, 220 and 400.
         assert_eq!(three.drift_ns().0, 180.0);
         assert!((three.drift_ns().1 - 78.7).abs() < 0.1);

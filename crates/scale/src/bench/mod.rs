@@ -19,6 +19,7 @@ mod clock;
 mod clocks;
 mod figures;
 mod measured;
+mod meets;
 mod rank;
 mod ranks;
 mod saturated;

@@ -2,169 +2,296 @@
 //! What is to be expected of virtual ranks that meet noise on a host that has noise
 //! of its own. Pure.
 
+use sandbag_inject::{Column, Plan, Sync};
 use serde::Serialize;
 
 use super::alone::Virtual;
 use super::figures::error;
-use crate::predict::Noise;
+use super::meets::{Begin, is_inside, met_ns};
 use crate::predict::chance::Chance;
 
-/// What is predicted beside the host's own, and how sure it is that what was
-/// measured is another.
+/// The slowest of virtual ranks, replayed beside the host's own and without it, and
+/// how sure it is that what was measured is another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WithHost {
     /// Ranks.
     pub ranks: u32,
-    /// Percent more than the calibrated quantum.
+    /// Percent more than the calibrated quantum, the host's own included.
     pub pct: f64,
-    /// What was measured lies within so many points of that in 95 % of such runs,
+    /// The same of a host that has nothing of its own: what the predictor says.
+    pub alone_pct: f64,
+    /// What was measured lies within so many points of `pct` in 95 % of such runs,
     /// as far as phases differ by chance (from the differences, phase by phase);
     /// `None` of fewer than two.
     pub apart_points: Option<f64>,
 }
 
-/// Lengths of work for which noise is calculated.
-const HOST_QUANTA: u32 = 9;
+/// Phases that are replayed, at least.
+const PHASES: u64 = 1000;
+/// Works that are replayed, at most, where there are many ranks and phases: some of
+/// the phases stand for all then.
+const MOST_WORKS: u64 = 1 << 24;
+/// A column of which noise takes more leaves too little that works would end, 0 to 1.
+const FULL: f64 = 0.9;
+/// Positions that are tried for one between events.
+const TRIES: u32 = 64;
 
-/// The noise of work of a length between two that are known.
-struct Between<'a> {
-    shorter: Option<&'a Noise>,
-    longer: Option<&'a Noise>,
-    /// From the shorter to the longer, 0 to 1.
-    share: f64,
+/// A replay of one phase: where its ranks are in the trace.
+struct Draw {
+    chance: Chance,
+    /// Of all ranks that are synchronised, or of the ranks of a group: 0 to 1 of
+    /// the column.
+    position: f64,
+    /// The group that has it.
+    group: Option<u64>,
+    /// The slowest so far: with the host's own, and without.
+    most_ns: (u64, u64),
 }
 
-impl<'a> Between<'a> {
-    fn of(noises: &'a [(u64, Noise)], ns: f64) -> Self {
-        let place = noises.partition_point(|(known, _)| (*known as f64) < ns);
-        let shorter = place.checked_sub(1).and_then(|place| noises.get(place));
-        let longer = noises.get(place);
-        let share = match (shorter, longer) {
-            (Some((from, _)), Some((to, _))) => (ns - *from as f64) / (*to - *from) as f64,
-            _ => 0.0,
-        };
+impl Draw {
+    fn new(seed: u64, number: u64) -> Self {
+        let mut chance = Chance::new(seed, number);
         Self {
-            shorter: shorter.map(|(_, noise)| noise),
-            longer: longer.map(|(_, noise)| noise),
-            share,
+            position: chance.uniform(),
+            chance,
+            group: None,
+            most_ns: (0, 0),
         }
     }
 
-    fn quantile(&self, u: f64) -> f64 {
-        let of = |noise: &Noise| noise.quantile(u);
-        match (self.shorter.map(of), self.longer.map(of)) {
-            (Some(shorter), Some(longer)) => shorter + self.share * (longer - shorter),
-            (one, other) => one.or(other).unwrap_or(0.0),
-        }
-    }
-}
-
-/// Phases for which noise is drawn, at least.
-const HOST_PHASES: u64 = 1000;
-
-impl Virtual {
-    /// Lengths of work, ns, ascending, between which all that phases without jitter
-    /// took lie (but for some that took twice the mean, or half of it): for these
-    /// [`Virtual::with_host`] needs to know the noise.
-    #[must_use]
-    pub fn host_quanta(&self) -> Vec<u64> {
-        let all = || self.quiet_ns.iter().map(|ns| f64::from(*ns));
-        let mean = (all().sum::<f64>() / self.quiet_ns.len().max(1) as f64).max(1.0);
-        let least = all().fold(f64::INFINITY, f64::min).clamp(mean / 2.0, mean);
-        let most = all().fold(0.0, f64::max).clamp(mean, 2.0 * mean);
-        let step = (most - least) / f64::from(HOST_QUANTA - 1);
-        let mut quanta: Vec<u64> = (0..HOST_QUANTA)
-            .map(|i| (least + f64::from(i) * step).round() as u64)
-            .collect();
-        quanta.dedup();
-        quanta
+    /// Where on its column all ranks are that are synchronised, ns.
+    fn common(&self, column: &Column) -> u64 {
+        (self.position * column.known_ns as f64) as u64
     }
 
-    /// What would be measured if ranks met noise and, beside it, what the host
-    /// has of its own: the slowest of the first so many, percent more than the
-    /// calibrated quantum. The host's own is how long each rank took for that
-    /// phase without jitter (right before): the host's speed changes from phase to
-    /// phase, and all ranks of a phase have the same. The noise is drawn, that of
-    /// work of this length: who takes longer meets more. `noises`: of lengths in
-    /// ns, ascending ([`Virtual::host_quanta`]).
-    #[must_use]
-    pub fn with_host(&self, noises: &[(u64, Noise)], seed: u64) -> Vec<WithHost> {
-        let phases = self.phases.max(1) as usize;
-        // Each phase equally often.
-        let draws = HOST_PHASES.div_ceil(phases as u64).max(1);
-        // By number of ranks: measured less predicted, of each phase; and the
-        // sum of the predictions.
-        let mut found: Vec<(u32, Vec<f64>, f64)> = Vec::new();
-        for phase in 0..phases {
-            let mut chances: Vec<(Chance, f64)> = (0..draws)
-                .map(|draw| (Chance::new(seed, draw * phases as u64 + phase as u64), 0.0))
-                .collect();
-            let (mut slowest, mut at) = (0.0f64, 0);
-            for rank in 0..self.ranks {
-                let place = rank as usize * phases + phase;
-                let ns = |all: &[u32]| all.get(place).map_or(0.0, |ns| f64::from(*ns));
-                let own = ns(&self.quiet_ns);
-                let noise = Between::of(noises, own);
-                slowest = slowest.max(ns(&self.jitter_ns));
-                for (chance, most) in &mut chances {
-                    *most = most.max(own + noise.quantile(chance.uniform()));
-                }
-                let ranks = rank + 1;
-                if ranks.is_power_of_two() || ranks == self.ranks {
-                    let sum: f64 = chances.iter().map(|(_, most)| most).sum();
-                    let predicted = sum / draws as f64;
-                    if found.len() == at {
-                        found.push((ranks, Vec::new(), 0.0));
-                    }
-                    found[at].1.push(slowest - predicted);
-                    found[at].2 += predicted;
-                    at += 1;
+    /// Where a rank of a group is that is not: anywhere in the time of its own work.
+    fn of_group(&mut self, group: u64, column: &Column) -> u64 {
+        if self.group != Some(group) {
+            self.group = Some(group);
+            for _ in 0..TRIES {
+                self.position = self.chance.uniform();
+                if !is_inside(column, self.common(column)) {
+                    break;
                 }
             }
         }
+        self.common(column)
+    }
+}
+
+/// Of a number of ranks.
+#[derive(Default)]
+struct Found {
+    ranks: u32,
+    /// Measured less replayed, phase by phase, ns.
+    apart_ns: Vec<f64>,
+    /// Sums of what was replayed, with the host's own and without, ns.
+    sum_ns: (f64, f64),
+}
+
+impl Virtual {
+    /// What would be measured if ranks met noise and, beside it, what the host has of
+    /// its own: the slowest of the first so many. The host's own is how long each
+    /// rank took for that phase without jitter (right before: the host's speed
+    /// changes from phase to phase). The noise is that of a position by chance, met
+    /// by work of this length: who takes longer meets more. Ranks that were
+    /// synchronised have one position, and are as far from it as they were. Empty where
+    /// noise leaves hardly anything.
+    #[must_use]
+    pub fn with_host(&self, plan: &Plan, seed: u64) -> Vec<WithHost> {
+        let mut columns = (0..plan.columns() as u64).map(|rank| plan.column(rank));
+        if columns.any(|column| column.noise_ns() as f64 > FULL * column.known_ns as f64) {
+            return Vec::new();
+        }
+        let phases = u64::from(self.phases.max(1));
+        let each = phases * u64::from(self.ranks.max(1));
+        let step = each.div_ceil(MOST_WORKS).max(1);
+        let draws = PHASES.div_ceil(phases.div_ceil(step)).max(1);
+        let mut since_ns = vec![0u64; self.ranks as usize];
+        let mut found: Vec<Found> = Vec::new();
+        for phase in 0..phases {
+            let first = is_first(plan.options().sync, phase);
+            if first {
+                since_ns.fill(0);
+            }
+            if phase % step == 0 {
+                let mut all: Vec<Draw> = (0..draws)
+                    .map(|draw| Draw::new(seed, draw * phases + phase))
+                    .collect();
+                self.replay(plan, (phase, first), &since_ns, &mut all, &mut found);
+            }
+            for (rank, since) in (0..).zip(&mut since_ns) {
+                *since += self.took_ns(&self.jitter_ns, rank, phase);
+            }
+        }
         let calibrated = self.calibrated_ns.max(1) as f64;
-        let all = found.into_iter().map(|(ranks, apart, sum)| WithHost {
-            ranks,
-            pct: (sum / phases as f64 / calibrated - 1.0) * 100.0,
-            apart_points: error(apart.into_iter()).map(|ns| ns / calibrated * 100.0),
+        let over = |sum: f64, count: usize| (sum / count as f64 / calibrated - 1.0) * 100.0;
+        let all = found.into_iter().map(|one| WithHost {
+            ranks: one.ranks,
+            pct: over(one.sum_ns.0, one.apart_ns.len()),
+            alone_pct: over(one.sum_ns.1, one.apart_ns.len()),
+            apart_points: error(one.apart_ns.into_iter()).map(|ns| ns / calibrated * 100.0),
         });
         all.collect()
+    }
+
+    /// One phase of all ranks, in each of the draws.
+    fn replay(
+        &self,
+        plan: &Plan,
+        (phase, first): (u64, bool),
+        since_ns: &[u64],
+        draws: &mut [Draw],
+        found: &mut Vec<Found>,
+    ) {
+        let sync = plan.options().sync;
+        let (mut slowest_ns, mut at) = (0, 0);
+        for (rank, since_ns) in (0u32..).zip(since_ns) {
+            let column = plan.column(u64::from(rank));
+            let group = u64::from(rank / plan.options().group.max(1));
+            let own_ns = self.took_ns(&self.quiet_ns, rank, phase);
+            slowest_ns = slowest_ns.max(self.took_ns(&self.jitter_ns, rank, phase));
+            for draw in &mut *draws {
+                let begin = match (sync, first) {
+                    (Sync::None, _) => Begin::After(draw.of_group(group, column)),
+                    (_, true) => Begin::At(draw.common(column)),
+                    (_, false) => Begin::After(draw.common(column) + since_ns),
+                };
+                let took = |work_ns| work_ns + met_ns(column, begin, work_ns);
+                draw.most_ns.0 = draw.most_ns.0.max(took(own_ns));
+                draw.most_ns.1 = draw.most_ns.1.max(took(self.calibrated_ns));
+            }
+            let ranks = rank + 1;
+            if ranks.is_power_of_two() || ranks == self.ranks {
+                if found.len() == at {
+                    found.push(Found {
+                        ranks,
+                        ..Found::default()
+                    });
+                }
+                let mean = |of: fn(&Draw) -> u64| {
+                    let sum: f64 = draws.iter().map(|draw| of(draw) as f64).sum();
+                    sum / draws.len() as f64
+                };
+                let with = mean(|draw| draw.most_ns.0);
+                found[at].apart_ns.push(slowest_ns as f64 - with);
+                found[at].sum_ns.0 += with;
+                found[at].sum_ns.1 += mean(|draw| draw.most_ns.1);
+                at += 1;
+            }
+        }
+    }
+
+    /// How long a rank took for a phase, ns.
+    fn took_ns(&self, all: &[u32], rank: u32, phase: u64) -> u64 {
+        let place = rank as usize * self.phases as usize + phase as usize;
+        all.get(place).map_or(0, |ns| u64::from(*ns))
+    }
+}
+
+/// Whether ranks come to a common position, by chance, at the begin of a phase.
+fn is_first(sync: Sync, phase: u64) -> bool {
+    match sync {
+        Sync::None | Sync::Once => phase == 0,
+        Sync::Phases(every) => phase.is_multiple_of(u64::from(every.max(1))),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sandbag_inject::Options;
+    use sandbag_jitter::{CpuTrace, Event, Span};
+
     use super::super::figures::tests::three;
     use super::*;
 
-    #[test]
-    fn the_host_is_that_of_the_same_phase_and_noise_that_of_the_work() {
-        let three = three();
-        // A host that takes nothing, and noise that is always 50 ns.
-        let grid = vec![0.0, 50.0];
-        let noise = Noise::of_above(grid, vec![1.0, 0.0]);
-        assert_eq!(three.host_quanta(), [100]);
-        let noises = [(100, noise)];
-        let with_host = three.with_host(&noises, 1);
-        assert_eq!(with_host.len(), 3);
-        // 150 and 100 measured, 150 predicted.
-        assert!((with_host[0].apart_points.unwrap() - 1.96 * 25.0).abs() < 1e-9);
-        assert!(with_host.iter().all(|one| (one.pct - 50.0).abs() < 1e-9));
-        // A host of two speeds, in each of which all ranks are alike: no slowest.
-        let of_two_speeds = Virtual {
-            quiet_ns: vec![100, 200, 100, 200, 100, 200],
-            ..three
+    /// 50 ns in each 1000 of two CPUs, of the second a quarter later.
+    fn plan(sync: Sync) -> Plan {
+        let cpu = |cpu, late_ns: u64| CpuTrace {
+            cpu,
+            known: vec![Span {
+                from_ns: 0,
+                until_ns: 1_000_000,
+            }],
+            events: (0..1000)
+                .map(|i| Event {
+                    start_ns: i * 1000 + 100 + late_ns,
+                    length_ns: 50,
+                })
+                .collect(),
         };
-        let quanta = of_two_speeds.host_quanta();
-        assert_eq!((quanta[0], quanta[8], quanta.len()), (100, 200, 9));
-        let with_host = of_two_speeds.with_host(&noises, 1);
-        assert!(with_host.iter().all(|one| (one.pct - 100.0).abs() < 1e-9));
-        // Twice the work meets twice the noise; half between meets half of it more.
-        let twice = Noise::of_above(vec![0.0, 100.0], vec![1.0, 0.0]);
-        let noises = [noises[0].clone(), (200, twice)];
-        let middle = Between::of(&noises, 150.0).quantile(0.5);
-        let ends = [100.0, 200.0, 500.0].map(|ns| Between::of(&noises, ns).quantile(0.5));
-        assert!((middle - (ends[0] + ends[1]) / 2.0).abs() < 1e-9);
-        assert!((ends[1] / ends[0] - 2.0).abs() < 1e-9 && ends[2] == ends[1]);
+        let options = Options {
+            sync,
+            ..Options::default()
+        };
+        Plan::new(&[&cpu(0, 0), &cpu(1, 250)], &options).unwrap()
+    }
+
+    /// Many ranks that take 950 ns without jitter, 1000 with.
+    fn many() -> Virtual {
+        Virtual {
+            ranks: 64,
+            phases: 200,
+            calibrated_ns: 950,
+            jitter_ns: vec![1000; 64 * 200],
+            quiet_ns: vec![950; 64 * 200],
+            ..three()
+        }
+    }
+
+    #[test]
+    fn ranks_meet_what_their_position_holds() {
+        for sync in [Sync::None, Sync::Once, Sync::Phases(1), Sync::Phases(7)] {
+            let all = many().with_host(&plan(sync), 1);
+            assert_eq!(all.len(), 7);
+            for one in all {
+                // Each work meets one event, more or less.
+                let pct = 100.0 * 50.0 / 950.0;
+                assert!((one.pct - pct).abs() < 0.7, "{sync:?} {one:?}");
+                assert_eq!(one.pct, one.alone_pct);
+                assert!(one.apart_points.unwrap() < 0.5, "{one:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_together_meets_the_same() {
+        // Work of 400 meets an event in four of nine positions; of two ranks on the
+        // same CPU both do, or none, if they are together.
+        let short = Virtual {
+            calibrated_ns: 400,
+            jitter_ns: vec![425; 64 * 200],
+            quiet_ns: vec![400; 64 * 200],
+            ..many()
+        };
+        let pct = |sync| short.with_host(&plan(sync), 1).last().unwrap().alone_pct;
+        // Both CPUs: at 0.4 + 0.4 of the positions.
+        assert!((pct(Sync::Phases(1)) - 0.8 * 12.5).abs() < 1.5);
+        assert!(pct(Sync::None) > 12.4);
+    }
+
+    #[test]
+    fn the_host_is_that_of_the_same_phase_and_longer_work_meets_more() {
+        // Phases of two speeds, in each of which all ranks are alike.
+        let two = |slow| Virtual {
+            quiet_ns: (0..64 * 200)
+                .map(|i| if i % 2 == 0 { 950 } else { slow })
+                .collect(),
+            ..many()
+        };
+        let all = two(1900).with_host(&plan(Sync::None), 1);
+        // 950 and 50, 1900 and 100.
+        assert!((all[0].pct - (1500.0 / 950.0 - 1.0) * 100.0).abs() < 2.0);
+        assert!((all[6].pct - all[0].pct).abs() < 4.0, "{all:?}");
+        assert!(all[0].alone_pct < 6.0);
+        // Always 500 or so less than what was measured in every second phase.
+        assert!(all[0].apart_points.unwrap() > 5.0);
+    }
+
+    #[test]
+    fn of_many_works_some_stand_for_all() {
+        assert!(is_first(Sync::Phases(3), 6) && !is_first(Sync::Phases(3), 7));
+        assert!(is_first(Sync::Once, 0) && !is_first(Sync::Once, 5));
+        assert_eq!(three().with_host(&plan(Sync::None), 1).len(), 3);
     }
 }

@@ -95,9 +95,21 @@ impl Drift {
     }
 }
 
+/// Where the ranks of each unit lie within the drift, as it was measured: from the
+/// first of all (0) to the last (1), ascending. Ranks on CPUs of two speeds are two
+/// groups, and not spread alike.
+pub type Places = Vec<Vec<f64>>;
+
+/// Share of the places that lie between these.
+fn between(places: &[f64], from: f64, until: f64) -> f64 {
+    let before = |at: f64| places.partition_point(|place| *place < at);
+    let count = before(until).saturating_sub(before(from));
+    count as f64 / places.len().max(1) as f64
+}
+
 /// What is gone through.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
+pub struct Run<'a> {
     /// Work of a phase and its barrier, ns.
     pub phase_ns: u64,
     /// Phases of the run.
@@ -106,6 +118,8 @@ pub struct Run {
     pub every: u64,
     /// See there.
     pub drift: Drift,
+    /// Of each unit; none: as the drift is spread.
+    pub places: &'a [Vec<f64>],
     /// Each synchronisation puts all at a position by chance, which may lie
     /// inside an event; else each phase begins where the one before ended.
     pub anywhere: bool,
@@ -113,6 +127,29 @@ pub struct Run {
     pub seed: u64,
     /// At most so many.
     pub threads: usize,
+}
+
+impl Run<'_> {
+    fn places_of(&self, unit: usize) -> Option<&[f64]> {
+        let of_unit = self.places.get(unit).map(Vec::as_slice);
+        of_unit.filter(|places| !places.is_empty())
+    }
+
+    /// Share of a unit's ranks that lie between these, of the whole reach.
+    fn share(&self, unit: usize, from: f64, until: f64) -> f64 {
+        match self.places_of(unit) {
+            Some(places) => between(places, from, until),
+            None => self.drift.share(from, until),
+        }
+    }
+
+    /// A place in the reach, 0 to 1, of a rank of a unit.
+    fn place(&self, unit: usize, chance: &mut Chance) -> f64 {
+        match self.places_of(unit) {
+            Some(places) => places[chance.below(places.len() as u64) as usize],
+            None => self.drift.place(chance),
+        }
+    }
 }
 
 /// Units (CPUs, or nodes of several) that are replayed from a common position.
@@ -143,7 +180,7 @@ impl Units {
 
     /// The noise of the slowest of `ranks` in each phase, ns.
     #[must_use]
-    pub fn slowest(&self, ranks: u64, run: &Run) -> Rows {
+    pub fn slowest(&self, ranks: u64, run: &Run<'_>) -> Rows {
         // Who never drifts is as another of the same unit.
         let ranks = match run.drift.end_ns {
             0 => ranks.min(self.pieces.len() as u64),
@@ -172,12 +209,14 @@ impl Units {
         })
     }
 
-    fn row(&self, ranks: u64, run: &Run, row: u64, phases: std::ops::Range<u64>) -> Vec<f64> {
+    fn row(&self, ranks: u64, run: &Run<'_>, row: u64, phases: std::ops::Range<u64>) -> Vec<f64> {
         // Ranks of another number have another stream, else their errors would
         // be the same.
         let mut chance = Chance::new(run.seed, ranks << 32 | row);
         let places: Vec<f64> = match ranks <= FEW {
-            true => (0..ranks).map(|_| run.drift.place(&mut chance)).collect(),
+            true => (0..ranks)
+                .map(|rank| run.place(rank as usize % self.pieces.len(), &mut chance))
+                .collect(),
             false => Vec::new(),
         };
         let mut cursor = Cursor::new(self);
@@ -198,7 +237,7 @@ impl Units {
             cursor.reach(t_ns);
             let noise = match ranks <= FEW {
                 true => cursor.replayed(t_ns, reach, &places),
-                false => cursor.drawn(t_ns, reach, ranks as f64, &run.drift, &mut chance),
+                false => cursor.drawn(t_ns, reach, ranks as f64, run, &mut chance),
             };
             all.push(noise);
             t_ns = t_ns
@@ -266,10 +305,11 @@ impl<'a> Cursor<'a> {
         most as f64
     }
 
-    fn drawn(&self, t_ns: u64, reach: f64, ranks: f64, drift: &Drift, chance: &mut Chance) -> f64 {
+    fn drawn(&self, t_ns: u64, reach: f64, ranks: f64, run: &Run<'_>, chance: &mut Chance) -> f64 {
         let each_unit = ranks / self.units.pieces.len() as f64;
         let mut most = 0.0f64;
-        for (pieces, first) in self.units.pieces.iter().zip(&self.first) {
+        let units = self.units.pieces.iter().zip(&self.first);
+        for (unit, (pieces, first)) in units.enumerate() {
             for piece in &pieces[*first..] {
                 let from = piece.from_ns.saturating_sub(t_ns) as f64;
                 if from > reach {
@@ -284,7 +324,7 @@ impl<'a> Cursor<'a> {
                     break;
                 }
                 let until = ((piece.until_ns - t_ns) as f64).min(reach);
-                let share = drift.share(from / reach, until / reach);
+                let share = run.share(unit, from / reach, until / reach);
                 let highest = -(chance.uniform().ln() / each_unit).exp_m1();
                 if highest < share {
                     let noise = match piece.inside_ns {
@@ -360,6 +400,31 @@ mod tests {
             assert!((mean - 0.5).abs() < 0.03, "{mean}");
             assert!(places.iter().all(|place| (0.0..=1.0).contains(place)));
         }
+    }
+
+    #[test]
+    fn measured_places_are_those_of_the_ranks() {
+        let places = [vec![0.0, 0.1, 0.1, 1.0], vec![0.7]];
+        let run = Run {
+            phase_ns: 1,
+            phases: 1,
+            every: 1,
+            drift: Drift {
+                end_ns: 1,
+                spread: Spread::Uniform,
+            },
+            places: &places,
+            anywhere: false,
+            seed: 0,
+            threads: 1,
+        };
+        assert!((run.share(0, 0.05, 0.5) - 0.5).abs() < 1e-9);
+        assert!((run.share(0, 0.0, 1.1) - 1.0).abs() < 1e-9);
+        assert_eq!(run.share(1, 0.0, 0.7), 0.0);
+        let mut chance = Chance::new(1, 1);
+        assert_eq!(run.place(1, &mut chance), 0.7);
+        // Of a unit that was not measured: alike.
+        assert!((run.share(2, 0.2, 0.4) - 0.2).abs() < 1e-9);
     }
 
     #[test]

@@ -38,7 +38,7 @@ mod working;
 
 pub use barrier::{Barrier, LogGp, rounds};
 pub use classes::{Class, Cost};
-pub use drift::{Drift, Spread};
+pub use drift::{Drift, Places, Spread};
 pub use noise::Noise;
 pub use options::{MOST_RANKS, Options, Source, phases};
 pub use sandbag_inject::Sync;
@@ -116,21 +116,6 @@ pub const SATURATED_PCT: f64 = 90.0;
 pub fn predict(sources: &[Source<'_>], options: &Options) -> Result<Prediction> {
     options.check(sources)?;
     Working::new(sources, options)?.prediction()
-}
-
-/// What one rank meets, alone, as a distribution. Without synchronisation, and
-/// the same of all the source's units.
-///
-/// # Errors
-/// As of [`predict`].
-pub fn one_rank(source: Source<'_>, options: &Options) -> Result<Noise> {
-    let options = Options {
-        sync: Sync::None,
-        intervals: false,
-        ..options.clone()
-    };
-    options.check(&[source])?;
-    Ok(Working::new(&[source], &options)?.one_rank())
 }
 
 /// What classes of events cost where nothing is synchronised.

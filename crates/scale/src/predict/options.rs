@@ -5,7 +5,7 @@ use sandbag_inject::Sync;
 use sandbag_jitter::{Span, Trace};
 
 use super::barrier::Barrier;
-use super::drift::Drift;
+use super::drift::{Drift, Places};
 use super::waiting::Starts;
 use crate::{Error, Result};
 
@@ -46,6 +46,8 @@ pub struct Options {
     pub starts: Starts,
     /// How far ranks drift apart.
     pub drift: Option<Drift>,
+    /// Where in it they are, if that was measured; else as it is spread.
+    pub places: Places,
     /// Phases of a run.
     pub phases: u64,
     /// Of all chance.
@@ -73,6 +75,7 @@ impl Default for Options {
             barrier: Barrier::Ideal,
             starts: Starts::Waiting,
             drift: None,
+            places: Places::new(),
             phases: 100_000,
             seed: 0,
             threads: 1,

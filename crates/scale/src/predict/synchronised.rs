@@ -34,6 +34,7 @@ impl Working<'_> {
             phases: options.phases,
             every,
             drift,
+            places: &options.places,
             anywhere: options.starts == Starts::Any,
             seed: options.seed,
             threads: options.threads,

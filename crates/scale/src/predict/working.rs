@@ -10,7 +10,6 @@ use super::swept::Swept;
 use super::synchronised::positions;
 use super::tail::{SHARE, Tail};
 use super::threads::each;
-use super::waiting::{Kind, greatest};
 use super::warnings::{most_noise, warn};
 use super::{Estimate, PHASES_PCT, Point, Prediction, Sync};
 use crate::Result;
@@ -87,15 +86,6 @@ impl<'a> Working<'a> {
             noise_pct: self.noise_pct,
             warnings: std::mem::take(&mut self.warnings),
         })
-    }
-
-    /// Of the first source.
-    pub(super) fn one_rank(&self) -> Noise {
-        let kind = Kind {
-            cells: &self.swept[0].work,
-            count: 1,
-        };
-        greatest(&[kind], 0.0, self.options.starts).all
     }
 
     /// What a phase takes without noise, ns.

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use sandbag_jitter::Trace;
 use sandbag_report::quantity::time;
 use sandbag_scale::predict::{
-    Barrier, Class, Cost, LogGp, Options, Prediction, Source, Starts, Sync, costs, predict,
+    Barrier, Class, Cost, LogGp, Options, Places, Prediction, Source, Starts, Sync, costs, predict,
 };
 
 use super::output::{self, To};
@@ -304,6 +304,7 @@ fn options(args: &PredictArgs) -> Result<Options> {
             .as_ref()
             .map(|drift| drift.over(args.phases))
             .transpose()?,
+        places: Places::new(),
         phases: args.phases,
         seed: args.seed,
         threads: args.threads.map_or(all, usize::from),

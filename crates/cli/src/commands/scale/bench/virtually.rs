@@ -4,8 +4,8 @@
 use anyhow::Result;
 use sandbag_jitter::Trace;
 use sandbag_report::quantity::{percent, time};
-use sandbag_scale::bench::{Settings, Virtual, WithHost, virtual_ranks};
-use sandbag_scale::predict::{self, Source, Starts, Sync};
+use sandbag_scale::bench::{Settings, Virtual, virtual_ranks};
+use sandbag_scale::predict::{Places, Starts};
 use sandbag_scale_bench::{
     Row, Together, drift_json, predicted, said_of_load, said_of_time, slowdowns,
 };
@@ -38,10 +38,12 @@ pub(super) fn main(
     let together = Some(Together {
         end_ns: drift_ns.0,
         phases: u64::from(measured.phases),
+        places: places(settings, &measured),
     });
     let predicted =
         trace.and_then(|trace| predicted(trace, asked, &found, Starts::Running, together));
-    let with_host = trace.and_then(|trace| with_host(args, trace, &measured));
+    let plan = settings.plan.as_ref();
+    let with_host = plan.map(|plan| measured.with_host(plan, asked.seed));
     let figures = json!({
         "format": 1,
         "virtual": true,
@@ -94,22 +96,11 @@ fn planned(measured: &Virtual) -> String {
     format!("the phases were planned to fit{noise}")
 }
 
-/// Predicted over the quantum, the host's own noise included.
-fn with_host(args: &BenchArgs, trace: &Trace, measured: &Virtual) -> Option<Vec<WithHost>> {
-    // Of ranks that have something in common it would not hold.
-    let alone = args.options.sync == Sync::None && args.options.group == 1;
-    let source = Source { trace, share: 1 };
-    let noise = |quantum_ns: u64| {
-        let options = predict::Options {
-            quantum_ns,
-            starts: Starts::Running,
-            ..predict::Options::default()
-        };
-        Some((quantum_ns, predict::one_rank(source, &options).ok()?))
-    };
-    let quanta = alone.then(|| measured.host_quanta())?;
-    let noises: Option<Vec<_>> = quanta.into_iter().map(noise).collect();
-    Some(measured.with_host(&noises?, args.options.seed))
+/// Where ranks were at the end; of each CPU of the trace, if each rank is one by itself.
+fn places(settings: &Settings, measured: &Virtual) -> Places {
+    let plan = settings.plan.as_ref();
+    let alone = plan.filter(|plan| plan.options().group == 1);
+    alone.map_or_else(Places::new, |plan| measured.places(plan.columns()))
 }
 
 fn rows_of(measured: &Virtual) -> impl Iterator<Item = Row> + '_ {

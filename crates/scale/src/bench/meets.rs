@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The noise that work meets which begins at a position of a column, event by
+//! event. Pure.
+
+use sandbag_inject::Column;
+
+/// Where work begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// At this position: inside an event it meets the rest.
+    At(u64),
+    /// When work before ended, about here: inside an event, with its end.
+    After(u64),
+}
+
+/// Whether an event is under way at a position.
+pub(super) fn is_inside(column: &Column, at_ns: u64) -> bool {
+    let next = column
+        .events
+        .partition_point(|event| event.end_ns() <= at_ns);
+    let event = column.events.get(next);
+    event.is_some_and(|event| event.due_ns <= at_ns)
+}
+
+/// Noise met, ns: around the column's end, as a rank that repeats its portion. The
+/// column has to leave time between its events, else no work ends.
+pub(super) fn met_ns(column: &Column, begin: Begin, work_ns: u64) -> u64 {
+    let Column { known_ns, events } = column;
+    if events.is_empty() {
+        return 0;
+    }
+    let (Begin::At(at_ns) | Begin::After(at_ns)) = begin;
+    let mut now_ns = at_ns % known_ns;
+    let mut next = events.partition_point(|event| event.end_ns() <= now_ns);
+    if let (Begin::After(_), Some(event)) = (begin, events.get(next))
+        && event.due_ns <= now_ns
+    {
+        now_ns = event.end_ns();
+    }
+    let (began_ns, mut lap_ns, mut left_ns) = (now_ns, 0, work_ns);
+    loop {
+        let Some(event) = events.get(next) else {
+            next = 0;
+            lap_ns += known_ns;
+            continue;
+        };
+        let free_ns = (lap_ns + event.due_ns).saturating_sub(now_ns);
+        if free_ns >= left_ns && free_ns > 0 {
+            return now_ns + left_ns - began_ns - work_ns;
+        }
+        left_ns -= free_ns;
+        now_ns = now_ns.max(lap_ns + event.end_ns());
+        next += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandbag_inject::Planned;
+
+    use super::*;
+
+    fn column(known_ns: u64, events: &[(u64, u64)]) -> Column {
+        let planned = |(due_ns, length_ns): &(u64, u64)| Planned {
+            due_ns: *due_ns,
+            length_ns: *length_ns,
+        };
+        Column {
+            known_ns,
+            events: events.iter().map(planned).collect(),
+        }
+    }
+
+    #[test]
+    fn work_meets_what_comes_before_it_ends() {
+        let column = column(1000, &[(100, 50), (200, 30), (900, 10)]);
+        let at = |ns, work| met_ns(&column, Begin::At(ns), work);
+        assert_eq!(at(0, 100), 0);
+        assert_eq!(at(0, 101), 50);
+        // 100 before the first, 50 to the second.
+        assert_eq!(at(0, 150), 50);
+        assert_eq!(at(0, 151), 80);
+        // Inside an event; or when it was over.
+        assert_eq!(at(120, 10), 30);
+        assert_eq!(met_ns(&column, Begin::After(120), 10), 0);
+        assert_eq!(met_ns(&column, Begin::After(120), 51), 30);
+        assert_eq!(met_ns(&column, Begin::After(99), 2), 50);
+        // Around the end, also more than once.
+        assert_eq!(at(950, 160), 50);
+        assert_eq!(at(1950, 160), 50);
+        assert_eq!(at(0, 910 * 3), 90 * 3);
+    }
+
+    #[test]
+    fn without_events_nothing_is_met() {
+        let column = column(1000, &[]);
+        assert_eq!(met_ns(&column, Begin::At(5), 5000), 0);
+        assert!(!is_inside(&column, 5));
+    }
+
+    #[test]
+    fn inside_is_from_its_begin_to_its_end() {
+        let column = column(1000, &[(100, 50), (150, 30)]);
+        let inside = [99, 100, 149, 150, 179, 180].map(|at_ns| is_inside(&column, at_ns));
+        assert_eq!(inside, [false, true, true, true, true, false]);
+    }
+}
