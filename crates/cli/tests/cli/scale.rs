@@ -90,6 +90,47 @@ fn barriers_groups_and_mixes() {
 }
 
 #[test]
+fn causes_are_classes() {
+    // A tick of 8 us in each of a hundred ms, and once a disk for 500.
+    let mut text = "# tracer: osnoise\n".to_owned();
+    let mut event = |ms: u64, kind: &str, ns: u64| {
+        let (s, us) = (ms / 1000, ms % 1000 * 1000 + 900);
+        let entry = format!("osnoise/0-961     [000] d.h.  {s}.{us:06}:");
+        let _ = writeln!(
+            text,
+            "{entry} {kind}: start {s}.{:09} duration {ns} ns",
+            ms % 1000 * 1_000_000 + 1_000
+        );
+        let _ = writeln!(
+            text,
+            "{entry} sample_threshold: start {s}.{:09} duration {} ns interference 1",
+            ms % 1000 * 1_000_000,
+            ns + 2_000
+        );
+    };
+    for ms in 1_000..1_100 {
+        match ms == 1_050 {
+            true => event(ms, "irq_noise: nvme0q1:33", 500_000),
+            false => event(ms, "irq_noise: local_timer:236", 8_000),
+        }
+    }
+    let dir = Dir::new().with("osnoise.txt", text);
+    let predict = ["scale", "predict", "osnoise.txt", "--ranks", "1,1000"];
+    let predict = [&predict[..], &["--quantum", "200us", "-q", "-o", "-"]].concat();
+    let found = dir.run(&predict).success();
+    let found: serde_json::Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
+    let classes = found["classes"][0]["classes"].as_array().unwrap();
+    let saves = |name: &str, ranks: usize| {
+        let class = classes.iter().find(|class| class["class"] == name);
+        class.unwrap()["saves_points"][ranks].as_f64().unwrap()
+    };
+    // The tick takes more, and the disk longer.
+    let (tick, disk) = ("irq local_timer", "irq nvme0q1");
+    assert!(saves(tick, 0) > saves(disk, 0), "{classes:?}");
+    assert!(saves(disk, 1) > 10.0 * saves(tick, 1), "{classes:?}");
+}
+
+#[test]
 fn what_cannot_be_predicted_is_said() {
     let dir = traced().with(
         "h.txt",

@@ -10,15 +10,15 @@ use std::fmt;
 use sandbag_jitter::{CpuTrace, Event, Trace};
 use serde::Serialize;
 
-/// Events that could be got rid of together: of a length, of a cause, of a
-/// period. Whoever knows causes makes his own with [`Class::new`].
+/// Events, or parts of them, that could be got rid of together: of a length, of a
+/// period, of a cause ([`Class::causes`]), or of any condition.
 pub struct Class {
     name: String,
-    holds: Box<Holds>,
+    part_ns: Box<PartNs>,
 }
 
-/// Whether a class has the event of this number of a CPU.
-type Holds = dyn Fn(&CpuTrace, usize) -> bool + Send + Sync;
+/// How much of the event of this number of a CPU is of a class, ns.
+type PartNs = dyn Fn(&CpuTrace, usize) -> u64 + Send + Sync;
 
 impl fmt::Debug for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -33,9 +33,21 @@ impl Class {
         name: impl Into<String>,
         holds: impl Fn(&CpuTrace, usize) -> bool + Send + Sync + 'static,
     ) -> Self {
+        Self::of_parts(name, move |cpu, event| match holds(cpu, event) {
+            true => cpu.events[event].length_ns,
+            false => 0,
+        })
+    }
+
+    /// A class of which `part_ns` says how much it has of the event of this number
+    /// of a CPU.
+    pub(super) fn of_parts(
+        name: impl Into<String>,
+        part_ns: impl Fn(&CpuTrace, usize) -> u64 + Send + Sync + 'static,
+    ) -> Self {
         Self {
             name: name.into(),
-            holds: Box::new(holds),
+            part_ns: Box::new(part_ns),
         }
     }
 
@@ -129,21 +141,22 @@ impl Class {
     }
 
     /// The CPU without them, and how long they were together, ns; `None` if it
-    /// has none.
+    /// has none. What is left of an event begins when it began.
     pub(super) fn removed(&self, cpu: &CpuTrace) -> Option<(CpuTrace, u64)> {
         let mut noise_ns = 0;
-        let kept: Vec<Event> = cpu
-            .events
-            .iter()
-            .enumerate()
-            .filter(|(number, event)| {
-                let holds = (self.holds)(cpu, *number);
-                noise_ns += if holds { event.length_ns } else { 0 };
-                !holds
-            })
-            .map(|(_, event)| *event)
-            .collect();
-        let any = kept.len() < cpu.events.len();
+        let mut any = false;
+        let mut kept = Vec::with_capacity(cpu.events.len());
+        for (number, event) in cpu.events.iter().enumerate() {
+            let part_ns = (self.part_ns)(cpu, number).min(event.length_ns);
+            noise_ns += part_ns;
+            any |= part_ns > 0;
+            if part_ns < event.length_ns {
+                kept.push(Event {
+                    length_ns: event.length_ns - part_ns,
+                    ..*event
+                });
+            }
+        }
         any.then(|| {
             let without = CpuTrace {
                 cpu: cpu.cpu,
@@ -209,7 +222,7 @@ pub struct Cost {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{by_chance, cpu};
+    use super::super::fixture::{by_chance, cpu, trace};
     use super::*;
 
     #[test]
@@ -248,21 +261,7 @@ mod tests {
             (0..2500).map(|i| (i * 4_000_120 + 77_000, 5000)).collect();
         events.extend((0..3000u64).map(|i| (i * 3_137_777 % 9_900_000_000, 300)));
         events.sort_unstable();
-        let trace = Trace {
-            header: sandbag_jitter::Header {
-                recorder: String::new(),
-                host: None,
-                kernel: None,
-                began_s: None,
-                clock: sandbag_jitter::Clock::Imported,
-                cpus: vec![0],
-                real_time: None,
-            },
-            cpus: vec![cpu(&[(0, 11_000_000_000)], &events)],
-            notes: None,
-            attribution: None,
-            warnings: Vec::new(),
-        };
+        let trace = trace(vec![cpu(&[(0, 11_000_000_000)], &events)]);
         let ticks = Class::ticks(&trace);
         let names: Vec<&str> = ticks.iter().map(Class::name).collect();
         assert_eq!(names, ["tick, 4 ms"]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Traces for tests.
 
-use sandbag_jitter::{CpuTrace, Event, Span};
+use sandbag_jitter::{Clock, CpuTrace, Event, Header, Span, Trace};
 
 use super::chance::Chance;
 
@@ -22,6 +22,29 @@ pub(crate) fn cpu(known: &[(u64, u64)], events: &[(u64, u64)]) -> CpuTrace {
                 length_ns: *length_ns,
             })
             .collect(),
+    }
+}
+
+/// A trace of such CPUs, numbered from 0.
+pub(crate) fn trace(cpus: Vec<CpuTrace>) -> Trace {
+    let cpus: Vec<CpuTrace> = (0..)
+        .zip(cpus)
+        .map(|(n, c)| CpuTrace { cpu: n, ..c })
+        .collect();
+    Trace {
+        header: Header {
+            recorder: "test".to_owned(),
+            host: None,
+            kernel: None,
+            began_s: None,
+            clock: Clock::Imported,
+            cpus: cpus.iter().map(|cpu| cpu.cpu).collect(),
+            real_time: None,
+        },
+        cpus,
+        notes: None,
+        attribution: None,
+        warnings: Vec::new(),
     }
 }
 

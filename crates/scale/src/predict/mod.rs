@@ -15,6 +15,7 @@
 mod apart;
 mod barrier;
 mod bootstrap;
+mod by_cause;
 mod cells;
 pub(crate) mod chance;
 mod classes;

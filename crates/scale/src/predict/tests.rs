@@ -2,10 +2,10 @@
 //! The prediction against brute force, and what must hold whatever the trace.
 
 use proptest::prelude::*;
-use sandbag_jitter::{Clock, CpuNotes, CpuTrace, Header, Notes, Trace};
+use sandbag_jitter::{CpuNotes, CpuTrace, Notes, Trace};
 
 use super::chance::Chance;
-use super::fixture::{by_chance, cpu};
+use super::fixture::{by_chance, cpu, trace};
 use super::replay::{Rank, anywhere, run};
 use super::*;
 use crate::Error;
@@ -14,28 +14,6 @@ const WORK: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 /// Of brute force: enough for a few percent, and not too many for a test.
 const PHASES: u64 = 20_000;
-
-fn trace(cpus: Vec<CpuTrace>) -> Trace {
-    let cpus: Vec<CpuTrace> = (0..)
-        .zip(cpus)
-        .map(|(n, c)| CpuTrace { cpu: n, ..c })
-        .collect();
-    Trace {
-        header: Header {
-            recorder: "test".to_owned(),
-            host: None,
-            kernel: None,
-            began_s: None,
-            clock: Clock::Imported,
-            cpus: cpus.iter().map(|cpu| cpu.cpu).collect(),
-            real_time: None,
-        },
-        cpus,
-        notes: None,
-        attribution: None,
-        warnings: Vec::new(),
-    }
-}
 
 /// Short events mostly, some long.
 fn noisy(seed: u64, known_ns: u64) -> CpuTrace {

@@ -238,7 +238,7 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
     Ok(exit::KEPT)
 }
 
-/// By length; ticks of the first trace, and the periods that were asked for.
+/// By length; ticks and causes of the trace, and the periods that were asked for.
 fn event_classes(args: &PredictArgs, sources: &[Source<'_>], messages: &Messages) -> Vec<Class> {
     let mut all = Class::lengths();
     // A class is of one trace's events: of a mix they would be told apart wrongly.
@@ -246,6 +246,7 @@ fn event_classes(args: &PredictArgs, sources: &[Source<'_>], messages: &Messages
         return all;
     };
     all.extend(Class::ticks(source.trace));
+    all.extend(Class::causes(source.trace));
     for period in &args.period {
         let shown = time(period.as_nanos() as f64);
         let name = format!("every {shown}");
