@@ -29,7 +29,7 @@ pub struct WithHost {
 /// Phases that are replayed, at least.
 const PHASES: u64 = 1000;
 /// Works that are replayed, at most, where there are many ranks and phases: some of
-/// the phases stand for all then.
+/// the phases, by chance, stand for all then.
 const MOST_WORKS: u64 = 1 << 24;
 /// A column of which noise takes more leaves too little that works would end, 0 to 1.
 const FULL: f64 = 0.9;
@@ -114,7 +114,8 @@ impl Virtual {
             if first {
                 since_ns.fill(0);
             }
-            if phase % step == 0 {
+            // Not every so many, which might be those that ranks begin together.
+            if Chance::new(!seed, phase).below(step) == 0 {
                 let mut all: Vec<Draw> = (0..draws)
                     .map(|draw| Draw::new(seed, draw * phases + phase))
                     .collect();
