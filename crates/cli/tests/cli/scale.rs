@@ -98,7 +98,7 @@ fn causes_are_classes() {
         let entry = format!("osnoise/0-961     [000] d.h.  {s}.{us:06}:");
         let _ = writeln!(
             text,
-            "{entry} {kind}: start {s}.{:09} duration {ns} ns",
+            "{entry} {kind} start {s}.{:09} duration {ns} ns",
             ms % 1000 * 1_000_000 + 1_000
         );
         let _ = writeln!(
