@@ -335,6 +335,14 @@ mod tests {
         Plan::new(&[&trace], &options).unwrap()
     }
 
+    /// A clock of which each look takes so long, ns.
+    fn ticking(now: &Cell<u64>, look_ns: u64) -> impl Fn() -> u64 {
+        move || {
+            now.set(now.get() + look_ns);
+            now.get()
+        }
+    }
+
     /// The whole trace from its beginning.
     fn plainly() -> Options {
         Options {
@@ -427,10 +435,7 @@ mod tests {
     fn a_clock_is_suffered_on() {
         let plan = plan(&[(100, 50), (150, 30)], 1000, plainly());
         let now = Cell::new(0u64);
-        let clock = || {
-            now.set(now.get() + 7);
-            now.get()
-        };
+        let clock = ticking(&now, 7);
         let mut polled = plan.rank(0).polled(10, 0);
         while !polled.is_over(clock.now_ns()) {
             polled.suffer(&clock);
@@ -449,19 +454,16 @@ mod tests {
         let events: Vec<(u64, u64)> = (0..1000).map(|i| (i * 3000, 900 + i % 97)).collect();
         let plan = plan(&events, 3_000_000, plainly());
         let now = Cell::new(0u64);
-        let clock = || {
-            now.set(now.get() + 100);
-            now.get()
-        };
+        let clock = ticking(&now, 100);
         let mut polled = plan.rank(0).polled(1000, 0);
         while !polled.is_over(now.get()) {
             polled.suffer_one(&clock);
         }
         let (asked, suffered) = polled.outcome().taken_ns();
         assert!(asked.abs_diff(suffered) < 1000 * 5, "{asked} {suffered}");
-        let away = polled.outcome().kept().iter();
-        assert!(away.clone().count() == 1000);
-        assert!(away.clone().all(|event| event.length_error_ns.abs() <= 50));
+        let kept = polled.outcome().kept();
+        assert_eq!(kept.len(), 1000);
+        assert!(kept.iter().all(|event| event.length_error_ns.abs() <= 50));
     }
 
     #[test]
@@ -482,10 +484,7 @@ mod tests {
         let events: Vec<(u64, u64)> = (0..100).map(|i| (i * 1000 + 10, 990)).collect();
         let plan = plan(&events, 100_000, plainly());
         let now = Cell::new(0u64);
-        let clock = || {
-            now.set(now.get() + 50);
-            now.get()
-        };
+        let clock = ticking(&now, 50);
         let mut polled = plan.rank(0).polled(100, 0);
         let (mut steps, mut late) = (0, Vec::new());
         while polled.outcome().counts.injected < 100 {
@@ -522,10 +521,7 @@ mod tests {
     fn only_what_is_under_way_is_finished() {
         let plan = plan(&[(100, 50), (151, 30)], 1000, plainly());
         let now = Cell::new(0u64);
-        let clock = || {
-            now.set(now.get() + 7);
-            now.get()
-        };
+        let clock = ticking(&now, 7);
         let mut polled = plan.rank(0).polled(10, 0);
         polled.finish(&clock);
         assert_eq!(now.get(), 0);

@@ -107,10 +107,9 @@ fn parts_of(event: &Explained, attribution: &Attribution) -> BTreeMap<Who, u64> 
 
 #[cfg(test)]
 mod tests {
-    use sandbag_jitter::Span;
     use sandbag_jitter::attribution::{Cause, CpuCauses, Kind, Source};
 
-    use super::super::fixture;
+    use super::super::fixture::{self, span};
     use super::*;
 
     fn cause(start_ns: u64, length_ns: u64, source: u32) -> Cause {
@@ -132,7 +131,6 @@ mod tests {
     /// An event of a daemon alone; one of it and of an interrupt within it; one of
     /// nobody who was seen; one that was not watched.
     fn trace() -> Trace {
-        let span = |from_ns, until_ns| Span { from_ns, until_ns };
         let events = [(1_000, 100), (2_000, 100), (3_000, 50), (9_000, 70)];
         let attribution = Attribution {
             sources: vec![

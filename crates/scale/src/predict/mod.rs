@@ -22,7 +22,7 @@ mod classes;
 mod costs;
 mod drift;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod noise;
 mod options;
 pub mod replay;
