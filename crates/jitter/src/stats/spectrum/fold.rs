@@ -11,8 +11,16 @@ const LEAST_EVENTS: f64 = super::LEAST_PERIODS as f64;
 /// A period that fewer of its times keep is a multiple of the frequency of a
 /// slower component, of which a few long events stand out.
 const LEAST_SHARE: f64 = 0.01;
-/// Bins of a period.
-const BINS: usize = 200;
+/// Bins of a period: as fine as there are events enough to fill them. Few
+/// events of a wide jitter fill no fine bin, and one of them that has some by
+/// chance would be taken for all.
+const BINS: [usize; 4] = [200, 100, 50, 25];
+/// A coarser look must find more events than a finer one by so many standard
+/// deviations of what chance has in it...
+const COARSER: f64 = 3.0;
+/// ...and by this share: tails alone are no reason, for a wide stretch has
+/// more of other events.
+const COARSER_SHARE: f64 = 0.25;
 
 /// Where within a period a component's events begin.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -96,6 +104,8 @@ pub(super) struct Folded {
     pub(super) jitter_ns: f64,
     /// More than a chance background would have there.
     pub(super) events: f64,
+    /// What the background has there.
+    by_chance: f64,
     pub(super) periods: f64,
     pub(super) noise_pct: f64,
 }
@@ -127,13 +137,42 @@ pub(super) fn fold(cpu: &CpuTrace, pass: &Pass, refined: &Refined) -> Option<Fol
     Some(Folded { fold, ..folded })
 }
 
-/// Finds where the events of the line are.
+/// Finds where the events of the line are, as fine as they allow.
 fn once(cpu: &CpuTrace, pass: &Pass, fold: &mut Fold, by_noise: bool) -> Option<Folded> {
     let turns: Vec<f64> = cpu.events.iter().map(|event| fold.turns(event)).collect();
-    let bin_of = |turns: f64| (((turns + 0.5) * BINS as f64) as usize).min(BINS - 1);
-    let (mut counts, mut noise) = ([0.0f64; BINS], [0.0f64; BINS]);
-    let mut lengths = [0.0f64; BINS];
-    for (event, turns) in cpu.events.iter().zip(&turns) {
+    let mut best: Option<(Fold, Folded)> = None;
+    for bins in BINS {
+        let mut here = fold.clone();
+        let Some(folded) = binned(cpu, pass, &mut here, &turns, by_noise, bins) else {
+            continue;
+        };
+        let more = best.as_ref().is_none_or(|(_, finer)| {
+            let chance = (folded.by_chance + finer.events).sqrt();
+            let least = finer.events * (1.0 + COARSER_SHARE);
+            folded.events > least.max(finer.events + COARSER * chance)
+        });
+        if more {
+            best = Some((here, folded));
+        }
+    }
+    let (here, folded) = best?;
+    *fold = here;
+    Some(folded)
+}
+
+/// Finds where the events of the line are among so many bins of a period.
+fn binned(
+    cpu: &CpuTrace,
+    pass: &Pass,
+    fold: &mut Fold,
+    turns: &[f64],
+    by_noise: bool,
+    bins: usize,
+) -> Option<Folded> {
+    let bin_of = |turns: f64| (((turns + 0.5) * bins as f64) as usize).min(bins - 1);
+    let (mut counts, mut noise) = (vec![0.0f64; bins], vec![0.0f64; bins]);
+    let mut lengths = vec![0.0f64; bins];
+    for (event, turns) in cpu.events.iter().zip(turns) {
         counts[bin_of(*turns)] += 1.0;
         // As the spectrum saw it.
         noise[bin_of(*turns)] += pass.weight(event, true);
@@ -144,11 +183,11 @@ fn once(cpu: &CpuTrace, pass: &Pass, fold: &mut Fold, by_noise: bool) -> Option<
     let quiet = median(&noise);
     let total: f64 = noise.iter().sum();
     let stands_out = |i: usize| {
-        let (count, noise) = (counts[i % BINS], noise[i % BINS]);
+        let (count, noise) = (counts[i % bins], noise[i % bins]);
         count > background + 3.0 * (background + 1.0).sqrt()
             || (by_noise && noise - quiet > 0.02 * total && count > background)
     };
-    let peak = (0..BINS).max_by(|a, b| {
+    let peak = (0..bins).max_by(|a, b| {
         let height = |i: usize| {
             let of_events = (counts[i] - background) / cpu.events.len() as f64;
             let of_noise = (noise[i] - quiet) / total.max(1.0);
@@ -164,7 +203,7 @@ fn once(cpu: &CpuTrace, pass: &Pass, fold: &mut Fold, by_noise: bool) -> Option<
     // To both sides as long as events stand out; a single bin may fall short.
     let side = |towards: &dyn Fn(usize) -> usize| {
         let mut last = 0;
-        for steps in 1..BINS / 2 {
+        for steps in 1..bins / 2 {
             if stands_out(towards(steps)) {
                 last = steps;
             } else if steps > last + 1 {
@@ -173,16 +212,16 @@ fn once(cpu: &CpuTrace, pass: &Pass, fold: &mut Fold, by_noise: bool) -> Option<
         }
         last
     };
-    let left = side(&|steps| peak + BINS - steps);
+    let left = side(&|steps| peak + bins - steps);
     let right = side(&|steps| peak + steps);
     let width = left + right + 1;
-    let from = (peak as f64 - left as f64) / BINS as f64 - 0.5;
-    let until = from + width as f64 / BINS as f64;
-    let per_turn = background * BINS as f64;
+    let from = (peak as f64 - left as f64) / bins as f64 - 0.5;
+    let until = from + width as f64 / bins as f64;
+    let per_turn = background * bins as f64;
     // Few long ones may have many others beside them.
     let (from, until) = match by_noise {
         true => (from, until),
-        false => nearer(&turns, from, until, per_turn),
+        false => nearer(turns, from, until, per_turn),
     };
     (fold.from, fold.until) = (from, until);
     let middle = (from + until) / 2.0;
@@ -215,9 +254,10 @@ fn once(cpu: &CpuTrace, pass: &Pass, fold: &mut Fold, by_noise: bool) -> Option<
         phase_ns: (phase - phase.floor()) * period_ns,
         jitter_ns: variance.sqrt() * period_ns,
         events,
+        by_chance: expected,
         periods,
         noise_pct: {
-            let chance = median(&lengths) * BINS as f64 * width;
+            let chance = median(&lengths) * bins as f64 * width;
             let all: f64 = lengths.iter().sum();
             ((length - chance) / all.max(1.0) * 100.0).clamp(0.0, 100.0)
         },
@@ -273,8 +313,8 @@ fn nearer(turns: &[f64], mut from: f64, mut until: f64, per_turn: f64) -> (f64, 
     (from, until)
 }
 
-fn median(values: &[f64; BINS]) -> f64 {
-    let mut sorted = *values;
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    sorted[BINS / 2]
+    sorted[sorted.len() / 2]
 }

@@ -171,6 +171,13 @@ impl<'a> Rest<'a> {
         (count > 0).then(|| sum / f64::from(count))
     }
 
+    /// The greatest among the same multiples.
+    fn most(&self, frequency: f64, is: impl Fn(usize) -> bool) -> f64 {
+        let multiples = (1..=REMOVED.0).filter(|k| is(*k));
+        let all = multiples.map(|k| self.around(frequency * k as f64));
+        all.fold(0.0, f64::max)
+    }
+
     /// A frequency of which others are multiples may have been taken for
     /// theirs, or one of theirs for it.
     fn fundamental(&self, mut frequency: f64, least: f64) -> f64 {
@@ -181,7 +188,12 @@ impl<'a> Rest<'a> {
                 let lower = frequency / factor as f64;
                 let between = self.beyond(lower, |k| k % factor != 0).unwrap_or(0.0);
                 // Of many: three standard deviations of their mean and more.
-                let stands_out = between > 1.0 && between > 2.0 * FAINT * own;
+                // By chance every second event may come a little late: that
+                // shows where the line itself has faded, and faintly.
+                let stands_out = between > 1.0
+                    && between > 2.0 * FAINT * own
+                    && self.most(lower, |k| k % factor != 0)
+                        > FAINT * self.most(frequency, |_| true);
                 if lower >= least && stands_out {
                     frequency = lower;
                     continue 'lower;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Trains of a known period are found, and none where there is none.
 
-use proptest::prelude::*;
-
 use super::*;
 use crate::synth::{Arrivals, Component as Part, Lengths, Model, synthesise};
 use crate::{Chance, Event, Span};
@@ -269,28 +267,65 @@ fn random_events_have_no_period_at_the_stated_rate() {
     assert!(alarms.count() <= 1);
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
-    #[test]
-    fn a_period_is_recovered(
-        period_us in 500.0f64..25_000.0, jitter in 0.0f64..0.05, others in 0.0f64..1.5,
-        seed: u64,
-    ) {
-        // A line of n among all events has a power of n * n / all.
-        let others = others * 1e6 / period_us;
-        let cpu = made(
-            vec![
-                periodic(period_us * 1e3, jitter * period_us * 1e3, Lengths::Fixed(4_000.0)),
-                poisson(others, lognormal()),
-            ],
-            3,
-            seed,
-        );
-        let found = spectrum(&cpu).unwrap().components;
-        let nearest = found.iter().map(|one| (one.period_ns / period_us / 1e3 - 1.0).abs());
-        let nearest = nearest.fold(f64::INFINITY, f64::min);
-        prop_assert!(nearest < 1e-3, "{period_us}: {found:#?}");
+/// The component nearest to a period of so many us among others, of three
+/// seconds; `jitter` in periods, `others` per period.
+fn recovered(period_us: f64, jitter: f64, others: f64, seed: u64) -> Option<Component> {
+    // A line of n among all events has a power of n * n / all.
+    let cpu = made(
+        vec![
+            periodic(
+                period_us * 1e3,
+                jitter * period_us * 1e3,
+                Lengths::Fixed(4_000.0),
+            ),
+            poisson(others * 1e6 / period_us, lognormal()),
+        ],
+        3,
+        seed,
+    );
+    let beside = |one: &Component| (one.period_ns / period_us / 1e3 - 1.0).abs();
+    let found = spectrum(&cpu).unwrap().components;
+    let nearest = found
+        .into_iter()
+        .min_by(|a, b| beside(a).total_cmp(&beside(b)));
+    nearest.filter(|one| beside(one) < 1e-3)
+}
+
+#[test]
+fn a_period_is_recovered_with_its_events() {
+    // Periods, jitter and others spread evenly, the same each time: 3 of
+    // 12 000 such traces have a multiple of their period by chance.
+    let spread = |i: u64, by: f64| (i as f64 * by).fract();
+    let (mut missed, mut few) = (0, 0);
+    for i in 1..=60 {
+        let period_us = 500.0 + 24_500.0 * spread(i, 0.618_034);
+        let jitter = 0.05 * spread(i, 0.414_214);
+        match recovered(period_us, jitter, 1.5 * spread(i, 0.732_051), i) {
+            Some(one) => {
+                let ratio = one.jitter_ns / (jitter * period_us * 1e3);
+                few += usize::from(one.share_of_periods < 0.65 || !(0.5..1.5).contains(&ratio));
+            }
+            None => missed += 1,
+        }
     }
+    assert!(
+        missed <= 1 && few <= 3,
+        "{missed} missed, {few} of few events"
+    );
+}
+
+#[test]
+fn a_wide_component_of_few_events_is_seen_whole() {
+    // 124 events, spread over a quarter of the period: two in a fine bin. One
+    // with eight by chance was once taken for all of them, and its place for
+    // the frequency.
+    let (period_us, jitter) = (24_225.936_291_627_484, 0.045_471_321_223_744_44);
+    let one = recovered(period_us, jitter, 0.0, 15_682_313_658_539_577_089);
+    let one = one.expect("the period");
+    // The tails of so few do not stand out.
+    assert!(one.events > 80, "{one:?}");
+    let ratio = one.jitter_ns / (jitter * period_us * 1e3);
+    assert!((0.5..1.3).contains(&ratio), "{one:?}");
 }
 
 #[test]
