@@ -18,7 +18,7 @@ use sandbag_kernel::sched::{self, Attributes};
 use sandbag_kernel::{CpuList, clock};
 
 use super::team::{Ask, CpuOutcome, Team, Want};
-use crate::clock::{Clock as _, Counter, together};
+use crate::clock::{Clock, Counter, together};
 use crate::column::Planned;
 use crate::error::{Error, Result};
 use crate::outcome::Outcome;
@@ -237,7 +237,7 @@ pub fn by_asking(
 /// told.
 fn ask(
     mut seen: Vec<Planned>,
-    clock: &Counter,
+    clock: &impl Clock,
     mut polled: crate::Polled,
     begin_ns: u64,
     length_ns: u64,
@@ -254,20 +254,24 @@ fn ask(
     let mut last = clock.now_ns();
     while last < end_ns {
         let mut now = clock.now_ns();
-        // Suffered: until it may go on, all of it is one absence.
-        while let Some(until_ns) = polled.poll(now) {
+        // Suffered: until it may go on, all of it is one absence. What is due
+        // when the run is over is not.
+        while now < end_ns
+            && let Some(until_ns) = polled.poll(now)
+        {
             let start = now;
+            // The host had the CPU when it came due.
+            if start - last > threshold_ns {
+                note(&mut seen, begin_ns, last, start);
+            }
             // An event that is longer than all of this ends with it: with
             // real-time priority nobody else has the CPU meanwhile.
             let until_ns = until_ns.min(end_ns);
             while now < until_ns {
                 now = clock.now_ns();
             }
-            note(&mut seen, begin_ns, last.max(start), now);
+            note(&mut seen, begin_ns, start, now);
             last = now;
-            if now >= end_ns {
-                break;
-            }
         }
         if now - last > threshold_ns {
             note(&mut seen, begin_ns, last, now);
