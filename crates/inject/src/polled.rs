@@ -19,7 +19,6 @@ use crate::clock::Clock;
 use crate::column::Planned;
 use crate::outcome::{Cause, Injected, Outcome};
 use crate::portion::{Events, Portion};
-use crate::sync::Sync;
 
 /// A program that did not ask for longer than this was away: its own step was
 /// that long, or the host had the CPU. Ours is a few tens of nanoseconds.
@@ -266,14 +265,9 @@ impl Polled {
     pub fn begin_phase(&mut self, now_ns: u64) {
         let phase = self.phase;
         self.phase += 1;
-        let Sync::Phases(every) = self.portion.sync() else {
+        let Some(reset) = self.portion.at_phase(phase) else {
             return;
         };
-        let every = u64::from(every.max(1));
-        if !phase.is_multiple_of(every) {
-            return;
-        }
-        let reset = self.portion.of_reset(phase / every);
         self.events = Events::new(reset);
         self.base_ns = now_ns;
         self.last_ns = now_ns;
@@ -316,6 +310,7 @@ mod tests {
 
     use super::*;
     use crate::plan::{Options, Plan};
+    use crate::sync::Sync;
 
     fn plan(events: &[(u64, u64)], known_ns: u64, options: Options) -> Plan {
         let trace = CpuTrace {

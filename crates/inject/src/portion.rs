@@ -38,10 +38,27 @@ impl Portion {
         self.offset_ns
     }
 
+    /// Where in the known time of its CPU a rank is after so long; it begins again
+    /// where it is used up. Without the factor.
+    #[must_use]
+    pub fn position_ns(&self, passed_ns: u64) -> u64 {
+        let within_ns = match self.repeat {
+            true => passed_ns % self.length_ns.max(1),
+            false => passed_ns,
+        };
+        self.offset_ns + within_ns
+    }
+
     /// How long a rank suffers it, ns; with the factor.
     #[must_use]
     pub fn length_ns(&self) -> u64 {
         self.scaled(self.length_ns)
+    }
+
+    /// Whether its times are not those of the trace.
+    #[must_use]
+    pub fn is_stretched(&self) -> bool {
+        self.factor != 1.0
     }
 
     /// Whether it begins again when it is used up.
@@ -79,9 +96,22 @@ impl Portion {
         Polled::new(self.clone(), Outcome::with_room(records), begin_ns)
     }
 
+    /// What ranks suffer from a phase on that begins there, if they come to a common
+    /// position at its begin ([`Sync::Phases`]); counted from 0.
+    #[must_use]
+    pub fn at_phase(&self, phase: u64) -> Option<Self> {
+        let Sync::Phases(every) = self.sync else {
+            return None;
+        };
+        let every = u64::from(every.max(1));
+        phase
+            .is_multiple_of(every)
+            .then(|| self.of_reset(phase / every))
+    }
+
     /// The same column from another position on, the whole of it, again and
     /// again: what a phase is given, the same for all ranks.
-    pub(crate) fn of_reset(&self, reset: u64) -> Self {
+    fn of_reset(&self, reset: u64) -> Self {
         let known_ns = self.column.known_ns;
         Self {
             offset_ns: chance::drawn(self.seed, PHASES, reset, known_ns),

@@ -38,6 +38,9 @@ struct Compared {
     host: f64,
     /// Interval of the prediction with the host's own.
     predicted: (f64, f64),
+    /// Measured less a replay of ranks where these were, and the half of its 95 %
+    /// interval, points.
+    beside: Option<(f64, f64)>,
 }
 
 impl Compared {
@@ -61,9 +64,18 @@ impl Compared {
                     host,
                     // With the host's own it is as sure as without.
                     predicted: (low + host, high + host),
+                    beside: {
+                        let beside = &with_host["beside_points"];
+                        beside[0].as_f64().zip(beside[1].as_f64())
+                    },
                 })
             })
             .collect()
+    }
+
+    /// Nothing is beside a replay of the same positions but chance.
+    fn none_beside(&self) -> bool {
+        self.beside.is_some_and(|(more, error)| more.abs() <= error)
     }
 
     /// The two intervals meet.
@@ -96,7 +108,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     };
     let mut rows = Vec::new();
     let mut figures = Vec::new();
-    let (mut inside, mut count) = (0, 0);
+    let (mut inside, mut none, mut count) = (0, 0, 0);
     for sync in stand.syncs {
         let file = stand.dir.join("virtual.json");
         let mut command = Command::new(stand.sandbag);
@@ -120,6 +132,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
             }
             count += 1;
             inside += u32::from(one.inside());
+            none += u32::from(one.none_beside());
             rows.push(line(sync, &one, found["phases"].as_u64().unwrap_or(0)));
         }
         eprintln!("sync {sync}: {inside} of {count} inside so far");
@@ -134,7 +147,9 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
              Host: what the host's own adds to the prediction, by a replay of the ranks with what \
              each took for the same phase without jitter, less one without that. In brackets 95 % intervals: of the measured, \
              from how far phases are from that replay, and of the prediction. Inside: they meet. Of \
-             {count} inside: {inside}."
+             {count} inside: {inside}. Beside: measured less a replay of ranks that are where these \
+             were, points, with its 95 % interval: no chance of positions is in that, and no \
+             prediction. Of {count} hold none: {none}."
         ),
         heads: vec![
             "sync",
@@ -145,6 +160,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
             "host",
             "with the host's own",
             "inside",
+            "beside",
         ],
         rows,
         figures: figures.into(),
@@ -163,6 +179,9 @@ fn line(sync: &str, one: &Compared, phases: u64) -> Vec<String> {
         format!("{:.2}", one.host),
         format!("{:.2} ({low:.2}..{high:.2})", one.alone + one.host),
         if one.inside() { "yes" } else { "no" }.to_owned(),
+        one.beside.map_or_else(String::new, |(more, error)| {
+            format!("{more:+.2} ({:+.2}..{:+.2})", more - error, more + error)
+        }),
     ]
 }
 
@@ -180,13 +199,15 @@ mod tests {
 
     #[test]
     fn the_host_is_in_both() {
-        let host = json!({"pct": 30.4, "alone_pct": 21.0, "apart_points": 1.0});
+        let host = json!({
+            "pct": 30.4, "alone_pct": 21.0, "apart_points": 1.0, "beside_points": [-0.3, 0.2],
+        });
         let all = Compared::all(&figures(&host));
         assert_eq!(all[0].measured, (30.0, 1.0));
         assert!((all[0].host - 9.4).abs() < 1e-9);
         let (low, high) = all[0].predicted;
         assert!((low - 30.6).abs() < 1e-9 && (high - 31.4).abs() < 1e-9);
-        assert!(all[0].inside());
+        assert!(all[0].inside() && !all[0].none_beside());
         let far = json!({"pct": 32.0, "alone_pct": 21.0, "apart_points": 1.0});
         assert!(!Compared::all(&figures(&far))[0].inside());
         assert!(Compared::all(&json!({})).is_empty());

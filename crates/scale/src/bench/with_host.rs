@@ -2,7 +2,7 @@
 //! What is to be expected of virtual ranks that meet noise on a host that has noise
 //! of its own. Pure.
 
-use sandbag_inject::{Column, Plan, Sync};
+use sandbag_inject::{Column, Plan, Portion, Sync};
 use serde::Serialize;
 
 use super::alone::Virtual;
@@ -24,6 +24,11 @@ pub struct WithHost {
     /// as far as phases differ by chance (from the differences, phase by phase);
     /// `None` of fewer than two.
     pub apart_points: Option<f64>,
+    /// What was measured is more by so many points than a replay of ranks that are
+    /// where these were, and within so many of that (95 %, in the same way): no
+    /// chance of positions is in it. `None` if they are not known: the trace was
+    /// stretched, or a portion was used up.
+    pub beside_points: Option<(f64, f64)>,
 }
 
 /// Phases that are replayed, at least.
@@ -79,12 +84,64 @@ impl Draw {
     }
 }
 
+/// Where a rank is on its way through its portion.
+struct OnTheWay {
+    portion: Portion,
+    /// What its phases took since it came to the begin of that, ns.
+    passed_ns: u64,
+    /// None did yet.
+    first: bool,
+}
+
+impl OnTheWay {
+    fn new(portion: Portion) -> Self {
+        Self {
+            portion,
+            passed_ns: 0,
+            first: true,
+        }
+    }
+
+    /// A phase begins: ranks may come to a common position.
+    fn begin(&mut self, phase: u64) {
+        if let Some(reset) = self.portion.at_phase(phase) {
+            *self = Self::new(reset);
+        }
+    }
+
+    fn pass(&mut self, ns: u64) {
+        self.passed_ns += ns;
+        self.first = false;
+    }
+
+    /// Where it would be if it had begun there, ns.
+    fn from(&self, begin_ns: u64) -> Begin {
+        match self.first {
+            true => Begin::At(begin_ns),
+            false => Begin::After(begin_ns + self.passed_ns),
+        }
+    }
+
+    /// Where it is, if that is known.
+    fn there(&self) -> Option<Begin> {
+        let own = &self.portion;
+        let goes_on = own.repeats() || self.passed_ns < own.length_ns();
+        let at_ns = own.position_ns(self.passed_ns);
+        (goes_on && !own.is_stretched()).then(|| match self.first {
+            true => Begin::At(at_ns),
+            false => Begin::After(at_ns),
+        })
+    }
+}
+
 /// Of a number of ranks.
 #[derive(Default)]
 struct Found {
     ranks: u32,
     /// Measured less replayed, phase by phase, ns.
     apart_ns: Vec<f64>,
+    /// Measured less replayed where ranks really were, ns.
+    beside_ns: Vec<f64>,
     /// Sums of what was replayed, with the host's own and without, ns.
     sum_ns: (f64, f64),
 }
@@ -107,22 +164,22 @@ impl Virtual {
         let each = phases * u64::from(self.ranks.max(1));
         let step = each.div_ceil(MOST_WORKS).max(1);
         let draws = PHASES.div_ceil(phases.div_ceil(step)).max(1);
-        let mut since_ns = vec![0u64; self.ranks as usize];
+        let portions = (0..u64::from(self.ranks)).map(|rank| plan.rank(rank));
+        let mut ranks: Vec<OnTheWay> = portions.map(OnTheWay::new).collect();
         let mut found: Vec<Found> = Vec::new();
         for phase in 0..phases {
-            let first = is_first(plan.options().sync, phase);
-            if first {
-                since_ns.fill(0);
+            for rank in &mut ranks {
+                rank.begin(phase);
             }
             // Not every so many, which might be those that ranks begin together.
             if Chance::new(!seed, phase).below(step) == 0 {
                 let mut all: Vec<Draw> = (0..draws)
                     .map(|draw| Draw::new(seed, draw * phases + phase))
                     .collect();
-                self.replay(plan, (phase, first), &since_ns, &mut all, &mut found);
+                self.replay(plan, phase, &ranks, &mut all, &mut found);
             }
-            for (rank, since) in (0..).zip(&mut since_ns) {
-                *since += self.took_ns(&self.jitter_ns, rank, phase);
+            for (number, rank) in (0..).zip(&mut ranks) {
+                rank.pass(self.took_ns(&self.jitter_ns, number, phase));
             }
         }
         let calibrated = self.calibrated_ns.max(1) as f64;
@@ -131,7 +188,14 @@ impl Virtual {
             ranks: one.ranks,
             pct: over(one.sum_ns.0, one.apart_ns.len()),
             alone_pct: over(one.sum_ns.1, one.apart_ns.len()),
-            apart_points: error(one.apart_ns.into_iter()).map(|ns| ns / calibrated * 100.0),
+            apart_points: error(one.apart_ns.iter().copied()).map(|ns| ns / calibrated * 100.0),
+            beside_points: error(one.beside_ns.iter().copied())
+                .filter(|_| one.beside_ns.len() == one.apart_ns.len())
+                .map(|ns| {
+                    let sum: f64 = one.beside_ns.iter().sum();
+                    let points = |ns: f64| ns / calibrated * 100.0;
+                    (points(sum / one.beside_ns.len() as f64), points(ns))
+                }),
         });
         all.collect()
     }
@@ -140,28 +204,32 @@ impl Virtual {
     fn replay(
         &self,
         plan: &Plan,
-        (phase, first): (u64, bool),
-        since_ns: &[u64],
+        phase: u64,
+        all: &[OnTheWay],
         draws: &mut [Draw],
         found: &mut Vec<Found>,
     ) {
         let sync = plan.options().sync;
         let (mut slowest_ns, mut at) = (0, 0);
-        for (rank, since_ns) in (0u32..).zip(since_ns) {
+        // Where they really were.
+        let mut there_ns = Some(0);
+        for (rank, on_the_way) in (0u32..).zip(all) {
             let column = plan.column(u64::from(rank));
             let group = u64::from(rank / plan.options().group.max(1));
             let own_ns = self.took_ns(&self.quiet_ns, rank, phase);
             slowest_ns = slowest_ns.max(self.took_ns(&self.jitter_ns, rank, phase));
+            let took = |begin, work_ns| work_ns + met_ns(column, begin, work_ns);
             for draw in &mut *draws {
-                let begin = match (sync, first) {
-                    (Sync::None, _) => Begin::After(draw.of_group(group, column)),
-                    (_, true) => Begin::At(draw.common(column)),
-                    (_, false) => Begin::After(draw.common(column) + since_ns),
+                let begin = match sync {
+                    Sync::None => Begin::After(draw.of_group(group, column)),
+                    Sync::Once | Sync::Phases(_) => on_the_way.from(draw.common(column)),
                 };
-                let took = |work_ns| work_ns + met_ns(column, begin, work_ns);
-                draw.most_ns.0 = draw.most_ns.0.max(took(own_ns));
-                draw.most_ns.1 = draw.most_ns.1.max(took(self.calibrated_ns));
+                draw.most_ns.0 = draw.most_ns.0.max(took(begin, own_ns));
+                draw.most_ns.1 = draw.most_ns.1.max(took(begin, self.calibrated_ns));
             }
+            there_ns = there_ns
+                .zip(on_the_way.there())
+                .map(|(most_ns, begin)| most_ns.max(took(begin, own_ns)));
             let ranks = rank + 1;
             if ranks.is_power_of_two() || ranks == self.ranks {
                 if found.len() == at {
@@ -176,6 +244,8 @@ impl Virtual {
                 };
                 let with = mean(|draw| draw.most_ns.0);
                 found[at].apart_ns.push(slowest_ns as f64 - with);
+                let beside = there_ns.map(|there_ns| slowest_ns as f64 - there_ns as f64);
+                found[at].beside_ns.extend(beside);
                 found[at].sum_ns.0 += with;
                 found[at].sum_ns.1 += mean(|draw| draw.most_ns.1);
                 at += 1;
@@ -187,14 +257,6 @@ impl Virtual {
     fn took_ns(&self, all: &[u32], rank: u32, phase: u64) -> u64 {
         let place = rank as usize * self.phases as usize + phase as usize;
         all.get(place).map_or(0, |ns| u64::from(*ns))
-    }
-}
-
-/// Whether ranks come to a common position, by chance, at the begin of a phase.
-fn is_first(sync: Sync, phase: u64) -> bool {
-    match sync {
-        Sync::None | Sync::Once => phase == 0,
-        Sync::Phases(every) => phase.is_multiple_of(u64::from(every.max(1))),
     }
 }
 
@@ -281,9 +343,65 @@ mod tests {
         assert!(all[0].apart_points.unwrap() > 5.0);
     }
 
+    /// What ranks measure that take no time to ask, and work for so long.
+    fn measured(plan: &Plan, (ranks, phases): (u32, u32), work_ns: u64) -> Virtual {
+        let mut jitter_ns = Vec::new();
+        for rank in 0..ranks {
+            let mut polled = plan.rank(u64::from(rank)).polled(0, 0);
+            let mut now_ns = 0;
+            for _ in 0..phases {
+                polled.begin_phase(now_ns);
+                let begin_ns = now_ns;
+                for _ in 0..work_ns {
+                    while let Some(until_ns) = polled.poll(now_ns) {
+                        now_ns = until_ns;
+                    }
+                    now_ns += 1;
+                }
+                jitter_ns.push((now_ns - begin_ns) as u32);
+            }
+        }
+        Virtual {
+            ranks,
+            phases,
+            calibrated_ns: work_ns,
+            quiet_ns: vec![work_ns as u32; jitter_ns.len()],
+            jitter_ns,
+            ..three()
+        }
+    }
+
+    #[test]
+    fn a_replay_where_ranks_were_is_what_they_measured() {
+        for sync in [Sync::None, Sync::Once, Sync::Phases(1), Sync::Phases(7)] {
+            let plan = plan(sync);
+            let all = measured(&plan, (16, 60), 700).with_host(&plan, 1);
+            for one in &all {
+                let (more, error) = one.beside_points.unwrap();
+                assert!(more.abs() < 0.02 && error < 0.05, "{sync:?} {one:?}");
+            }
+            // Elsewhere they meet another number of events.
+            let apart = all.iter().map(|one| one.apart_points.unwrap());
+            assert!(apart.sum::<f64>() > 0.1, "{sync:?} {all:?}");
+        }
+    }
+
     #[test]
     fn ranks_come_together_where_their_synchronisation_says_so() {
-        assert!(is_first(Sync::Phases(3), 6) && !is_first(Sync::Phases(3), 7));
-        assert!(is_first(Sync::Once, 0) && !is_first(Sync::Once, 5));
+        let begins = |sync| {
+            let mut rank = OnTheWay::new(plan(sync).rank(5));
+            let each = (0..7).map(|phase| {
+                rank.begin(phase);
+                let first = rank.first;
+                rank.pass(10);
+                first
+            });
+            each.collect::<Vec<_>>()
+        };
+        let only_the_first = [true, false, false, false, false, false, false];
+        assert_eq!(begins(Sync::None), only_the_first);
+        assert_eq!(begins(Sync::Once), only_the_first);
+        let every_third = [true, false, false, true, false, false, true];
+        assert_eq!(begins(Sync::Phases(3)), every_third);
     }
 }
