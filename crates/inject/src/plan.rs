@@ -43,8 +43,10 @@ pub struct Options {
 pub const SHARE: f64 = 1.0 / 3.0;
 /// Least and largest factor.
 pub const FACTORS: (f64, f64) = (1.0, 1000.0);
-/// Keeps the positions of ranks apart from those of phases.
+/// Keeps the positions of ranks apart from those of phases...
 const RANKS: u64 = 0;
+/// ...and from the seeds of segments.
+const SEGMENTS: u64 = 2;
 
 impl Default for Options {
     fn default() -> Self {
@@ -180,6 +182,13 @@ impl Plan {
     /// The part of a rank.
     #[must_use]
     pub fn rank(&self, rank: u64) -> Portion {
+        self.in_segment(rank, 0)
+    }
+
+    /// The part of a rank in a run of several, counted from 0: in each all that is left
+    /// to chance is drawn anew, whatever the synchronisation.
+    #[must_use]
+    pub fn in_segment(&self, rank: u64, segment: u64) -> Portion {
         let column = Arc::clone(&self.columns[self.column_of(rank)]);
         let Options {
             seed,
@@ -190,6 +199,10 @@ impl Plan {
             factor,
             repeat,
         } = self.options;
+        let seed = match segment {
+            0 => seed,
+            _ => chance::drawn(seed, SEGMENTS, segment, u64::MAX),
+        };
         let known_ns = column.known_ns;
         let length_ns = ((known_ns as f64 * share) as u64).clamp(1, known_ns);
         let who = match sync {
@@ -248,6 +261,28 @@ mod tests {
     fn regular(number: u32) -> CpuTrace {
         let events: Vec<(u64, u64)> = (0..1000).map(|i| (i * 100 + 50, 7)).collect();
         cpu(number, &[(0, 100_000)], &events)
+    }
+
+    #[test]
+    fn segments_replay_other_portions_whatever_the_synchronisation() {
+        let trace = regular(0);
+        for sync in [Sync::None, Sync::Once, Sync::Phases(1), Sync::Phases(10)] {
+            let options = Options {
+                sync,
+                ..Options::default()
+            };
+            let plan = Plan::new(&[&trace], &options).unwrap();
+            let begin = |rank, segment| {
+                let portion = plan.in_segment(rank, segment);
+                let reset = portion.at_phase(0);
+                reset.as_ref().unwrap_or(&portion).offset_ns()
+            };
+            let mut of_first: Vec<u64> = (0..32).map(|segment| begin(0, segment)).collect();
+            assert_eq!(begin(0, 3) == begin(1, 3), sync != Sync::None, "{sync:?}");
+            of_first.sort_unstable();
+            of_first.dedup();
+            assert!(of_first.len() > 30, "{sync:?} {of_first:?}");
+        }
     }
 
     #[test]

@@ -135,14 +135,9 @@ impl<'a, B: Barrier> Rank<'a, B> {
         compare(&mut self.barrier, rank, ranks, &clock)
     }
 
-    /// The portion of a rank in a segment: other segments are other ranks of the
-    /// plan, so that not all of them replay the same.
+    /// The portion of a rank in a segment: each has others.
     fn portion(&self, plan: &Plan, segment: u64) -> Polled {
-        let columns = plan.columns() as u64;
-        // As many as keep a rank on its column.
-        let step = segment * 1_000_003 * columns;
-        let rank = u64::from(self.barrier.rank()) + step;
-        plan.rank(rank)
+        plan.in_segment(u64::from(self.barrier.rank()), segment)
             .polled(0, self.clock.now_ns())
             .latest_after(LATEST_NS)
     }
