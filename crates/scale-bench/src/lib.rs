@@ -12,6 +12,6 @@ mod told;
 
 pub use apart::{drift_json, said_of_load, said_of_time};
 pub use options::BenchOptions;
-pub use predicted::{Together, predicted};
+pub use predicted::{Predicted, Together, predicted};
 pub use rows::{Row, RowsFile, rows_of};
-pub use told::{Told, slowdowns};
+pub use told::{Told, remarks, slowdowns};

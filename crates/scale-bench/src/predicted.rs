@@ -18,8 +18,16 @@ pub struct Together {
     pub places: Places,
 }
 
-/// For the ranks that were measured, whose work begins like this. `None` where it
-/// needs what is not known.
+/// What is predicted for the ranks that were measured.
+#[derive(Debug, Clone, Default)]
+pub struct Predicted {
+    /// In their order; `None` if that could not be, which `remarks` tell why.
+    pub points: Option<Vec<Point>>,
+    /// What is to be said of it, in sentences.
+    pub remarks: Vec<String>,
+}
+
+/// For the ranks that were measured, whose work begins like this.
 #[must_use]
 pub fn predicted(
     trace: &Trace,
@@ -27,7 +35,7 @@ pub fn predicted(
     found: &[Slowdown],
     starts: Starts,
     together: Option<Together>,
-) -> Option<Vec<Point>> {
+) -> Predicted {
     let usual = predict::Options::default();
     let drift = |together: &Together, times: f64| Drift {
         end_ns: (together.end_ns * times) as u64,
@@ -39,14 +47,19 @@ pub fn predicted(
         Sync::Phases(1) => (Starts::Any, None),
         // Over a longer run, so that it is a mean: of the part of the drift that
         // there is at each phase the same is met.
-        Sync::Once => (starts, Some(drift(together.as_ref()?, 1.0))),
+        Sync::Once => (starts, together.as_ref().map(|t| drift(t, 1.0))),
         // So far without being set back, in as many phases.
         Sync::Phases(_) => {
-            let together = together.as_ref()?;
-            let longer = usual.phases as f64 / together.phases.max(1) as f64;
-            (Starts::Any, Some(drift(together, longer)))
+            let longer = |t: &Together| usual.phases as f64 / t.phases.max(1) as f64;
+            (Starts::Any, together.as_ref().map(|t| drift(t, longer(t))))
         }
     };
+    if drift.is_none() && !matches!(asked.sync, Sync::None | Sync::Phases(1)) {
+        return Predicted {
+            points: None,
+            remarks: vec!["none, for how far the ranks drifted apart was not measured".to_owned()],
+        };
+    }
     let options = predict::Options {
         quantum_ns: sandbag_report::quantity::nanos(asked.quantum),
         ranks: found.iter().map(|one| u64::from(one.ranks)).collect(),
@@ -60,6 +73,14 @@ pub fn predicted(
         ..usual
     };
     let source = Source { trace, share: 1 };
-    let prediction = predict::predict(&[source], &options).ok()?;
-    Some(prediction.points)
+    match predict::predict(&[source], &options) {
+        Ok(prediction) => Predicted {
+            points: Some(prediction.points),
+            remarks: prediction.warnings,
+        },
+        Err(error) => Predicted {
+            points: None,
+            remarks: vec![format!("none: {error}")],
+        },
+    }
 }

@@ -12,14 +12,14 @@ use sandbag_scale::predict::{Places, Point, Starts};
 use serde_json::{Value, json};
 
 use crate::apart::{said_of_apart, said_of_load, said_of_time};
-use crate::{BenchOptions, Together, predicted};
+use crate::{BenchOptions, Predicted, Together, predicted};
 
 /// All that there is to tell.
 pub struct Told<'a> {
     asked: &'a BenchOptions,
     measured: &'a Measured,
     found: Slowdown,
-    predicted: Option<Vec<Point>>,
+    predicted: Predicted,
     apart: Option<Apart>,
     load: Option<Load>,
     ranks: Vec<PerRank>,
@@ -47,7 +47,9 @@ impl<'a> Told<'a> {
             asked,
             measured,
             found,
-            predicted: trace.and_then(|t| predicted(t, asked, &[found], Starts::Waiting, together)),
+            predicted: trace.map_or_else(Predicted::default, |trace| {
+                predicted(trace, asked, &[found], Starts::Waiting, together)
+            }),
             apart,
             load: load(measured),
             ranks: per_rank(measured, trace.is_some()),
@@ -70,8 +72,9 @@ impl<'a> Told<'a> {
             time(nanos(self.asked.quantum) as f64),
             time(measured.calibrated_ns as f64),
             measured.iterations,
-            slowdowns(&[self.found], self.predicted.as_deref(), None)
+            slowdowns(&[self.found], self.predicted.points.as_deref(), None)
         );
+        text += &remarks(&self.predicted);
         text += &said_of_load(self.load);
         if let Some(apart) = &self.apart {
             let phase_ns = self.found.jitter_ns.unwrap_or(self.found.quiet_ns);
@@ -128,11 +131,21 @@ impl<'a> Told<'a> {
             "load": self.load,
             "drift_ns": self.apart,
             "clocks": self.measured.clocks,
-            "predicted": self.predicted,
+            "predicted": self.predicted.points,
+            "remarks": self.predicted.remarks,
             "per_rank": self.ranks,
             "places": self.places,
         })
     }
+}
+
+/// What is to be said of a prediction, a line each.
+#[must_use]
+pub fn remarks(predicted: &Predicted) -> String {
+    let lines = predicted.remarks.iter();
+    lines
+        .map(|remark| format!("Prediction: {remark}\n"))
+        .collect()
 }
 
 /// A line for each number of ranks. `with_host`: predicted over the quantum, the
@@ -173,7 +186,10 @@ pub fn slowdowns(
             let interval = interval.map_or_else(String::new, |(low, high)| {
                 format!(" ({}-{})", percent(low), percent(high))
             });
-            row.push(format!("{}{interval}", percent(point.mean.slowdown_pct)));
+            // The trace is too short for more: it is at least that.
+            let least = if point.saturated { ">= " } else { "" };
+            let mean = percent(point.mean.slowdown_pct);
+            row.push(format!("{least}{mean}{interval}"));
         }
         let with_host = with_host.and_then(|all| all.get(i));
         row.extend(with_host.map(|one| match one.apart_points {

@@ -334,3 +334,27 @@ fn ranks_of_mpi_need_an_mpi() {
         .stderr(contains("--virtual"));
     dir.run(&["scale", "bench", "--quantum", "2s"]).code(2);
 }
+
+#[test]
+fn a_name_that_cannot_be_written_to_costs_no_minutes() {
+    let dir = Dir::new();
+    let begin = std::time::Instant::now();
+    for option in ["--json", "-o"] {
+        let file = "no/such/rows.csv";
+        dir.run(&["scale", "bench", "-d", "10m", option, file])
+            .code(1)
+            .stderr(contains(file));
+    }
+    assert!(begin.elapsed().as_secs() < 60);
+}
+
+#[test]
+fn ranks_have_the_cpus_that_this_process_may_use() {
+    let few = ["scale", "bench", "--virtual", "--ranks", "2", "-d", "100ms"];
+    assert_cmd::Command::new("taskset")
+        .args(["-c", "0", env!("CARGO_BIN_EXE_sandbag")])
+        .args(few)
+        .assert()
+        .success()
+        .stdout(contains("2 virtual ranks on 1 CPUs"));
+}

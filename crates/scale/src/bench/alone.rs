@@ -3,7 +3,7 @@
 //! there are.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sandbag_inject::clock::Clock as _;
 use sandbag_inject::{Plan, Polled};
@@ -58,16 +58,34 @@ fn left(plan: &Plan) -> f64 {
     mean.clamp(LEAST_LEFT, 1.0)
 }
 
+/// How long a phase of all ranks takes, without jitter and with it, as often as it is
+/// done, ns.
+fn of_phase_ns(settings: &Settings, workers: u64, left: Option<f64>) -> f64 {
+    let quantum_ns = settings.quantum_ns.max(1) as f64;
+    let both_ns = quantum_ns + left.map_or(0.0, |left| quantum_ns / left);
+    let both_ns = both_ns * f64::from(settings.repeats.max(1));
+    f64::from(settings.ranks) * both_ns / workers.max(1) as f64
+}
+
 /// Phases of each rank that fit into the time, with the jitter in it; not fewer
 /// than a few.
 fn fitting(settings: &Settings, workers: u64, left: Option<f64>) -> u64 {
-    let quantum_ns = settings.quantum_ns.max(1) as f64;
-    // One without jitter, and one with.
-    let both_ns = quantum_ns + left.map_or(0.0, |left| quantum_ns / left);
-    let both_ns = both_ns * f64::from(settings.repeats.max(1));
-    let time_ns = settings.duration.as_nanos() as f64 * workers as f64;
-    let phases = time_ns / (f64::from(settings.ranks) * both_ns);
+    let phases = settings.duration.as_nanos() as f64 / of_phase_ns(settings, workers, left);
     (phases as u64).max(FEWEST)
+}
+
+fn workers(settings: &Settings) -> u64 {
+    (settings.cpus.len() as u64).min(u64::from(settings.ranks))
+}
+
+/// How long virtual ranks will take, beside their calibration: longer than was asked for
+/// where not even the fewest phases fit into that.
+#[must_use]
+pub fn planned(settings: &Settings) -> Duration {
+    let (workers, left) = (workers(settings), settings.plan.as_ref().map(left));
+    let phases = fitting(settings, workers, left) as f64;
+    let seconds = phases * of_phase_ns(settings, workers, left) / 1e9;
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 /// What a rank has done of its phases.
@@ -149,7 +167,7 @@ fn side_by_side(
 /// As of [`super::measure`].
 pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
     settings.check()?;
-    let workers = (settings.cpus.len() as u64).min(u64::from(settings.ranks));
+    let workers = workers(settings);
     let kinds = 1 + u64::from(settings.plan.is_some());
     let left = settings.plan.as_ref().map(left);
     let phases = fitting(settings, workers, left);
@@ -222,8 +240,6 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use sandbag_inject::Options;
     use sandbag_jitter::{CpuTrace, Event, Span};
 
@@ -256,6 +272,7 @@ mod tests {
             repeats: 1,
             plan: None,
         };
+        assert_eq!(planned(&settings).as_secs(), 30);
         // 60 s of two workers; 3 ms for each pair of phases of a rank.
         assert_eq!(fitting(&settings, 2, Some(0.5)), 2000);
         assert_eq!(fitting(&settings, 2, None), 6000);
@@ -269,6 +286,8 @@ mod tests {
             ..settings
         };
         assert_eq!(fitting(&many, 2, None), FEWEST);
+        // Four phases of a million ranks.
+        assert_eq!(planned(&many).as_secs(), 2000);
     }
 
     #[test]

@@ -147,6 +147,53 @@ impl Virtual {
         (0..columns).map(of_column).collect()
     }
 
+    /// The same of ranks that are set to a common position at every so many phases, of
+    /// which there is more than one: where they are in the trace, since then. What the host
+    /// does to a rank is another thing in each phase, so they part quickly at first, and not
+    /// in proportion to time; what counts is how far they are apart on the mean of these
+    /// phases. `None` if there are not so many phases.
+    #[must_use]
+    pub fn apart_within(&self, every: u32, columns: usize) -> Option<Within> {
+        let (phases, every) = (self.phases as usize, every as usize);
+        let ranks: Vec<&[u32]> = match self.jitter_ns.is_empty() {
+            true => self.quiet_ns.chunks_exact(phases.max(1)).collect(),
+            false => self.jitter_ns.chunks_exact(phases.max(1)).collect(),
+        };
+        let times = phases / every.max(1);
+        if times == 0 || every < 2 || ranks.is_empty() {
+            return None;
+        }
+        let columns = columns.max(1);
+        let mut places: Places = vec![Vec::new(); columns];
+        let mut sum_ns = 0.0;
+        for time in 0..times {
+            let mut passed_ns = vec![0u64; ranks.len()];
+            for phase in 1..every {
+                let before = time * every + phase - 1;
+                for (passed, rank) in passed_ns.iter_mut().zip(&ranks) {
+                    *passed += u64::from(rank[before]);
+                }
+                let first = passed_ns.iter().min().copied().unwrap_or(0);
+                let range = passed_ns.iter().max().map_or(0, |last| last - first);
+                sum_ns += range as f64;
+                if phase + 1 == every {
+                    for (rank, passed) in passed_ns.iter().enumerate() {
+                        let place = (passed - first) as f64 / range.max(1) as f64;
+                        places[rank % columns].push(place);
+                    }
+                }
+            }
+        }
+        for of_column in &mut places {
+            of_column.sort_unstable_by(f64::total_cmp);
+        }
+        Some(Within {
+            // The first phase of each begins together.
+            mean_ns: sum_ns / (times * every) as f64,
+            places,
+        })
+    }
+
     /// How long each rank took, ns.
     fn ends_ns(&self) -> Vec<f64> {
         let all = match self.jitter_ns.is_empty() {
@@ -157,6 +204,15 @@ impl Virtual {
             .map(|rank| rank.iter().map(|ns| f64::from(*ns)).sum())
             .collect()
     }
+}
+
+/// How far ranks are apart between two synchronisations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Within {
+    /// From the first to the last, at the begin of a phase, mean of all, ns.
+    pub mean_ns: f64,
+    /// Where in that they are at the last phase, as [`Virtual::places`].
+    pub places: Places,
 }
 
 /// One rank among others.
@@ -260,6 +316,16 @@ pub(super) mod tests {
         assert!((places[0][0] - 30.0 / 180.0).abs() < 1e-9, "{places:?}");
         assert_eq!((places.len(), places[0][1]), (2, 1.0));
         assert_eq!(three().places(0)[0].len(), 3);
+    }
+
+    #[test]
+    fn ranks_part_anew_after_each_synchronisation() {
+        // The second phase of two begins after 150, 100 and 300 ns.
+        let within = three().apart_within(2, 1).unwrap();
+        assert_eq!(within.mean_ns, 100.0);
+        assert_eq!(within.places, [[0.0, 0.25, 1.0]]);
+        assert_eq!(three().apart_within(1, 1), None);
+        assert_eq!(three().apart_within(3, 1), None);
     }
 
     #[test]

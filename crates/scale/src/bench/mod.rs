@@ -27,12 +27,12 @@ mod shared;
 mod with_host;
 mod work;
 
-pub use alone::{Virtual, virtual_ranks};
+pub use alone::{Virtual, planned, virtual_ranks};
 pub use apart::{Apart, apart};
 pub use barrier::Barrier;
 pub use clock::AnyClock;
 pub use clocks::{Messages, Offset};
-pub use figures::{PerRank, Slowdown, per_rank, slowdown};
+pub use figures::{PerRank, Slowdown, Within, per_rank, slowdown};
 pub use measured::{Course, Measured, Segment};
 pub use rank::{Length, Phase, Rank};
 pub use ranks::measure;

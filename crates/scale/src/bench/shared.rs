@@ -5,6 +5,8 @@ use std::io;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use sandbag_kernel::{CpuList, sched};
+
 use crate::{Error, Result};
 
 /// Anonymous memory that a process shares with those it forks.
@@ -112,17 +114,10 @@ impl Drop for Shared {
     }
 }
 
-/// Runs the calling thread on this CPU only; where that is not possible it runs
-/// anywhere.
+/// Runs the calling thread on this CPU only; where that is no longer possible (it went
+/// offline) it runs anywhere.
 pub(super) fn pin(cpu: u32) {
-    // SAFETY: a set of CPUs is plain data; its size goes with it.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if (cpu as usize) < libc::CPU_SETSIZE as usize {
-            libc::CPU_SET(cpu as usize, &mut set);
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
-        }
-    }
+    let _ = sched::set_affinity(0, &CpuList::from_iter([cpu]));
 }
 
 /// Does `work` of each number in a process of its own, and waits for all. A

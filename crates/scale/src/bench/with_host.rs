@@ -127,10 +127,11 @@ impl OnTheWay {
         let own = &self.portion;
         let goes_on = own.repeats() || self.passed_ns < own.length_ns();
         let at_ns = own.position_ns(self.passed_ns);
-        (goes_on && !own.is_stretched()).then(|| match self.first {
+        let begin = match self.first {
             true => Begin::At(at_ns),
             false => Begin::After(at_ns),
-        })
+        };
+        (goes_on && !own.is_stretched()).then_some(begin)
     }
 }
 

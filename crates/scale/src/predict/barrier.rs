@@ -96,7 +96,7 @@ impl Barrier {
                 let round = (cost.g_ns + cost.bytes_ns()).max(cost.message_ns());
                 (rounds - 1.0) * round + cost.message_ns()
             }
-            Self::Binomial(cost) => 2.0 * rounds * (cost.l_ns + 2.0 * cost.o_ns),
+            Self::Binomial(cost) => 2.0 * rounds * cost.message_ns(),
         }
     }
 

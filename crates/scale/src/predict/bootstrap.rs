@@ -95,6 +95,15 @@ pub struct Ratio {
     pub high: f64,
 }
 
+impl Ratio {
+    fn wider(self, times: f64) -> Self {
+        Self {
+            low: (1.0 - (1.0 - self.low) * times).max(0.0),
+            high: 1.0 + (self.high - 1.0) * times,
+        }
+    }
+}
+
 /// What a draw is made into.
 #[derive(Debug, Clone, Copy)]
 pub enum Figure {
@@ -140,9 +149,16 @@ pub fn interval(kinds: &[(&Draws, f64, f64)], figure: Figure) -> Option<Ratio> {
     Some(percentiles(&mut all))
 }
 
-/// The 95 % interval of the mean of rows, by drawing rows, as a ratio.
+/// The 95 % interval of the mean of rows, by drawing rows, as a ratio: of phases of this
+/// length, from a trace of which so much is known. `None` if that is too short.
+///
+/// Rows that together are longer than the trace go through the same of it again and again:
+/// they know no more than it does, and the interval is wider by the square root of how often.
 #[must_use]
-pub fn of_rows(rows: &[Vec<f64>], seed: u64) -> Option<Ratio> {
+pub fn of_rows(rows: &[Vec<f64>], (phase_ns, known_ns): (u64, u64), seed: u64) -> Option<Ratio> {
+    if known_ns / phase_ns.saturating_mul(WINDOWS).max(1) < LEAST_BLOCKS {
+        return None;
+    }
     let sums: Vec<(f64, f64)> = rows
         .iter()
         .filter(|row| !row.is_empty())
@@ -163,7 +179,9 @@ pub fn of_rows(rows: &[Vec<f64>], seed: u64) -> Option<Ratio> {
             mean(&mut drawn) / whole
         })
         .collect();
-    Some(percentiles(&mut all))
+    let phases: f64 = sums.iter().map(|(_, count)| count).sum();
+    let often = phases * phase_ns as f64 / known_ns as f64;
+    Some(percentiles(&mut all).wider(often.max(1.0).sqrt()))
 }
 
 fn percentiles(all: &mut [f64]) -> Ratio {
@@ -225,7 +243,25 @@ mod tests {
             interval(&[(&blocks.draw(1), 64.0, 1.0)], Figure::Greatest),
             None
         );
-        assert_eq!(of_rows(&vec![vec![0.0; 3]; 20], 1), None);
-        assert!(of_rows(&vec![vec![1.0]; 3], 1).is_none());
+        let long = (1, 1_000_000);
+        assert_eq!(of_rows(&vec![vec![0.0; 3]; 20], long, 1), None);
+        assert!(of_rows(&vec![vec![1.0]; 3], long, 1).is_none());
+        assert!(of_rows(&vec![vec![1.0]; 20], long, 1).is_some());
+        assert!(of_rows(&vec![vec![1.0]; 20], (1, 199), 1).is_none());
+    }
+
+    #[test]
+    fn rows_of_the_same_again_know_no_more() {
+        let mut chance = Chance::new(1, 1);
+        let rows: Vec<Vec<f64>> = (0..100).map(|_| vec![chance.uniform(); 10]).collect();
+        // A thousand phases of 1 s: as long as the trace, and four times.
+        let width = |known_ns| {
+            let ratio = of_rows(&rows, (1_000_000_000, known_ns), 1).unwrap();
+            ratio.high - ratio.low
+        };
+        let once = width(1_000_000_000_000);
+        assert_eq!(width(4_000_000_000_000), once);
+        let again = width(1_000_000_000_000 / 4);
+        assert!((again / once - 2.0).abs() < 1e-9, "{once} {again}");
     }
 }

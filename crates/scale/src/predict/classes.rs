@@ -96,7 +96,10 @@ impl Class {
         let found: Vec<(u32, Vec<bool>)> = trace
             .cpus
             .iter()
-            .map(|cpu| (cpu.cpu, of_period(&cpu.events, period_ns.max(1))))
+            .map(|cpu| {
+                let end_ns = cpu.known.last().map_or(0, |span| span.until_ns);
+                (cpu.cpu, of_period(&cpu.events, end_ns, period_ns.max(1)))
+            })
             .filter(|(_, marks)| marks.contains(&true))
             .collect();
         (!found.is_empty()).then(|| {
@@ -177,8 +180,11 @@ const PERIODS: u64 = 50;
 /// busiest of the parts: six.
 const CHANCE: u64 = 36;
 
-/// Which events come once a period.
-fn of_period(events: &[Event], period_ns: u64) -> Vec<bool> {
+/// Fewer are no period.
+pub const LEAST_PERIODS: u64 = 8;
+
+/// Which events come once a period, on a CPU that was looked at until then.
+fn of_period(events: &[Event], end_ns: u64, period_ns: u64) -> Vec<bool> {
     let window_ns = period_ns.saturating_mul(PERIODS).max(1_000_000_000);
     let part = |event: &Event| {
         let phase = u128::from(event.start_ns % period_ns);
@@ -200,7 +206,11 @@ fn of_period(events: &[Event], period_ns: u64) -> Vec<bool> {
         let background = 2 * sorted[PARTS as usize / 2];
         let excess = both(most).saturating_sub(background);
         let by_chance = excess * excess < CHANCE * background;
-        let is_one = !by_chance && excess * 3 >= window_ns / period_ns * 2;
+        let periods = these.first().map_or(0, |first| {
+            let from_ns = window(first) * window_ns;
+            end_ns.saturating_sub(from_ns).min(window_ns) / period_ns
+        });
+        let is_one = !by_chance && periods >= LEAST_PERIODS && excess * 3 >= periods * 2;
         marks.extend(these.iter().map(|event| {
             let at = part(event);
             is_one && (at == most || at == next(most))
@@ -226,12 +236,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_few_periods_are_enough_and_fewer_are_not() {
+        // Of 60 s, in windows of fifty: ten, and five.
+        let minute_ns = 60_000_000_000;
+        let events = |count: u64| -> Vec<(u64, u64)> {
+            (0..count)
+                .map(|i| (i * minute_ns + 7_000_000_000, 5_000_000))
+                .collect()
+        };
+        for (count, found) in [(10, true), (5, false), (70, true)] {
+            let end_ns = count * minute_ns;
+            let cpu = cpu(&[(0, end_ns)], &events(count));
+            let marks = of_period(&cpu.events, end_ns, minute_ns);
+            assert!(marks.iter().all(|mark| *mark == found), "{count}");
+        }
+    }
+
+    #[test]
     fn many_events_at_any_time_are_no_tick() {
         // 30 in a millisecond.
         let cpu = by_chance(1, 2_000_000_000, 30.0, |_| 150.0);
         for period_ns in [1_000_000, 3_333_333, 4_000_000, 10_000_000] {
             assert!(
-                !of_period(&cpu.events, period_ns).contains(&true),
+                !of_period(&cpu.events, 2_000_000_000, period_ns).contains(&true),
                 "{period_ns}"
             );
         }

@@ -68,6 +68,16 @@ impl Drift {
         self.reach_ns(self.end_ns as f64) as u64
     }
 
+    /// What it is after so many of the phases of the run.
+    #[must_use]
+    pub fn after(self, some: u64, phases: u64) -> Self {
+        let share = some.min(phases) as f64 / phases.max(1) as f64;
+        Self {
+            end_ns: (self.end_ns as f64 * share).ceil() as u64,
+            ..self
+        }
+    }
+
     /// Share of the ranks that lie between these, of the whole reach.
     fn share(&self, from: f64, until: f64) -> f64 {
         match self.spread {
@@ -178,6 +188,12 @@ impl Units {
         self.valid.iter().map(Span::length_ns).max().unwrap_or(0)
     }
 
+    /// How long all stretches are together.
+    #[must_use]
+    pub fn known_ns(&self) -> u64 {
+        self.valid.iter().map(Span::length_ns).sum()
+    }
+
     /// The noise of the slowest of `ranks` in each phase, ns.
     #[must_use]
     pub fn slowest(&self, ranks: u64, run: &Run<'_>) -> Rows {
@@ -187,7 +203,7 @@ impl Units {
             _ => ranks,
         };
         let rows = run.phases.div_ceil(ROW);
-        let known: u64 = self.valid.iter().map(Span::length_ns).sum();
+        let known = self.known_ns();
         let pieces: usize = self.pieces.iter().map(Vec::len).sum();
         let span = match ranks <= FEW {
             true => ranks as f64 * 8.0,

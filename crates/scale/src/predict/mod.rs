@@ -38,7 +38,7 @@ mod windows;
 mod working;
 
 pub use barrier::{Barrier, LogGp, rounds};
-pub use classes::{Class, Cost};
+pub use classes::{Class, Cost, LEAST_PERIODS};
 pub use drift::{Drift, Places, Spread};
 pub use noise::Noise;
 pub use options::{MOST_RANKS, Options, Source, phases};

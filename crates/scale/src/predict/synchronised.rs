@@ -42,7 +42,7 @@ impl Working<'_> {
         let rows = units.slowest(nodes, &run);
         let ratio = options
             .intervals
-            .then(|| of_rows(&rows, options.seed))
+            .then(|| of_rows(&rows, (run.phase_ns, units.known_ns()), options.seed))
             .flatten();
         // Who is synchronised meets noise in the barrier as in the work: in
         // proportion to the time.
@@ -79,7 +79,11 @@ pub(super) fn positions(trace: &Trace, options: &Options) -> Result<Units> {
     let units = Units::new(pieces);
     let drift = match options.sync {
         Sync::Phases(1) | Sync::None => None,
-        _ => options.drift,
+        // Set back every so many phases, they are never further apart than then.
+        Sync::Phases(every) => options
+            .drift
+            .map(|drift| drift.after(u64::from(every), options.phases)),
+        Sync::Once => options.drift,
     };
     let needed_ns = drift
         .map_or(0, |drift| drift.longest_ns())

@@ -4,6 +4,7 @@
 use sandbag_jitter::{CpuTrace, Trace};
 
 use super::SATURATED_PCT;
+use super::barrier::Barrier;
 use super::options::Options;
 
 /// The CPU of which noise takes most, and how much of its time, percent.
@@ -40,6 +41,13 @@ pub(super) fn warn(trace: &Trace, options: &Options, warnings: &mut Vec<String>)
             "nodes of {} ranks are whole: a number of ranks in between counts as the next",
             options.group
         ));
+    }
+    if options.tail && !matches!(options.barrier, Barrier::Ideal) {
+        warnings.push(
+            "the figures with a tail are of the work alone: what the barrier's messages meet is in \
+             those without, which may be more"
+                .to_owned(),
+        );
     }
     let (cpu, noise_pct) = most_noise(trace);
     if noise_pct >= SATURATED_PCT {

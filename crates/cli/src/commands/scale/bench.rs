@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag scale bench`.
 
+mod files;
 mod mpi;
+mod ours;
 mod virtually;
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
 use sandbag_jitter::Trace;
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use sandbag_scale::bench::{Settings, measure};
-use sandbag_scale_bench::{BenchOptions, Row, RowsFile, Told, rows_of};
+use sandbag_scale_bench::{BenchOptions, Told, rows_of};
+
+use files::Files;
 
 use crate::commands::jitter;
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
-use crate::output;
 use crate::units::{self, Cpus};
 
 /// Measure what jitter does to ranks that compute and wait for each other
@@ -82,7 +85,7 @@ pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
         return mpi::main(args);
     }
     let topology = Topology::read(&Root::default())?;
-    let cpus: Vec<u32> = args.cpus.online(&topology)?.iter().collect();
+    let cpus: Vec<u32> = ours::of(&args.cpus, &topology)?.iter().collect();
     let jitter = args.options.jitter.as_ref();
     let trace = jitter.map(|path| read(path, args, messages)).transpose()?;
     let plan = trace.as_ref().map(|trace| args.options.plan(trace));
@@ -132,7 +135,7 @@ fn really(
              is measured is mostly that. Take --virtual for more ranks than CPUs"
         ));
     }
-    let file = rows_file(args)?;
+    let files = Files::create(&args.options)?;
     let measured = measure(settings)?;
     let cpus = settings.cpus.iter().cycle();
     let places = cpus.map(|cpu| format!("CPU {cpu}"));
@@ -141,34 +144,6 @@ fn really(
         return Err(anyhow::anyhow!("no phase ended in the time there was"));
     };
     let text = all.text(&format!("{} CPUs", settings.cpus.len()));
-    told(args, &text, &all.json(), file, rows_of(&measured))
-}
-
-fn rows_file(args: &BenchArgs) -> Result<Option<RowsFile>> {
-    let path = args.options.output.as_ref();
-    path.map(|path| RowsFile::create(path).with_context(|| path.display().to_string()))
-        .transpose()
-}
-
-/// Figures first: they are there even if the disk is full.
-fn told(
-    args: &BenchArgs,
-    text: &str,
-    figures: &serde_json::Value,
-    file: Option<RowsFile>,
-    rows: impl Iterator<Item = Row>,
-) -> Result<u8> {
-    let json = serde_json::to_string_pretty(figures)? + "\n";
-    let path = args.options.json.as_deref();
-    if path.is_none_or(|path| path.as_os_str() != "-") {
-        output::print(text)?;
-    }
-    if let Some(path) = path {
-        output::put(path, &json)?;
-    }
-    if let (Some(file), Some(path)) = (file, &args.options.output) {
-        file.write(rows)
-            .with_context(|| path.display().to_string())?;
-    }
+    files.write(&text, &all.json(), rows_of(&measured))?;
     Ok(exit::KEPT)
 }

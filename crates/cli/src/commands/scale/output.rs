@@ -225,7 +225,10 @@ fn html(shown: &Shown<'_>) -> String {
         curves: curves.collect(),
         costs: costs.collect(),
         warnings,
-        arguments: std::env::args().skip(1).collect(),
+        arguments: std::env::args_os()
+            .skip(1)
+            .map(|argument| argument.to_string_lossy().into_owned())
+            .collect(),
         sandbag: env!("CARGO_PKG_VERSION").to_owned(),
         seed: shown.options.seed,
     })

@@ -9,7 +9,8 @@ use clap::{Args, ValueEnum};
 use sandbag_jitter::Trace;
 use sandbag_report::quantity::time;
 use sandbag_scale::predict::{
-    Barrier, Class, Cost, LogGp, Options, Places, Prediction, Source, Starts, Sync, costs, predict,
+    Barrier, Class, Cost, LEAST_PERIODS, LogGp, Options, Places, Prediction, Source, Starts, Sync,
+    costs, predict,
 };
 
 use super::output::{self, To};
@@ -252,10 +253,21 @@ fn event_classes(args: &PredictArgs, sources: &[Source<'_>], messages: &Messages
         let name = format!("every {shown}");
         match Class::period(&name, source.trace, units::nanos(*period)) {
             Some(class) => all.push(class),
+            None if !holds(source.trace, units::nanos(*period)) => messages.warning(&format!(
+                "whether events come every {shown} cannot be told: the trace holds fewer than \
+                 {LEAST_PERIODS} such periods"
+            )),
             None => messages.warning(&format!("no events come every {shown}")),
         }
     }
     all
+}
+
+/// Whether some CPU was looked at for as many periods as are needed to see them.
+fn holds(trace: &Trace, period_ns: u64) -> bool {
+    let ends = trace.cpus.iter().filter_map(|cpu| cpu.known.last());
+    ends.max_by_key(|span| span.until_ns)
+        .is_some_and(|last| last.until_ns / period_ns.max(1) >= LEAST_PERIODS)
 }
 
 fn options(args: &PredictArgs) -> Result<Options> {

@@ -12,9 +12,10 @@ use anyhow::{Context as _, Result};
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 
-use super::BenchArgs;
+use super::{BenchArgs, ours};
 use crate::exit::NotPossible;
 use crate::program;
+use crate::units::Cpus;
 
 /// The program that is linked with MPI.
 const PROGRAM: &str = "sandbag-mpi";
@@ -35,8 +36,9 @@ pub(super) fn main(args: &BenchArgs) -> Result<u8> {
                 .to_owned(),
         )
     })?;
-    let online = Topology::read(&Root::default())?.online.len();
-    let ranks = args.ranks.unwrap_or(online as u32);
+    let topology = Topology::read(&Root::default())?;
+    let ours = ours::of(&Cpus::All, &topology)?.len();
+    let ranks = args.ranks.unwrap_or(ours as u32);
     let mut command = Command::new(mpirun);
     command.args(["-n", &ranks.to_string()]);
     // Open MPI refuses root and more ranks than cores unless told that it is

@@ -2,20 +2,26 @@
 //! Virtual ranks.
 
 use anyhow::Result;
+use sandbag_inject::{Plan, Sync};
 use sandbag_jitter::Trace;
 use sandbag_report::quantity::{percent, time};
-use sandbag_scale::bench::{Settings, Virtual, virtual_ranks};
+use sandbag_scale::bench::{Settings, Virtual, planned, virtual_ranks};
 use sandbag_scale::predict::{Places, Starts};
 use sandbag_scale_bench::{
-    Row, Together, drift_json, predicted, said_of_load, said_of_time, slowdowns,
+    Predicted, Row, Together, drift_json, predicted, remarks, said_of_load, said_of_time, slowdowns,
 };
 use serde_json::json;
 
-use super::{BenchArgs, rows_file, told};
+use super::BenchArgs;
+use super::files::Files;
+use crate::exit;
 use crate::messages::Messages;
 
 /// Fewer phases of each rank are a poor mean.
 const FEW: u32 = 20;
+
+/// So many times what was asked for is worth a word before.
+const LATE: u32 = 2;
 
 pub(super) fn main(
     args: &BenchArgs,
@@ -24,7 +30,17 @@ pub(super) fn main(
     messages: &Messages,
 ) -> Result<u8> {
     let asked = &args.options;
-    let file = rows_file(args)?;
+    let files = Files::create(asked)?;
+    let planned = planned(settings);
+    if planned > LATE * asked.duration {
+        messages.warning(&format!(
+            "this takes about {}, not {}: each of {} ranks needs some phases. Fewer ranks, a shorter \
+             quantum or fewer trials (--repeats) take less",
+            time(planned.as_nanos() as f64),
+            time(asked.duration.as_nanos() as f64),
+            settings.ranks
+        ));
+    }
     let measured = virtual_ranks(settings)?;
     if measured.phases < FEW {
         messages.warning(&format!(
@@ -35,13 +51,10 @@ pub(super) fn main(
     let found = measured.slowdowns();
     let drift_ns = measured.drift_ns();
     let load = measured.load();
-    let together = Some(Together {
-        end_ns: drift_ns.0,
-        phases: u64::from(measured.phases),
-        places: places(settings, &measured),
+    let together = together(settings, &measured);
+    let predicted = trace.map_or_else(Predicted::default, |trace| {
+        predicted(trace, asked, &found, Starts::Running, Some(together))
     });
-    let predicted =
-        trace.and_then(|trace| predicted(trace, asked, &found, Starts::Running, together));
     let plan = settings.plan.as_ref();
     let with_host = plan.map(|plan| measured.with_host(plan, asked.seed));
     let figures = json!({
@@ -62,12 +75,13 @@ pub(super) fn main(
         "load": load,
         "drift_ns": drift_json(drift_ns.0, drift_ns.1, u64::from(measured.phases)),
         "slowdowns": found,
-        "predicted": predicted,
+        "predicted": predicted.points,
+        "remarks": predicted.remarks,
         "predicted_with_host": with_host,
     });
     let text = format!(
         "{} virtual ranks on {} CPUs, {} phases each; quantum {} (calibrated: {} in {} \
-         iterations)\n\n{}\n{}\nAt the end they are {} apart from the first to the last, standard \
+         iterations)\n\n{}\n{}{}\nAt the end they are {} apart from the first to the last, standard \
          deviation {} (--drift).\n{}",
         measured.ranks,
         settings.cpus.len(),
@@ -75,17 +89,19 @@ pub(super) fn main(
         time(settings.quantum_ns as f64),
         time(measured.calibrated_ns as f64),
         measured.iterations,
-        slowdowns(&found, predicted.as_deref(), with_host.as_deref()),
+        slowdowns(&found, predicted.points.as_deref(), with_host.as_deref()),
+        remarks(&predicted),
         said_of_load(load),
         time(drift_ns.0),
         time(drift_ns.1),
-        said_of_time(asked.duration, measured.took_ns, &planned(&measured)),
+        said_of_time(asked.duration, measured.took_ns, &said_of_plan(&measured)),
     );
-    told(args, &text, &figures, file, rows_of(&measured))
+    files.write(&text, &figures, rows_of(&measured))?;
+    Ok(exit::KEPT)
 }
 
 /// How phases were counted.
-fn planned(measured: &Virtual) -> String {
+fn said_of_plan(measured: &Virtual) -> String {
     let noise = match measured.planned_pct > 0.0 {
         true => format!(
             ", with the {} % of its time that jitter takes a rank in them",
@@ -96,11 +112,32 @@ fn planned(measured: &Virtual) -> String {
     format!("the phases were planned to fit{noise}")
 }
 
-/// Where ranks were at the end; of each CPU of the trace, if each rank is one by itself.
-fn places(settings: &Settings, measured: &Virtual) -> Places {
+/// How far apart ranks were that had begun together.
+fn together(settings: &Settings, measured: &Virtual) -> Together {
+    // Of each CPU of the trace, if each rank is one by itself.
     let plan = settings.plan.as_ref();
-    let alone = plan.filter(|plan| plan.options().group == 1);
-    alone.map_or_else(Places::new, |plan| measured.places(plan.columns()))
+    let columns = plan.filter(|plan| plan.options().group == 1);
+    let columns = columns.map(Plan::columns);
+    let places = |places: Places| columns.map_or_else(Places::new, |_| places);
+    let within = match plan.map(|plan| plan.options().sync) {
+        Some(Sync::Phases(every)) => measured
+            .apart_within(every, columns.unwrap_or(1))
+            .map(|within| (every, within)),
+        _ => None,
+    };
+    match within {
+        // The drift that has the same mean over these phases, the first of which has none.
+        Some((every, within)) => Together {
+            end_ns: within.mean_ns * 2.0 * f64::from(every) / f64::from(every - 1),
+            phases: u64::from(every),
+            places: places(within.places),
+        },
+        None => Together {
+            end_ns: measured.drift_ns().0,
+            phases: u64::from(measured.phases),
+            places: places(measured.places(columns.unwrap_or(1))),
+        },
+    }
 }
 
 fn rows_of(measured: &Virtual) -> impl Iterator<Item = Row> + '_ {
