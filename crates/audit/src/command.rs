@@ -100,7 +100,8 @@ pub fn run(
         let _ = wait(pid);
         return Err(Fault::Failed("no thread can be had".to_owned()));
     };
-    let until = Instant::now() + patience;
+    // Too far away for the clock is for ever.
+    let until = Instant::now().checked_add(patience);
     let mut why = None;
     let (usage, end) = loop {
         match ended.recv_timeout(LOOK) {
@@ -111,7 +112,7 @@ pub fn run(
             Err(RecvTimeoutError::Timeout) => {
                 if stop() {
                     why = Some(Fault::Stopped);
-                } else if Instant::now() > until {
+                } else if until.is_some_and(|until| Instant::now() > until) {
                     let seconds = patience.as_secs_f64();
                     why = Some(Fault::Failed(format!("it took longer than {seconds:.0} s")));
                 }

@@ -29,7 +29,7 @@ use shift::{Known, Shift};
 pub const VERSION: u32 = 1;
 
 /// Facts of a machine that are others each time.
-const PASSING: [&str; 1] = ["load average at the start"];
+const PASSING: [&str; 1] = [sandbag_lab::machine::LOAD];
 
 /// Lengths that differ by no more than this factor count as the same.
 const SAME_LENGTH: f64 = 3.0;
@@ -58,6 +58,9 @@ pub struct Comparison {
     pub b_begun: String,
     /// In what the two are not alike, where they were compared anyway.
     pub differences: Vec<String>,
+    /// CPUs that one of them lost on the way, in words: nothing is known of those.
+    #[serde(default)]
+    pub lost: Vec<String>,
     /// Of all verdicts, after correction.
     pub confidence: f64,
     /// Changes up to this do not count, percent (of noise: points).
@@ -178,6 +181,11 @@ pub fn compare(a: &Audit, b: &Audit, options: &Options) -> Result<Comparison, Co
         test.common = common(&test.changes);
         test.verdict = worst(test.changes.iter().map(|change| change.verdict));
     }
+    let lost: Vec<String> = [("first", a), ("second", b)]
+        .into_iter()
+        .flat_map(|(which, audit)| lost(which, audit))
+        .collect();
+    let of_tests = worst(tests.iter().map(|test| test.verdict));
     Ok(Comparison {
         version: VERSION,
         sandbag: env!("CARGO_PKG_VERSION").to_owned(),
@@ -187,9 +195,21 @@ pub fn compare(a: &Audit, b: &Audit, options: &Options) -> Result<Comparison, Co
         confidence: options.confidence,
         tolerance_pct: options.tolerance_pct,
         comparisons: u32::try_from(made).unwrap_or(u32::MAX),
-        verdict: worst(tests.iter().map(|test| test.verdict)),
+        verdict: match lost.is_empty() {
+            true => of_tests,
+            false => of_tests.max(Verdict::Undecided),
+        },
+        lost,
         tests,
     })
+}
+
+/// The CPUs that an audit began with and lost, in words.
+fn lost(which: &str, audit: &Audit) -> Vec<String> {
+    let began = |cpu: u32| audit.cpus.iter().any(|one| one.cpu == cpu);
+    let lost = audit.left_out.iter().filter(|out| began(out.cpu));
+    lost.map(|out| format!("CPU {} in the {which}: {}", out.cpu, out.why))
+        .collect()
 }
 
 /// In what two audits are not alike, in words; empty if they can be compared.

@@ -180,6 +180,7 @@ impl Maker {
             ],
             cpus: (0..self.cpus).map(cpu).collect(),
             left_out: Vec::new(),
+            incomplete: false,
             design: Design {
                 seed: self.seed,
                 confidence: CONFIDENCE,

@@ -38,7 +38,10 @@ pub fn reserve(room: u64) -> u64 {
 /// # Errors
 /// As of [`room`].
 pub fn default_bytes(root: &Root) -> Result<u64> {
-    Ok(DEFAULT.min(room(root)? / PART))
+    let bytes = DEFAULT.min(room(root)? / PART);
+    // A power of two: where little is free it is another bit of memory each time, and audits
+    // of arrays of other sizes are not compared.
+    Ok(bytes.checked_ilog2().map_or(0, |log| 1 << log))
 }
 
 #[cfg(test)]
@@ -78,6 +81,6 @@ mod tests {
             "cache 1\ntotal_inactive_file 20000\n",
         );
         assert_eq!(room(&root).unwrap(), 60_000);
-        assert_eq!(default_bytes(&root).unwrap(), 15_000);
+        assert_eq!(default_bytes(&root).unwrap(), 8192);
     }
 }

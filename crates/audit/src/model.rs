@@ -35,6 +35,9 @@ pub struct Audit {
     pub suspects: Vec<Suspect>,
     /// Of all tests: the worst (unequal, then undecided, then equal).
     pub verdict: Verdict,
+    /// CPUs that were asked for were not tested, or not to the end: undecided at best.
+    #[serde(default)]
+    pub incomplete: bool,
     /// What the reader must know: a signal that ended it early, steal, ...
     pub remarks: Vec<String>,
 }

@@ -109,7 +109,8 @@ pub fn run(
     }
     let ended = session.end(&tests);
     let asked_for_all = !options.cpus.is_empty() && !facts.left_out.is_empty();
-    let verdict = match asked_for_all || !ended.left_out.is_empty() {
+    let incomplete = asked_for_all || !ended.left_out.is_empty();
+    let verdict = match incomplete {
         // Nobody knows of those that were to be tested and were not.
         true => verdict::of_audit(&tests).max(Verdict::Undecided),
         false => verdict::of_audit(&tests),
@@ -127,6 +128,7 @@ pub fn run(
         left_out: facts.left_out.into_iter().chain(ended.left_out).collect(),
         design: design(options, &accounting),
         verdict,
+        incomplete,
         tests,
         suspects,
         remarks: ended.remarks,

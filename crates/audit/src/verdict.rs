@@ -207,9 +207,7 @@ pub fn again(audit: &mut Audit, contention_fails: bool) {
         test.verdict = of_test(&test.verdicts, contention_fails);
     }
     let of_tests = of_audit(&audit.tests);
-    // Of a CPU that was not tested it was undecided at best.
-    let was_open = audit.verdict == Verdict::Undecided;
-    audit.verdict = match was_open {
+    audit.verdict = match audit.incomplete {
         true => of_tests.max(Verdict::Undecided),
         false => of_tests,
     };
@@ -240,7 +238,7 @@ fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Look {
     }
     let sampled = matches!(effect.quantity, Quantity::User | Quantity::System);
     if effect.p_together < rule.level.alone() && low > 0.0 {
-        if sampled && of_all_pct(effect, test) < WEIGHT * rule.tolerance_pct {
+        if sampled && of_all_pct(effect, effect.pct, test) < WEIGHT * rule.tolerance_pct {
             return Look::Little;
         }
         // A little slower for sure, and too little to count: for that the
@@ -252,8 +250,13 @@ fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Look {
             };
         }
     }
-    match sampled && resolvable(effect, test, rule) > rule.tolerance_pct {
-        true => Look::Blind,
+    if sampled && resolvable(effect, test, rule) > rule.tolerance_pct {
+        return Look::Blind;
+    }
+    // However many times it may be more, of so little it is nothing: where times are counted
+    // exactly, a test that hardly enters the kernel would be open for ever.
+    match sampled && of_all_pct(effect, high, test) < WEIGHT * rule.tolerance_pct {
+        true => Look::Little,
         false => Look::Open,
     }
 }
@@ -274,11 +277,11 @@ fn lasts(effect: &Effect, parts: &[f64]) -> bool {
     parts.iter().all(|part| *part >= least)
 }
 
-/// The effect as percent of all CPU time of the test there.
-fn of_all_pct(effect: &Effect, test: &Test) -> f64 {
+/// An effect of so much as percent of all CPU time of the test there.
+fn of_all_pct(effect: &Effect, pct: f64, test: &Test) -> f64 {
     let (share, _) = share(&test.samples, effect.cpu, effect.quantity);
     // What is more than it would be without the effect.
-    let factor = (1.0 + effect.pct / 100.0).max(0.01);
+    let factor = (1.0 + pct / 100.0).max(0.01);
     share * (1.0 - 1.0 / factor) * 100.0
 }
 

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use sandbag_kernel::Root;
 
 /// The fact that is another one each time.
-const LOAD: &str = "load average at the start";
+pub const LOAD: &str = "load average at the start";
 
 /// In one line what does not change from one start to the next.
 #[must_use]

@@ -38,6 +38,12 @@ pub fn comparison(found: &Comparison, a: &Audit, b: &Audit, names: [&str; 2]) ->
                 ul { @for one in &found.differences { li { (sentence(&visible(one))) } } }
             }
         }
+        @if !found.lost.is_empty() {
+            section .warnings {
+                h2 { "Not known" }
+                ul { @for one in &found.lost { li { (sentence(&visible(one))) } } }
+            }
+        }
         @for test in &found.tests { (one(found, test, [a, b], [&first, &second])) }
         (parts::suspects(&format!("Suspects of {first}"), &a.suspects))
         (parts::suspects(&format!("Suspects of {second}"), &b.suspects))

@@ -22,6 +22,9 @@ pub fn comparison(found: &Comparison, look: &Look) -> String {
     for difference in &found.differences {
         out += &look.wrapped("", &format!("not alike: {difference}"));
     }
+    for lost in &found.lost {
+        out += &look.wrapped("", &format!("not known: {lost}"));
+    }
     let wide = found.tests.iter().all(|test| {
         let all = change_quantities(test);
         look.holds(&table(test, &rows(test, look), &all, true))

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fixture::{Maker, eight};
+use crate::model::LeftOut;
 use proptest::prelude::*;
 
 const USUAL: Options = Options {
@@ -25,6 +26,26 @@ fn an_audit_is_equal_to_another_of_the_same_state() {
         verdicts(&found, "syscall", Quantity::Elapsed),
         [Verdict::Equal; 8]
     );
+}
+
+#[test]
+fn of_a_cpu_that_was_lost_nothing_is_known() {
+    let quiet = Maker::eight().odd(None).make();
+    let mut loaded = Maker::eight().odd(None).seed(2).make();
+    for test in &mut loaded.tests {
+        test.samples.retain(|sample| sample.cpu != 3);
+    }
+    loaded.left_out.push(LeftOut {
+        cpu: 3,
+        why: "lost on the way".to_owned(),
+    });
+    let found = compare(&quiet, &loaded, &USUAL).unwrap();
+    assert_eq!(found.lost, ["CPU 3 in the second: lost on the way"]);
+    assert!(found.verdict >= Verdict::Undecided);
+    // One that was offline from the beginning is another machine.
+    loaded.cpus.retain(|cpu| cpu.cpu != 3);
+    let refused = compare(&quiet, &loaded, &USUAL);
+    assert!(matches!(refused, Err(CompareError::NotAlike(_))));
 }
 
 #[test]

@@ -264,7 +264,11 @@ impl Session<'_> {
     }
 
     fn command(&mut self, turn: &mut Turn<'_>, text: &str) -> Result<(), Halt> {
-        let patience = (self.options.limit * COMMAND_LIMITS).max(COMMAND);
+        let patience = self
+            .options
+            .limit
+            .saturating_mul(COMMAND_LIMITS)
+            .max(COMMAND);
         self.round(&mut turn.test, turn.done, |this, cpu, _| {
             let user = this.options.user.as_ref();
             let ran = command::run(text, user, cpu, patience, this.stop);

@@ -306,3 +306,19 @@ fn an_audit_is_as_its_worst_test() {
     assert_eq!(of(&[NotResolvable]), NotResolvable);
     assert_eq!(of(&[]), Undecided);
 }
+
+#[test]
+fn an_audit_that_lost_a_cpu_is_undecided_whatever_does_not_count() {
+    let mut audit = crate::fixture::eight();
+    assert_eq!(audit.verdict, Verdict::Unequal);
+    // Nothing of it would be an alarm.
+    for test in &mut audit.tests {
+        test.verdicts.retain(|one| one.verdict == Verdict::Equal);
+    }
+    again(&mut audit, false);
+    assert_eq!(audit.verdict, Verdict::Equal);
+    audit.incomplete = true;
+    audit.verdict = Verdict::Unequal;
+    again(&mut audit, false);
+    assert_eq!(audit.verdict, Verdict::Undecided);
+}

@@ -37,7 +37,7 @@ pub(super) fn little(effect: &Effect, test: &Test) -> String {
     format!(
         "it differs by {:+.1} %, but that is {:.3} % of the CPU's time only",
         effect.pct,
-        of_all_pct(effect, test).abs()
+        of_all_pct(effect, effect.pct, test).abs()
     )
 }
 
