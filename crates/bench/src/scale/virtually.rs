@@ -38,6 +38,8 @@ struct Compared {
     host: f64,
     /// Interval of the prediction with the host's own.
     predicted: (f64, f64),
+    /// By a replay with the host's own, over positions by chance.
+    replayed: f64,
     /// Measured less a replay of ranks where these were, and the half of its 95 %
     /// interval, points.
     beside: Option<(f64, f64)>,
@@ -64,6 +66,7 @@ impl Compared {
                     host,
                     // With the host's own it is as sure as without.
                     predicted: (low + host, high + host),
+                    replayed: with("pct")?,
                     beside: {
                         let beside = &with_host["beside_points"];
                         beside[0].as_f64().zip(beside[1].as_f64())
@@ -80,8 +83,18 @@ impl Compared {
 
     /// The two intervals meet.
     fn inside(&self) -> bool {
+        self.meets(self.measured)
+    }
+
+    /// The same of what would have been measured at all positions, not at these: what was
+    /// measured without what these are beside all (a control variate).
+    fn inside_anywhere(&self) -> bool {
+        self.beside
+            .is_some_and(|(more, error)| self.meets((self.replayed + more, error)))
+    }
+
+    fn meets(&self, (found, error): (f64, f64)) -> bool {
         let (low, high) = self.predicted;
-        let (found, error) = self.measured;
         found + error >= low && found - error <= high
     }
 }
@@ -108,7 +121,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     };
     let mut rows = Vec::new();
     let mut figures = Vec::new();
-    let (mut inside, mut none, mut count) = (0, 0, 0);
+    let (mut inside, mut anywhere, mut none, mut count) = (0, 0, 0, 0);
     for sync in stand.syncs {
         let file = stand.dir.join("virtual.json");
         let mut command = Command::new(stand.sandbag);
@@ -132,6 +145,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
             }
             count += 1;
             inside += u32::from(one.inside());
+            anywhere += u32::from(one.inside_anywhere());
             none += u32::from(one.none_beside());
             rows.push(line(sync, &one, found["phases"].as_u64().unwrap_or(0)));
         }
@@ -149,7 +163,8 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
              from how far phases are from that replay, and of the prediction. Inside: they meet. Of \
              {count} inside: {inside}. Beside: measured less a replay of ranks that are where these \
              were, points, with its 95 % interval: no chance of positions is in that, and no \
-             prediction. Of {count} hold none: {none}."
+             prediction. Of {count} hold none: {none}. That and the replay at positions by chance are \
+             what would have been measured at all positions; of {count} inside: {anywhere}."
         ),
         heads: vec![
             "sync",
@@ -208,6 +223,8 @@ mod tests {
         let (low, high) = all[0].predicted;
         assert!((low - 30.6).abs() < 1e-9 && (high - 31.4).abs() < 1e-9);
         assert!(all[0].inside() && !all[0].none_beside());
+        // 30.1 of 30.6 to 31.4.
+        assert!(!all[0].inside_anywhere());
         let far = json!({"pct": 32.0, "alone_pct": 21.0, "apart_points": 1.0});
         assert!(!Compared::all(&figures(&far))[0].inside());
         assert!(Compared::all(&json!({})).is_empty());
