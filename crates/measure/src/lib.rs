@@ -11,12 +11,14 @@
 //! (`_pct`), errors are percentage points of one CPU (`_points`).
 
 pub mod accuracy;
+pub mod mean;
 pub mod median;
 pub mod paired;
 pub mod verdict;
 pub mod window;
 
 pub use accuracy::{Accuracy, ErrorStats};
+pub use mean::error_of_mean;
 pub use median::{median, middle, range};
 pub use paired::{PairedRatio, paired_ratio};
 pub use verdict::{Tolerance, Verdict, VerdictCounter};

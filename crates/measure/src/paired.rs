@@ -7,7 +7,8 @@
 //! treats a ratio and its inverse alike.
 
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use crate::mean::error_of_mean;
 
 /// Ratio A/B over pairs, with a 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -32,13 +33,7 @@ pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<PairedRatio> {
     }
     let n = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / n;
-    let half = if logs.len() > 1 {
-        let var = logs.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        let t = StudentsT::new(0.0, 1.0, n - 1.0).ok()?.inverse_cdf(0.975);
-        t * (var / n).sqrt()
-    } else {
-        0.0
-    };
+    let half = error_of_mean(logs.iter().copied()).unwrap_or(0.0);
     Some(PairedRatio {
         pairs: logs.len(),
         ratio: mean.exp(),

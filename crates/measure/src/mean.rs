@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How sure a mean is.
+
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
+
+/// Half of the 95 % interval of the mean of these, by Student's t; `None` of fewer than
+/// two.
+#[must_use]
+pub fn error_of_mean(values: impl ExactSizeIterator<Item = f64> + Clone) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let count = values.len() as f64;
+    let mean = values.clone().sum::<f64>() / count;
+    let square: f64 = values.map(|value| (value - mean).powi(2)).sum();
+    let t = StudentsT::new(0.0, 1.0, count - 1.0).ok()?;
+    Some(t.inverse_cdf(0.975) * (square / (count - 1.0) / count).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_values_are_less_sure() {
+        let error = |values: &[f64]| error_of_mean(values.iter().copied());
+        assert_eq!(error(&[1.0]), None);
+        // A standard deviation of 1, of three; t of 2 degrees of freedom is 4.303.
+        let of_three = error(&[10.0, 11.0, 12.0]).unwrap();
+        assert!((of_three - 4.303 / 3f64.sqrt()).abs() < 1e-3, "{of_three}");
+        assert_eq!(error(&[2.0, 2.0]), Some(0.0));
+    }
+}
