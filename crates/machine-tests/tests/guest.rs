@@ -302,7 +302,12 @@ impl Boot {
             scenario,
         } = self;
         let sandbag = guest::sandbag().map_err(anyhow::Error::msg)?;
-        let mut programs = vec![spinner(), killer(), sandbag];
+        let mut programs = vec![
+            PathBuf::from(env!("CARGO_BIN_EXE_spinner")),
+            PathBuf::from(env!("CARGO_BIN_EXE_killer")),
+            PathBuf::from(env!("CARGO_BIN_EXE_patched")),
+            sandbag,
+        ];
         if scenario == OSNOISE {
             programs.push(guest::rtla().map_err(anyhow::Error::msg)?);
         }
@@ -551,12 +556,4 @@ fn not_late(left: &Spun) -> anyhow::Result<()> {
 fn percent(shares: &BTreeMap<u32, f64>) -> String {
     let each: Vec<String> = shares.values().map(|pct| format!("{pct:.1}")).collect();
     each.join(" ")
-}
-
-fn spinner() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_spinner"))
-}
-
-fn killer() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_killer"))
 }

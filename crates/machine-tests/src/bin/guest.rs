@@ -53,7 +53,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     guest::prepare(kind, arguments.kernel).map_err(anyhow::Error::msg)?;
     let own = std::env::current_exe()?;
-    let mut programs = vec![own.with_file_name("spinner"), own.with_file_name("killer")];
+    let mut programs: Vec<PathBuf> = ["spinner", "killer", "patched"]
+        .map(|name| own.with_file_name(name))
+        .into();
     match guest::sandbag() {
         Ok(sandbag) => programs.push(sandbag),
         Err(reason) => eprintln!("without sandbag: {reason}"),

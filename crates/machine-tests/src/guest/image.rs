@@ -50,8 +50,9 @@ pub fn build(
         add_program(program, &layer)?;
     }
     copy(scenario, &home.join("scenario.sh"))?;
-    copy(&file("lib.sh"), &home.join("lib.sh"))?;
-    copy(&file("run.sh"), &home.join("run.sh"))?;
+    for name in ["lib.sh", "run.sh"] {
+        copy(&file(name), &home.join(name))?;
+    }
     match guest.kind {
         Kind::Bare => add_bare_root(&layer)?,
         Kind::Systemd => add_units(&layer)?,
@@ -90,7 +91,7 @@ fn add_bare_root(layer: &Path) -> anyhow::Result<()> {
 fn add_units(layer: &Path) -> anyhow::Result<()> {
     let units = layer.join("etc/systemd/system");
     fs::create_dir_all(&units)?;
-    for name in ["scenario.service", "busy@.service"] {
+    for name in ["scenario.service", "keep.slice", "busy@.service"] {
         copy(&file("units").join(name), &units.join(name))?;
     }
     Ok(())

@@ -44,6 +44,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 
+use crate::case;
+
 pub use kernel::Kernel;
 pub use outcome::Outcome;
 
@@ -85,36 +87,36 @@ impl Guest {
             Kind::Bare => None,
             Kind::Systemd => Some(debian::find_or_build()?),
         };
-        let mut boot = 1;
+        let mut boots_left = AGAIN;
         loop {
             let work = tempfile::tempdir_in(cache::directory()?)?;
             let initrd = image::build(self, scenario, base.as_deref(), work.path())
                 .context("cannot build the guest's file system")?;
-            match qemu::run(self, &kernel, &initrd, work.path()) {
-                // Once: what stands still at its second boot as well is no accident.
-                Err(error) if qemu::stood_still(&error) => {
-                    if boot > 1 {
-                        return Err(error);
-                    }
-                    crate::case::note(&format!("boot 1: {error:#}\nanother"));
-                    boot = BOOTS;
+            let failed = match qemu::run(self, &kernel, &initrd, work.path()) {
+                // Once, and at the first boot: the second has to be right.
+                Err(error) if qemu::stood_still(&error) && boots_left == AGAIN => {
+                    boots_left = 0;
+                    error
                 }
-                Err(error) if boot < BOOTS && kernel_broke(&error) => {
-                    crate::case::note(&format!(
-                        "boot {boot}: the emulated kernel panicked or hung; another"
-                    ));
-                    boot += 1;
+                Err(error)
+                    if !qemu::stood_still(&error) && kernel_broke(&error) && boots_left > 0 =>
+                {
+                    boots_left -= 1;
+                    error
                 }
                 outcome => return outcome,
-            }
+            };
+            case::note(&format!(
+                "the emulated kernel failed, another boot: {failed:#}"
+            ));
         }
     }
 }
 
-/// Times that a guest is booted whose kernel panics or hangs: QEMU's emulation of
+/// Times that a guest is booted again whose kernel panics or hangs: QEMU's emulation of
 /// several CPUs breaks newer kernels now and then, on any of their instructions.
 /// What sandbag would do to a kernel it would do each time.
-const BOOTS: u32 = 5;
+const AGAIN: u32 = 4;
 
 fn kernel_broke(error: &anyhow::Error) -> bool {
     format!("{error:#}").lines().any(qemu::is_broken)

@@ -13,11 +13,13 @@ use super::{Guest, Kind, Outcome, cache, monitor, outcome};
 
 /// `panic=-1` with `-no-reboot` ends the emulator at once when the kernel
 /// panics, which a fault and a CPU that hangs in the kernel for 20 s are turned
-/// into; the rest saves time: the mitigations cost an emulated CPU much and
-/// protect nothing, and its random numbers need no waiting for.
+/// into. `maxcpus=1`: `tests/guest/run.sh` starts the others. The rest
+/// saves time: the mitigations cost an emulated CPU much and protect nothing, its
+/// random numbers need no waiting for, and each CPU that is started by hand would
+/// measure its speed again, for up to 2 s (`lpj`; delays go by the counter anyway).
 const COMMAND_LINE: &str = "console=ttyS0 quiet loglevel=4 panic=-1 tsc=reliable \
                             mitigations=off random.trust_cpu=on oops=panic softlockup_panic=1 \
-                            unknown_nmi_panic=1";
+                            unknown_nmi_panic=1 maxcpus=1 noreplace-smp lpj=12000000";
 
 /// Without cmpxchg16b: with it, about every fifth boot of 6.12 ended in a
 /// fault with an impossible EFLAGS (QEMU 7.2), whatever the model; without it
@@ -98,7 +100,7 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
             "{}last lines of the scenario:\n{}last lines of the console:\n{}",
             broke.map_or_else(String::new, |line| format!("{line}\n")),
             outcome::tail(&results, 20),
-            outcome::tail(&console, 20)
+            outcome::tail(&console, TRACE)
         )
     };
     match ended {
@@ -113,6 +115,9 @@ pub fn run(guest: &Guest, kernel: &Path, initrd: &Path, work: &Path) -> anyhow::
         End::Done(_) => Outcome::parse(&results, total, others_pct).with_context(story),
     }
 }
+
+/// Lines of the console that are told: a trace of one CPU, and what it was for.
+const TRACE: usize = 60;
 
 /// What is said of a guest that neither ended nor printed anything. An emulated
 /// 6.1 kernel on 4 CPUs did that twice, without a word.
