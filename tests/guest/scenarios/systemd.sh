@@ -16,13 +16,15 @@ time,cpu0,cpu1,cpu2,cpu3
 60,end
 PROFILE
 cat > command <<'COMMAND'
-# Use by CPU, the number between c and n in a slice's name; a CPU may have
-# several.
+# Of each slice its CPU, the number between c and n in its name (a CPU may have several),
+# when it was read, and its use. Read by the shell itself: where a CPU is busy, starting
+# a program takes tenths of a second.
 used() {
-    cut -d' ' -f1 /proc/uptime | sed 's/^/time /'
     for slice in /sys/fs/cgroup/sandbag*.slice; do
-        echo "$slice $(grep usage_usec "$slice/cpu.stat")"
-    done | sed 's/.*c\([0-9]*\)n[0-9]*\.slice usage_usec /\1 /'
+        read -r _ usage < "$slice/cpu.stat"
+        read -r up _ < /proc/uptime
+        echo "$slice $up $usage"
+    done | sed 's/.*c\([0-9]*\)n[0-9]*\.slice .*/\1 &/'
 }
 sleep 2.5
 used > used-before
@@ -36,10 +38,11 @@ result run-replay < run/run.json
 result left-replay < left
 # Percent of its CPU that each burner's groups used, by the kernel's account.
 awk '
-    { sum[$1] += FNR == NR ? -$2 : $2 }
+    FNR == NR { up[$2] = $3; usage[$2] = $4; next }
+    $2 in up { used[$1] += ($4 - usage[$2]) / ($3 - up[$2]) }
     END {
         for (cpu = 0; cpu < 4; cpu++)
-            printf "%s%.2f", (cpu ? "," : "["), sum[cpu] / sum["time"] / 1e4
+            printf "%s%.2f", (cpu ? "," : "["), used[cpu] / 1e4
         print "]"
     }' used-before used-after | result used-replay
 killer compare replay
