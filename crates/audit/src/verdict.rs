@@ -207,7 +207,9 @@ pub fn again(audit: &mut Audit, contention_fails: bool) {
         test.verdict = of_test(&test.verdicts, contention_fails);
     }
     let of_tests = of_audit(&audit.tests);
-    audit.verdict = match audit.incomplete {
+    // Files from before 0.1 do not say it otherwise; no option decides what was undecided.
+    let incomplete = audit.incomplete || audit.verdict == Verdict::Undecided;
+    audit.verdict = match incomplete {
         true => of_tests.max(Verdict::Undecided),
         false => of_tests,
     };

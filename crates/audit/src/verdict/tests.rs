@@ -59,8 +59,12 @@ fn judged(test: Test, cpus: &[Cpu]) -> Test {
     judged_beside(test, cpus, &BTreeMap::new())
 }
 
-fn judged_beside(mut test: Test, cpus: &[Cpu], beside_pct: &BTreeMap<u32, f64>) -> Test {
-    let accounting = Accounting::find("CONFIG_TICK_CPU_ACCOUNTING=y\nCONFIG_HZ=250", false, None);
+fn judged_beside(test: Test, cpus: &[Cpu], beside_pct: &BTreeMap<u32, f64>) -> Test {
+    judged_by("CONFIG_TICK_CPU_ACCOUNTING=y", test, cpus, beside_pct)
+}
+
+fn judged_by(config: &str, mut test: Test, cpus: &[Cpu], beside_pct: &BTreeMap<u32, f64>) -> Test {
+    let accounting = Accounting::find(&format!("{config}\nCONFIG_HZ=250"), false, None);
     let rule = Rule {
         level: Level {
             confidence: 0.99,
@@ -190,6 +194,22 @@ fn a_large_difference_of_next_to_nothing_is_none() {
     let effects = vec![effect(1, Quantity::System, 80.0, 20.0, 1e-9)];
     let test = judged(test_of("compute", effects, 800_000_000), &[]);
     assert_eq!(test.verdict, Verdict::Unequal);
+}
+
+#[test]
+fn what_may_be_much_of_next_to_nothing_is_none_where_times_are_exact() {
+    let judged = |config, system_ns| {
+        let effects = (0..2).map(|cpu| effect(cpu, Quantity::System, 0.0, 60.0, 1.0));
+        let test = test_of("compute", effects.collect(), system_ns);
+        judged_by(config, test, &[], &BTreeMap::new()).verdict
+    };
+    let exact = "CONFIG_VIRT_CPU_ACCOUNTING_NATIVE=y";
+    // 60 % more of 0.05 %, and of 2 %.
+    assert_eq!(judged(exact, 20_000_000), Verdict::Equal);
+    assert_eq!(judged(exact, 800_000_000), Verdict::Undecided);
+    // Ticks cannot tell.
+    let ticks = "CONFIG_TICK_CPU_ACCOUNTING=y";
+    assert_eq!(judged(ticks, 20_000_000), Verdict::NotResolvable);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes made-up audits in every form, so that they can be looked at:
-//! `cargo run -p sandbag-audit-report --example pages -- DIR`.
+//! `cargo run -p sandbag-audit-report --example audit-pages -- DIR`.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use sandbag_audit_report::{csv, file, junit, page};
 
 fn main() {
     let Some(dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
-        eprintln!("usage: pages DIR");
+        eprintln!("usage: audit-pages DIR");
         std::process::exit(2);
     };
     std::fs::create_dir_all(&dir).unwrap();
