@@ -106,6 +106,14 @@ pub struct CpuNotes {
     pub faults: u64,
 }
 
+impl CpuNotes {
+    /// Whether these are of our own loop. Other tools tell the threshold at most.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.least_ns > 0.0
+    }
+}
+
 /// One CPU of a trace.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CpuTrace {
@@ -144,4 +152,22 @@ pub struct Trace {
     pub attribution: Option<Box<Attribution>>,
     /// What the user should hear.
     pub warnings: Vec<String>,
+}
+
+impl Trace {
+    /// How the events were found; `None` where nothing is told of it: of traces of most
+    /// other tools, and of those that were made.
+    #[must_use]
+    pub fn how_found(&self) -> Option<&Notes> {
+        let is_told = self.detectable_ns().is_some_and(|ns| ns > 0.0);
+        self.notes.as_ref().filter(|_| is_told)
+    }
+
+    /// Nothing shorter than this can have been seen on every CPU, ns; `None` where the
+    /// trace does not say it, as those of most other tools.
+    #[must_use]
+    pub fn detectable_ns(&self) -> Option<f64> {
+        let notes = self.notes.iter().flat_map(|notes| &notes.cpus);
+        notes.map(|cpu| cpu.threshold_ns).reduce(f64::max)
+    }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::MAX_NS;
 use super::noises::Noises;
-use crate::{Clock, CpuTrace, Event, Fault, Header, Notes, Span, Trace};
+use crate::{Clock, CpuNotes, CpuTrace, Event, Fault, Header, Notes, Span, Trace};
 
 /// When events were looked for, which few tools say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub(crate) enum Known {
 pub(crate) struct Gathered {
     cpus: BTreeMap<u32, Cpu>,
     rounding_ns: u64,
+    /// Nothing shorter was an event, where the file says so, ns.
+    pub(crate) threshold_ns: Option<f64>,
     /// What caused them, where the file says so.
     pub(crate) noises: Option<Noises>,
 }
@@ -153,6 +155,12 @@ impl Gathered {
                 repairs.empty
             ));
         }
+        let notes = Notes {
+            cpus: match self.threshold_ns {
+                Some(threshold_ns) => cpus.iter().map(|cpu| found(cpu, threshold_ns)).collect(),
+                None => Vec::new(),
+            },
+        };
         let attribution = self
             .noises
             .map(|noises| Box::new(noises.attribution(origin, &cpus)));
@@ -168,10 +176,19 @@ impl Gathered {
             },
             cpus,
             // There are some, or the trace would count as cut off.
-            notes: Some(Notes::default()),
+            notes: Some(notes),
             attribution,
             warnings,
         })
+    }
+}
+
+/// All that is known of how events of another tool were found.
+fn found(cpu: &CpuTrace, threshold_ns: f64) -> CpuNotes {
+    CpuNotes {
+        cpu: cpu.cpu,
+        threshold_ns,
+        ..CpuNotes::default()
     }
 }
 

@@ -96,15 +96,9 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         ));
     }
     let threshold = threshold_pct.zip(least_ns);
-    let threshold = threshold.map_or_else(String::new, |(pct, ns)| {
-        format!(", detectable above {:.0} ns", ns * pct / 100.0)
-    });
+    all.threshold_ns = threshold.map(|(pct, ns)| ns * pct / 100.0);
     let whole = input.lines.whole();
-    let trace = all.trace(
-        format!("netgauge selfish{threshold}"),
-        Known::Told,
-        warnings,
-    );
+    let trace = all.trace("netgauge selfish".to_owned(), Known::Told, warnings);
     trace
         .map(Recording::Trace)
         .map_err(|fault| whole.fault(fault))
@@ -136,7 +130,7 @@ mod tests {
         let cpu = &t.cpus[0];
         assert_eq!(cpu.events[0].length_ns, 520);
         assert_eq!(cpu.known[0].until_ns, 1320);
-        assert!(t.header.recorder.ends_with("detectable above 180 ns"));
+        assert_eq!(t.detectable_ns(), Some(180.0));
     }
 
     #[test]

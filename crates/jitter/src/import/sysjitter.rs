@@ -32,14 +32,14 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
     let cpu = input.only_cpu();
     // Stamp and length are each rounded down.
     let mut all = Gathered::with_rounding(1);
-    let mut threshold = String::new();
     let (mut runtime_ns, mut last_ns) = (None, 0);
     let (mut told, mut sorted, mut rows) = (None, false, 0u64);
     while let Some((place, line)) = input.lines.next_line()? {
         let line = line.trim();
         if let Some(comment) = line.strip_prefix('#').map(str::trim) {
             if let Some(value) = comment.strip_prefix("threshold:") {
-                threshold = format!(", threshold {}", value.trim());
+                let ns = value.trim().strip_suffix("ns");
+                all.threshold_ns = ns.and_then(|ns| number::decimal(ns.trim()));
             } else if let Some(value) = comment.strip_prefix("n_interruptions:") {
                 told = number::whole(value.trim());
             } else if let Some(value) = comment.strip_prefix("total_runtime:")
@@ -92,7 +92,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         },
     );
     let whole = input.lines.whole();
-    let trace = all.trace(format!("sysjitter{threshold}"), Known::Told, warnings);
+    let trace = all.trace("sysjitter".to_owned(), Known::Told, warnings);
     trace
         .map(Recording::Trace)
         .map_err(|fault: Fault| whole.fault(fault))
@@ -123,6 +123,7 @@ mod tests {
             panic!()
         };
         assert_eq!(t.header.cpus, [3]);
+        assert_eq!(t.detectable_ns(), Some(200.0));
         let cpu = &t.cpus[0];
         assert_eq!(
             (cpu.events[0].start_ns, cpu.events[0].length_ns),

@@ -12,7 +12,9 @@ mod fit;
 mod lengths;
 mod like;
 
-use crate::{Chance, Clock, CpuTrace, Event, Fault, GENERATOR, Header, Notes, Result, Span, Trace};
+use crate::{
+    Chance, Clock, CpuNotes, CpuTrace, Event, Fault, GENERATOR, Header, Notes, Result, Span, Trace,
+};
 
 pub use fit::fit;
 pub use lengths::Lengths;
@@ -265,7 +267,9 @@ pub fn synthesise(model: &Model) -> Result<Synthesised> {
             real_time: None,
         },
         cpus,
-        notes: Some(Notes::default()),
+        notes: Some(Notes {
+            cpus: model.cpus.iter().map(|cpu| all_of(*cpu)).collect(),
+        }),
         attribution: None,
         warnings: Vec::new(),
     };
@@ -275,6 +279,14 @@ pub fn synthesise(model: &Model) -> Result<Synthesised> {
         merged,
         beyond,
     })
+}
+
+/// Nothing is too short to be in it.
+fn all_of(cpu: u32) -> CpuNotes {
+    CpuNotes {
+        cpu,
+        ..CpuNotes::default()
+    }
 }
 
 /// Makes one event of those that meet, as long as all of them together; they

@@ -134,10 +134,7 @@ impl Options {
     }
 
     fn check_trace(&self, trace: &Trace) -> Result<()> {
-        let detectable_ns = trace.notes.iter().flat_map(|notes| &notes.cpus);
-        let detectable_ns = detectable_ns
-            .map(|cpu| cpu.threshold_ns)
-            .fold(0.0, f64::max);
+        let detectable_ns = trace.detectable_ns().unwrap_or(0.0);
         if (self.quantum_ns as f64) < detectable_ns {
             return Err(Error::BelowDetectable {
                 quantum_ns: self.quantum_ns,

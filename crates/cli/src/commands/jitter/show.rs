@@ -133,8 +133,7 @@ fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> Strin
     }
     let width = output::width();
     let _ = writeln!(text, "\n\n{}", fitted(&table(trace), 1, width));
-    // Of what another tool recorded there are none.
-    if let Some(notes) = trace.notes.as_ref().filter(|notes| !notes.cpus.is_empty()) {
+    if let Some(notes) = trace.how_found() {
         let how = fitted(&how(notes), 1, width);
         let _ = writeln!(text, "\nHow they were found\n{how}");
     }
@@ -199,16 +198,20 @@ fn how(notes: &Notes) -> Table {
         "page faults",
     ]);
     for cpu in &notes.cpus {
+        let own = |said: String| match cpu.is_own() {
+            true => said,
+            false => "-".to_owned(),
+        };
         table.add_row([
             cpu.cpu.to_string(),
             time(cpu.threshold_ns),
-            time(cpu.least_ns),
-            time(cpu.loop_ns),
-            time(cpu.read_ns),
-            time(cpu.store_ns),
-            format!("{:.2}", cpu.drift_ppm),
-            cpu.dropped.to_string(),
-            cpu.faults.to_string(),
+            own(time(cpu.least_ns)),
+            own(time(cpu.loop_ns)),
+            own(time(cpu.read_ns)),
+            own(time(cpu.store_ns)),
+            own(format!("{:.2}", cpu.drift_ppm)),
+            own(cpu.dropped.to_string()),
+            own(cpu.faults.to_string()),
         ]);
     }
     right(table)

@@ -123,9 +123,9 @@ pub(super) fn longest(trace: &Trace, count: usize) -> Markup {
     )
 }
 
-/// How the events were found; nothing of an imported trace.
+/// How the events were found; of an imported trace what could be detected, or nothing.
 pub(super) fn how(trace: &Trace) -> Markup {
-    let Some(notes) = trace.notes.as_ref().filter(|notes| !notes.cpus.is_empty()) else {
+    let Some(notes) = trace.how_found() else {
         return html! {};
     };
     let body = html! {
@@ -133,12 +133,16 @@ pub(super) fn how(trace: &Trace) -> Markup {
             tr {
                 th { (cpu.cpu) }
                 td { (time(cpu.threshold_ns)) }
-                td { (time(cpu.least_ns)) }
-                td { (time(cpu.loop_ns)) }
-                td { (time(cpu.store_ns)) }
-                td { (format!("{:.2}", cpu.drift_ppm)) }
-                td { (cpu.dropped) }
-                td { (cpu.faults) }
+                @if cpu.is_own() {
+                    td { (time(cpu.least_ns)) }
+                    td { (time(cpu.loop_ns)) }
+                    td { (time(cpu.store_ns)) }
+                    td { (format!("{:.2}", cpu.drift_ppm)) }
+                    td { (cpu.dropped) }
+                    td { (cpu.faults) }
+                } @else {
+                    td { "-" } td { "-" } td { "-" } td { "-" } td { "-" } td { "-" }
+                }
             }
         }
     };

@@ -255,8 +255,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
 /// What is seen of a replay is held against the trace, in which there is nothing
 /// shorter than what its recorder took for an event.
 fn threshold(trace: &Trace) -> Threshold {
-    let notes = trace.notes.iter().flat_map(|notes| &notes.cpus);
-    Threshold::AtLeast(notes.map(|cpu| cpu.threshold_ns).fold(0.0, f64::max))
+    Threshold::AtLeast(trace.detectable_ns().unwrap_or(0.0))
 }
 
 struct Asked<'a> {
