@@ -293,8 +293,8 @@ fn recovered(period_us: f64, jitter: f64, others: f64, seed: u64) -> Option<Comp
 
 #[test]
 fn a_period_is_recovered_with_its_events() {
-    // Periods, jitter and others spread evenly, the same each time: 3 of
-    // 12 000 such traces have a multiple of their period by chance.
+    // Periods, jitter and others spread evenly, the same each time. (Of very many
+    // such traces a few have a multiple of their period by chance: none of these.)
     let spread = |i: u64, by: f64| (i as f64 * by).fract();
     let (mut missed, mut few) = (0, 0);
     for i in 1..=60 {
@@ -308,10 +308,7 @@ fn a_period_is_recovered_with_its_events() {
             None => missed += 1,
         }
     }
-    assert!(
-        missed <= 1 && few <= 3,
-        "{missed} missed, {few} of few events"
-    );
+    assert_eq!((missed, few), (0, 0));
 }
 
 #[test]
@@ -323,7 +320,7 @@ fn a_wide_component_of_few_events_is_seen_whole() {
     let one = recovered(period_us, jitter, 0.0, 15_682_313_658_539_577_089);
     let one = one.expect("the period");
     // The tails of so few do not stand out.
-    assert!(one.events > 80, "{one:?}");
+    assert!(one.events > 90, "{one:?}");
     let ratio = one.jitter_ns / (jitter * period_us * 1e3);
     assert!((0.5..1.3).contains(&ratio), "{one:?}");
 }
