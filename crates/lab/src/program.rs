@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -177,11 +178,18 @@ fn text(file: &mut File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether a program of that name is in PATH.
+/// The program of that name in PATH.
+#[must_use]
+pub fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut files = std::env::split_paths(&path).map(|dir| dir.join(name));
+    files.find(|file| file.is_file())
+}
+
+/// Whether there is one.
 #[must_use]
 pub fn is_there(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
+    find(name).is_some()
 }
 
 #[cfg(test)]

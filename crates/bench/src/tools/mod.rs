@@ -26,6 +26,7 @@ use crate::programs::Programs;
 use run::{Stand, Window};
 use sandbag_lab::interrupt;
 use sandbag_lab::machine::describe;
+use sandbag_lab::program;
 use sandbag_lab::steal::StealMeter;
 use table::{Group, report};
 
@@ -226,10 +227,7 @@ fn said(windows: &[Window]) -> String {
 
 /// A program on the search path.
 fn find(name: &str) -> Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|dir| dir.join(name))
-        .find(|file| file.is_file())
+    program::find(name)
         .and_then(|file| canonical(&file))
         .with_context(|| format!("{name} is not there: install the package {name}"))
 }
