@@ -14,7 +14,10 @@
 //! Units: nanoseconds (`_ns`), percent of the time without noise (`_pct`).
 
 pub mod bench;
+mod chance;
 mod error;
+#[cfg(test)]
+mod fixture;
 pub mod predict;
 
 pub use error::{Error, Result};

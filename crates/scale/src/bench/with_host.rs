@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::alone::Virtual;
 use super::figures::error;
 use super::meets::{Begin, is_inside, met_ns};
-use crate::predict::chance::Chance;
+use crate::chance::Chance;
 
 /// The slowest of virtual ranks, replayed beside the host's own and without it, and
 /// how sure it is that what was measured is another.
@@ -267,7 +267,7 @@ mod tests {
 
     use super::super::figures::tests::three;
     use super::*;
-    use crate::predict::fixture::cpu;
+    use crate::fixture::cpu;
 
     /// 50 ns in each 1000 of two CPUs, of the second a quarter later.
     fn plan(sync: Sync) -> Plan {

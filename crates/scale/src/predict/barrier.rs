@@ -269,9 +269,9 @@ fn between(values: &[f64], (low, part): (u32, f32)) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::cells::{ANY, Cells, FINE, RUNNING};
-    use super::super::fixture::{by_chance, cpu};
     use super::super::windows::Windows;
     use super::*;
+    use crate::fixture::{by_chance, cpu};
 
     const COST: LogGp = LogGp {
         l_ns: 5000.0,

@@ -8,10 +8,10 @@
 //! that is rarer than the trace is long it knows nothing: see `saturated`.
 
 use super::cells::{BANDS, Cells, Grid};
-use super::chance::Chance;
 use super::noise::Noise;
 use super::tail::Tail;
 use super::windows::Piece;
+use crate::chance::Chance;
 
 /// Draws.
 const DRAWS: usize = 200;
@@ -196,9 +196,9 @@ fn percentiles(all: &mut [f64]) -> Ratio {
 #[cfg(test)]
 mod tests {
     use super::super::cells::{FINE, RUNNING};
-    use super::super::fixture::by_chance;
     use super::super::windows::Windows;
     use super::*;
+    use crate::fixture::by_chance;
 
     const WORK: u64 = 1_000_000;
 
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn short_traces_and_quiet_ones_have_none() {
         assert!(Blocks::new(100_000_000, WORK).is_none());
-        let quiet = super::super::fixture::cpu(&[(0, 1_000_000_000)], &[]);
+        let quiet = crate::fixture::cpu(&[(0, 1_000_000_000)], &[]);
         let mut blocks = Blocks::new(1_000_000_000, WORK).unwrap();
         Windows::new(&quiet, WORK).for_each(|piece| blocks.add(&piece));
         assert_eq!(

@@ -109,8 +109,8 @@ fn parts_of(event: &Explained, attribution: &Attribution) -> BTreeMap<Who, u64> 
 mod tests {
     use sandbag_jitter::attribution::{Cause, CpuCauses, Kind, Source};
 
-    use super::super::fixture::{self, span};
     use super::*;
+    use crate::fixture::{self, span};
 
     fn cause(start_ns: u64, length_ns: u64, source: u32) -> Cause {
         Cause {

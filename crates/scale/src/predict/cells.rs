@@ -271,9 +271,9 @@ pub const ANY: [f64; BANDS] = [1.0; BANDS];
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::cpu;
     use super::super::windows::Windows;
     use super::*;
+    use crate::fixture::cpu;
 
     #[test]
     fn bands_follow_each_other() {

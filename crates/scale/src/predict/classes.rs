@@ -232,8 +232,8 @@ pub struct Cost {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{by_chance, cpu, trace};
     use super::*;
+    use crate::fixture::{by_chance, cpu, trace};
 
     #[test]
     fn a_few_periods_are_enough_and_fewer_are_not() {

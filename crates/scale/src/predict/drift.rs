@@ -19,9 +19,9 @@ use sandbag_jitter::{Span, common};
 use serde::{Deserialize, Serialize};
 use statrs::function::erf::erf;
 
-use super::chance::Chance;
 use super::threads::each;
 use super::windows::Piece;
+use crate::chance::Chance;
 
 /// Up to so many ranks have their own place.
 pub const FEW: u64 = 64;

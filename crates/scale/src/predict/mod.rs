@@ -17,12 +17,9 @@ mod barrier;
 mod bootstrap;
 mod by_cause;
 mod cells;
-pub(crate) mod chance;
 mod classes;
 mod costs;
 mod drift;
-#[cfg(test)]
-pub(crate) mod fixture;
 mod noise;
 mod options;
 pub mod replay;

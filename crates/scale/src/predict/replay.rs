@@ -5,7 +5,7 @@
 use sandbag_jitter::{CpuTrace, Event};
 
 use super::barrier::{Barrier, LogGp, rounds};
-use super::chance::Chance;
+use crate::chance::Chance;
 
 /// A rank: its trace, and where in it time began.
 #[derive(Debug, Clone)]
@@ -124,8 +124,8 @@ pub fn anywhere(cpu: &CpuTrace, ranks: usize, seed: u64) -> Vec<Rank<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::cpu;
     use super::*;
+    use crate::fixture::cpu;
 
     #[test]
     fn work_waits_for_what_it_meets() {

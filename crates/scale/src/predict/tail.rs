@@ -99,8 +99,8 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::super::cells::Grid;
-    use super::super::chance::Chance;
     use super::*;
+    use crate::chance::Chance;
 
     fn noise(values: &[f64]) -> Noise {
         let grid = Grid::new(512.0);

@@ -4,11 +4,11 @@
 use proptest::prelude::*;
 use sandbag_jitter::{CpuNotes, CpuTrace, Notes, Trace};
 
-use super::chance::Chance;
-use super::fixture::{by_chance, cpu, trace};
 use super::replay::{Rank, anywhere, run};
 use super::*;
 use crate::Error;
+use crate::chance::Chance;
+use crate::fixture::{by_chance, cpu, trace};
 
 const WORK: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;

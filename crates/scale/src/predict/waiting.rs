@@ -130,9 +130,9 @@ fn waits(kinds: &[Kind<'_>], one: &[Noise], kind: usize, gap_ns: f64) -> [f64; B
 #[cfg(test)]
 mod tests {
     use super::super::cells::{FINE, Grid};
-    use super::super::fixture::by_chance;
     use super::super::windows::Windows;
     use super::*;
+    use crate::fixture::by_chance;
 
     #[test]
     fn who_is_alone_never_begins_inside_an_event() {

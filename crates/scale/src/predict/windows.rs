@@ -271,8 +271,8 @@ impl Iterator for Together<'_> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::fixture::{cpu, span};
     use super::*;
+    use crate::fixture::{cpu, span};
 
     fn piece(from_ns: u64, until_ns: u64, noise_ns: u64, inside_ns: Option<u64>) -> Piece {
         Piece {

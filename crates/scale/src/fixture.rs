@@ -3,7 +3,7 @@
 
 use sandbag_jitter::{Clock, CpuTrace, Event, Header, Span, Trace};
 
-use super::chance::Chance;
+use crate::chance::Chance;
 
 /// A stretch of time.
 pub(crate) fn span(from_ns: u64, until_ns: u64) -> Span {
