@@ -18,7 +18,7 @@ pub enum Error {
         /// What would do.
         expected: &'static str,
     },
-    /// What is shorter than the quantum cannot be seen.
+    /// The trace cannot show events as short as the quantum.
     #[error(
         "a quantum of {} is shorter than what the trace can show (events above {}): take a longer \
          quantum",

@@ -76,9 +76,21 @@ pub struct Costs {
     pub name: String,
     /// Numbers of ranks.
     pub ranks: Vec<u64>,
-    /// Each class: its name, its share of the noise in percent, and the points
-    /// that its removal saves at each number of ranks.
-    pub rows: Vec<(String, f64, Vec<f64>)>,
+    /// Each class, the one that costs most at the most ranks first.
+    pub rows: Vec<Cost>,
+}
+
+/// What one class costs.
+#[derive(Debug, Clone)]
+pub struct Cost {
+    /// Its name.
+    pub class: String,
+    /// Its share of the noise, percent.
+    pub noise_pct: f64,
+    /// Which it is by that, from 1.
+    pub place_by_noise: usize,
+    /// Points that its removal saves at each number of ranks.
+    pub saves_points: Vec<f64>,
 }
 
 /// The page.
@@ -208,21 +220,24 @@ fn classes(costs: &Costs) -> Markup {
             h2 { "What costs most: " (visible(&costs.name)) }
             p .note {
                 "Points of slowdown that are saved where the events of a class are removed, beside "
-                "the class's share of all noise; nothing synchronised. The sum of all is not that "
+                "the class's share of all noise; nothing synchronised. Who costs most at the most ranks "
+                "stands first. The sum of all is not that "
                 "of removing all."
             }
             div .table.costs {
                 table {
                     thead { tr {
                         th .text { "class" } th { "of the noise" small { "%" } }
+                        th { "place" small { "by noise" } }
                         @for ranks in &costs.ranks { th { (ranks) small { "ranks" } } }
                     } }
                     tbody {
-                        @for (name, noise, saves) in &costs.rows {
+                        @for cost in &costs.rows {
                             tr {
-                                td .text { (visible(name)) }
-                                td { (percent(*noise)) }
-                                @for points in saves { td { (percent(*points)) } }
+                                td .text { (visible(&cost.class)) }
+                                td { (percent(cost.noise_pct)) }
+                                td { (cost.place_by_noise) }
+                                @for points in &cost.saves_points { td { (percent(*points)) } }
                             }
                         }
                     }
@@ -265,7 +280,12 @@ mod tests {
             costs: vec![Costs {
                 name: "node.sbj".to_owned(),
                 ranks: vec![1, 4096],
-                rows: vec![("events < 1 us".to_owned(), 40.0, vec![0.2, 0.1])],
+                rows: vec![Cost {
+                    class: "events < 1 us".to_owned(),
+                    noise_pct: 40.0,
+                    place_by_noise: 2,
+                    saves_points: vec![0.2, 0.1],
+                }],
             }],
             warnings: vec!["short".to_owned()],
             arguments: vec!["scale".to_owned(), "predict".to_owned()],

@@ -110,6 +110,8 @@ impl Working<'_> {
             .collect();
         let works: Vec<(&Noise, f64)> = works.iter().map(|(noise, part)| (noise, *part)).collect();
         let work = Noise::greatest_of_all(&works);
+        // Of nodes: within one the news has come to all before it goes on, and in each round it
+        // comes to the next by as many ranks; the delays are those of one of them.
         let tree = Tree::new(&has, &told, self.options.barrier.slack_ns());
         let last = tree.last(&work, nodes);
         match self.options.barrier {

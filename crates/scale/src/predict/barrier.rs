@@ -73,13 +73,26 @@ pub fn rounds(ranks: u64) -> u32 {
 }
 
 impl LogGp {
+    /// Messages of one byte, which may follow each other as closely as they take.
+    #[must_use]
+    pub const fn without_gaps(l_ns: f64, o_ns: f64) -> Self {
+        Self {
+            l_ns,
+            o_ns,
+            g_ns: 0.0,
+            g_byte_ns: 0.0,
+            bytes: 1,
+        }
+    }
+
     /// A message from the begin of its sending to the end of its receipt, ns.
     #[must_use]
     pub fn message_ns(&self) -> f64 {
         self.l_ns + 2.0 * self.o_ns + self.bytes_ns()
     }
 
-    fn bytes_ns(&self) -> f64 {
+    /// All bytes of a message but the first, ns.
+    pub(super) fn bytes_ns(&self) -> f64 {
         f64::from(self.bytes.max(1) - 1) * self.g_byte_ns
     }
 }

@@ -97,8 +97,8 @@ impl Class {
             .cpus
             .iter()
             .map(|cpu| {
-                let end_ns = cpu.known.last().map_or(0, |span| span.until_ns);
-                (cpu.cpu, of_period(&cpu.events, end_ns, period_ns.max(1)))
+                let marks = of_period(&cpu.events, end_ns(cpu), period_ns.max(1));
+                (cpu.cpu, marks)
             })
             .filter(|(_, marks)| marks.contains(&true))
             .collect();
@@ -182,6 +182,17 @@ const CHANCE: u64 = 36;
 
 /// Fewer are no period.
 pub const LEAST_PERIODS: u64 = 8;
+
+/// Whether a trace holds enough periods to tell whether events come once each.
+#[must_use]
+pub fn holds_periods(trace: &Trace, period_ns: u64) -> bool {
+    let longest_ns = trace.cpus.iter().map(end_ns).max().unwrap_or(0);
+    longest_ns / period_ns.max(1) >= LEAST_PERIODS
+}
+
+fn end_ns(cpu: &CpuTrace) -> u64 {
+    cpu.known.last().map_or(0, |span| span.until_ns)
+}
 
 /// Which events come once a period, on a CPU that was looked at until then.
 fn of_period(events: &[Event], end_ns: u64, period_ns: u64) -> Vec<bool> {

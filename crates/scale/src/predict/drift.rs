@@ -112,7 +112,8 @@ pub type Places = Vec<Vec<f64>>;
 
 /// Share of the places that lie between these.
 fn between(places: &[f64], from: f64, until: f64) -> f64 {
-    let before = |at: f64| places.partition_point(|place| *place < at);
+    // The last of all belongs to the last piece.
+    let before = |at: f64| places.partition_point(|place| *place < at || at >= 1.0);
     let count = before(until).saturating_sub(before(from));
     count as f64 / places.len().max(1) as f64
 }
@@ -194,6 +195,24 @@ impl Units {
         self.valid.iter().map(Span::length_ns).sum()
     }
 
+    /// Of so many rows of phases one is gone through: more than one only where a dense trace or a
+    /// long drift would take too long.
+    #[must_use]
+    pub fn one_in(&self, ranks: u64, run: &Run<'_>) -> u64 {
+        let span = match ranks <= FEW {
+            true => ranks as f64 * 8.0,
+            false => {
+                let pieces: usize = self.pieces.iter().map(Vec::len).sum();
+                let mean_drift = run.drift.longest_ns() as f64 / 2.0;
+                mean_drift * run.every.min(run.phases) as f64 / run.phases as f64 * pieces as f64
+                    / self.known_ns().max(1) as f64
+                    + self.pieces.len() as f64
+            }
+        };
+        let looks = span * run.phases as f64;
+        (looks / MOST_LOOKS).max(1.0).ceil() as u64
+    }
+
     /// The noise of the slowest of `ranks` in each phase, ns.
     #[must_use]
     pub fn slowest(&self, ranks: u64, run: &Run<'_>) -> Rows {
@@ -203,19 +222,7 @@ impl Units {
             _ => ranks,
         };
         let rows = run.phases.div_ceil(ROW);
-        let known = self.known_ns();
-        let pieces: usize = self.pieces.iter().map(Vec::len).sum();
-        let span = match ranks <= FEW {
-            true => ranks as f64 * 8.0,
-            false => {
-                let mean_drift = run.drift.longest_ns() as f64 / 2.0;
-                mean_drift * run.every.min(run.phases) as f64 / run.phases as f64 * pieces as f64
-                    / known.max(1) as f64
-                    + self.pieces.len() as f64
-            }
-        };
-        let looks = span * run.phases as f64;
-        let part = (looks / MOST_LOOKS).max(1.0).ceil() as u64;
+        let part = self.one_in(ranks, run);
         // Rows that are left out are left out evenly, for drift grows.
         let done: Vec<u64> = (0..rows).filter(|row| row % part == 0).collect();
         each(run.threads, done.len(), |i| {
@@ -384,6 +391,14 @@ fn stretches(pieces: &[Piece]) -> Vec<Span> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_place_lies_in_one_piece() {
+        let places = [0.0, 0.25, 0.5, 1.0];
+        let of_pieces = [(0.0, 0.25), (0.25, 0.6), (0.6, 1.0)];
+        let shares = of_pieces.map(|(from, until)| between(&places, from, until));
+        assert_eq!(shares, [0.25, 0.5, 0.25]);
+    }
 
     #[test]
     fn the_first_piece_after_a_time_is_found() {

@@ -35,7 +35,7 @@ mod windows;
 mod working;
 
 pub use barrier::{Barrier, LogGp, rounds};
-pub use classes::{Class, Cost, LEAST_PERIODS};
+pub use classes::{Class, Cost, LEAST_PERIODS, holds_periods};
 pub use drift::{Drift, Places, Spread};
 pub use noise::Noise;
 pub use options::{MOST_RANKS, Options, Source, phases};
@@ -78,6 +78,10 @@ pub struct Point {
     pub saturated: bool,
     /// With a tail fitted, if that was asked for and one could be.
     pub tail: Option<Estimate>,
+    /// Phases that were gone through, where ranks are synchronised: fewer than those of the
+    /// run where a dense trace or a long drift would take too long. `None` where they are
+    /// not: all phases are alike then, and none is gone through.
+    pub gone_through: Option<u64>,
 }
 
 /// Parts of the phases that [`Point::phases_pct`] is about, percent.

@@ -72,10 +72,19 @@ pub fn run(ranks: &mut [Rank<'_>], work_ns: u64, phases: u64, barrier: &Barrier)
 
 fn disseminate(ranks: &mut [Rank<'_>], ready: &mut [u64], cost: &LogGp) {
     let count = ranks.len();
-    let (o, l) = (cost.o_ns as u64, cost.l_ns as u64);
+    let o = cost.o_ns as u64;
+    let l = (cost.l_ns + cost.bytes_ns()) as u64;
+    let gap = (cost.g_ns + cost.bytes_ns()) as u64;
+    // When each may send again.
+    let mut free = vec![0; count];
     for round in 0..rounds(count as u64) {
         let distance = 1usize << round;
-        let sent: Vec<u64> = (0..count).map(|r| ranks[r].works(ready[r], o)).collect();
+        let mut send = |rank: usize| {
+            let begin = free[rank].max(ready[rank]);
+            free[rank] = begin + gap;
+            ranks[rank].works(begin, o)
+        };
+        let sent: Vec<u64> = (0..count).map(&mut send).collect();
         for rank in 0..count {
             let from = (rank + count - distance % count) % count;
             let begin = sent[rank].max(sent[from] + l);
@@ -86,7 +95,8 @@ fn disseminate(ranks: &mut [Rank<'_>], ready: &mut [u64], cost: &LogGp) {
 
 fn tree(ranks: &mut [Rank<'_>], ready: &mut [u64], cost: &LogGp) {
     let count = ranks.len();
-    let (o, l) = (cost.o_ns as u64, cost.l_ns as u64);
+    let o = cost.o_ns as u64;
+    let l = (cost.l_ns + cost.bytes_ns()) as u64;
     let rounds = rounds(count as u64);
     let mut message = |from: usize, to: usize| {
         let sent = ranks[from].works(ready[from], o);
@@ -140,17 +150,20 @@ mod tests {
 
     #[test]
     fn barriers_without_noise_take_their_closed_form() {
-        let cost = LogGp {
-            l_ns: 5000.0,
-            o_ns: 1500.0,
-            g_ns: 0.0,
-            g_byte_ns: 0.0,
-            bytes: 1,
+        let cost = LogGp::without_gaps(5000.0, 1500.0);
+        // Messages of 101 bytes, which may follow each other less closely than they take.
+        let slow = LogGp {
+            g_ns: 9000.0,
+            g_byte_ns: 2.0,
+            bytes: 101,
+            ..cost
         };
         let quiet = cpu(&[(0, u64::MAX)], &[]);
         for barrier in [
             Barrier::Dissemination(cost),
+            Barrier::Dissemination(slow),
             Barrier::Binomial(cost),
+            Barrier::Binomial(slow),
             Barrier::Ideal,
         ] {
             for count in [1usize, 2, 8, 64] {

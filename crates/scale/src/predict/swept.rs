@@ -17,7 +17,7 @@ pub(super) struct Swept {
     /// Begins of the work, of all units alike.
     pub work: Cells,
     /// Begins of what who has the news does in a round of the barrier, and who
-    /// is told.
+    /// is told; of single CPUs.
     pub slots: Option<[Cells; 2]>,
     /// For intervals.
     pub draws: Option<Draws>,
@@ -94,10 +94,12 @@ impl Swept {
                 longest_ns: longest.map(|span| span.length_ns()).max().unwrap_or(0),
             });
         }
+        // A message delays the rank that it is of, not its node.
+        let cpus: Vec<&[&CpuTrace]> = units.iter().flat_map(|unit| unit.chunks(1)).collect();
         let slots = options.barrier.slots_ns().map(|slots| {
             slots.map(|slot_ns| {
-                let parts = each(options.threads, units.len(), |i| {
-                    sweep(&units[i], slot_ns.max(1), None)
+                let parts = each(options.threads, cpus.len(), |i| {
+                    sweep(cpus[i], slot_ns.max(1), None)
                 });
                 together(parts).0
             })

@@ -63,8 +63,10 @@ impl Working<'_> {
             phases_pct: PHASES_PCT.map(|part| at(part).unwrap_or(0.0) / quiet_ns * 100.0),
             noise_ns,
             barrier_ns: gap_ns,
+            // All meet one stretch of the trace; how much of it there is, the interval tells.
             saturated: false,
             tail: None,
+            gone_through: Some(all.len() as u64),
         }
     }
 }

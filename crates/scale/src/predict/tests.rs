@@ -15,6 +15,8 @@ const SECOND: u64 = 1_000_000_000;
 /// Of brute force: enough for a few percent, and not too many for a test.
 const PHASES: u64 = 20_000;
 
+const COST: LogGp = LogGp::without_gaps(5_000.0, 2_000.0);
+
 /// Short events mostly, some long.
 fn noisy(seed: u64, known_ns: u64) -> CpuTrace {
     by_chance(seed, known_ns, 0.6, |chance| match chance.uniform() < 0.1 {
@@ -88,18 +90,11 @@ fn ranks_that_only_compute() {
 
 #[test]
 fn barriers_of_messages() {
-    let cost = LogGp {
-        l_ns: 5_000.0,
-        o_ns: 2_000.0,
-        g_ns: 0.0,
-        g_byte_ns: 0.0,
-        bytes: 1,
-    };
     let trace = trace(vec![noisy(3, 100 * SECOND)]);
     for (barrier, count) in [
-        (Barrier::Dissemination(cost), 16u64),
-        (Barrier::Dissemination(cost), 128),
-        (Barrier::Binomial(cost), 64),
+        (Barrier::Dissemination(COST), 16u64),
+        (Barrier::Dissemination(COST), 128),
+        (Barrier::Binomial(COST), 64),
     ] {
         let options = Options {
             barrier,
@@ -189,6 +184,33 @@ fn nodes_of_two_keep_what_they_have_in_common() {
         .mean
         .slowdown_pct;
     assert!(apart > predicted.points[1].mean.slowdown_pct * 1.2);
+}
+
+#[test]
+fn nodes_whose_ranks_wait_for_messages() {
+    let barrier = Barrier::Dissemination(COST);
+    // Four CPUs that have nothing in common, and four that have all of it.
+    let apart: Vec<CpuTrace> = (20..24).map(|seed| noisy(seed, 100 * SECOND)).collect();
+    let alike = vec![apart[0].clone(); 4];
+    for cpus in [apart, alike] {
+        let nodes = trace(cpus);
+        let options = Options {
+            group: 4,
+            barrier,
+            ..options(&[64])
+        };
+        let predicted = one(&nodes, &options).points[0].mean.slowdown_pct;
+        let mut chance = Chance::new(9, 9);
+        let mut ranks: Vec<Rank<'_>> = (0..16)
+            .flat_map(|_| {
+                let offset = chance.below(50 * SECOND);
+                nodes.cpus.iter().map(move |cpu| Rank::new(cpu, offset))
+            })
+            .collect();
+        let found = brute(&mut ranks, PHASES / 4, &barrier);
+        let apart = (predicted - found).abs() / (100.0 + found) * 100.0;
+        assert!(apart <= 1.0, "predicted {predicted}, found {found}");
+    }
 }
 
 #[test]

@@ -3,9 +3,9 @@
 
 use sandbag_jitter::{CpuTrace, Trace};
 
-use super::SATURATED_PCT;
 use super::barrier::Barrier;
 use super::options::Options;
+use super::{Point, SATURATED_PCT};
 
 /// The CPU of which noise takes most, and how much of its time, percent.
 pub(super) fn most_noise(trace: &Trace) -> (u32, f64) {
@@ -67,6 +67,20 @@ pub(super) fn warn(trace: &Trace, options: &Options, warnings: &mut Vec<String>)
     if dropped > 0 {
         warnings.push(format!(
             "{dropped} events were dropped when the trace was recorded: the prediction is too low"
+        ));
+    }
+}
+
+/// A mean of fewer phases is less sure, which its interval tells; why they are fewer it does not.
+pub(super) fn warn_of_left_out(points: &[Point], options: &Options, warnings: &mut Vec<String>) {
+    let fewer = |point: &&Point| point.gone_through.is_some_and(|n| n < options.phases);
+    if let Some(point) = points.iter().filter(fewer).min_by_key(|p| p.gone_through) {
+        warnings.push(format!(
+            "of {} phases {} were gone through at {} ranks, spread evenly: all of them would take too \
+             long in a trace as dense as this, or with as long a drift",
+            options.phases,
+            point.gone_through.unwrap_or(0),
+            point.ranks
         ));
     }
 }

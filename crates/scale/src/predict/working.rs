@@ -10,7 +10,7 @@ use super::swept::Swept;
 use super::synchronised::positions;
 use super::tail::{SHARE, Tail};
 use super::threads::each;
-use super::warnings::{most_noise, warn};
+use super::warnings::{most_noise, warn, warn_of_left_out};
 use super::{Estimate, PHASES_PCT, Point, Prediction, Sync};
 use crate::Result;
 
@@ -73,11 +73,12 @@ impl<'a> Working<'a> {
 
     pub(super) fn prediction(mut self) -> Result<Prediction> {
         let ranks = &self.options.ranks;
-        let points = match &self.units {
+        let points: Vec<Point> = match &self.units {
             // A point is threads' work in itself.
             Some(units) => ranks.iter().map(|n| self.synchronised(units, *n)).collect(),
             None => each(self.options.threads, ranks.len(), |i| self.apart(ranks[i])),
         };
+        warn_of_left_out(&points, self.options, &mut self.warnings);
         Ok(Prediction {
             quantum_ns: self.options.quantum_ns,
             points,
@@ -116,6 +117,7 @@ impl<'a> Working<'a> {
             barrier_ns: self.options.barrier.quiet_ns(ranks),
             saturated: false,
             tail: None,
+            gone_through: None,
         }
     }
 }

@@ -11,7 +11,7 @@ use sandbag_scale::predict::{Barrier, Options, Point, SATURATED_PCT, Spread};
 use serde_json::json;
 
 use super::predict::{Classes, Curve};
-use super::table::output_order;
+use super::table::{output_order, place_by_noise};
 use crate::exit::BadInput;
 use crate::output;
 
@@ -200,12 +200,11 @@ fn html(shown: &Shown<'_>) -> String {
         ranks: shown.class_ranks.to_vec(),
         rows: output_order(&classes.costs)
             .into_iter()
-            .map(|cost| {
-                (
-                    cost.class.clone(),
-                    cost.noise_pct,
-                    cost.saves_points.clone(),
-                )
+            .map(|cost| page::Cost {
+                class: cost.class.clone(),
+                noise_pct: cost.noise_pct,
+                place_by_noise: place_by_noise(&classes.costs, cost),
+                saves_points: cost.saves_points.clone(),
             })
             .collect(),
     });

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use sandbag_jitter::Trace;
+use sandbag_jitter::{Clock, Trace};
 use sandbag_report::quantity::time;
 use sandbag_scale::predict::{
     Barrier, Class, Cost, LEAST_PERIODS, LogGp, Options, Places, Prediction, Source, Starts, Sync,
-    costs, predict,
+    costs, holds_periods, predict,
 };
 
 use super::output::{self, To};
@@ -253,21 +253,16 @@ fn event_classes(args: &PredictArgs, sources: &[Source<'_>], messages: &Messages
         let name = format!("every {shown}");
         match Class::period(&name, source.trace, units::nanos(*period)) {
             Some(class) => all.push(class),
-            None if !holds(source.trace, units::nanos(*period)) => messages.warning(&format!(
-                "whether events come every {shown} cannot be told: the trace holds fewer than \
+            None if !holds_periods(source.trace, units::nanos(*period)) => {
+                messages.warning(&format!(
+                    "whether events come every {shown} cannot be told: the trace holds fewer than \
                  {LEAST_PERIODS} such periods"
-            )),
+                ))
+            }
             None => messages.warning(&format!("no events come every {shown}")),
         }
     }
     all
-}
-
-/// Whether some CPU was looked at for as many periods as are needed to see them.
-fn holds(trace: &Trace, period_ns: u64) -> bool {
-    let ends = trace.cpus.iter().filter_map(|cpu| cpu.known.last());
-    ends.max_by_key(|span| span.until_ns)
-        .is_some_and(|last| last.until_ns / period_ns.max(1) >= LEAST_PERIODS)
 }
 
 fn options(args: &PredictArgs) -> Result<Options> {
@@ -336,9 +331,25 @@ fn read(args: &PredictArgs, messages: &Messages) -> Result<Vec<(String, Trace)>>
             let trace = recording
                 .into_trace()
                 .map_err(|error| error.in_file(&name))?;
+            if let Some(shortest_ns) = perhaps_undetectable(&trace, args.quantum) {
+                messages.warning(&format!(
+                    "{name} does not say which events its tool could detect, and its shortest is \
+                     {}, longer than a quantum: shorter ones may be missing",
+                    time(shortest_ns as f64)
+                ));
+            }
             Ok((name, trace))
         })
         .collect()
+}
+
+/// The shortest event of another tool's trace, ns, where the quantum is shorter still and
+/// nothing is known of what would have been seen.
+fn perhaps_undetectable(trace: &Trace, quantum: Duration) -> Option<u64> {
+    let is_told = trace.header.clock != Clock::Imported || trace.detectable_ns().is_some();
+    let events = trace.cpus.iter().flat_map(|cpu| &cpu.events);
+    let shortest_ns = events.map(|event| event.length_ns).min()?;
+    (!is_told && units::nanos(quantum) < shortest_ns).then_some(shortest_ns)
 }
 
 /// Traces that are predicted together, by number, with their shares.
@@ -347,6 +358,20 @@ fn groups(
     traces: &[(String, Trace)],
     messages: &Messages,
 ) -> Result<Vec<Vec<(usize, u64)>>> {
+    let clock = |trace: &Trace| trace.header.clock;
+    let differ = |two: &[(String, Trace)]| clock(&two[0].1) != clock(&two[1].1);
+    if traces.windows(2).any(differ) {
+        messages.warning(match args.mix {
+            Some(_) => {
+                "the traces have different clocks: what one shows the other may be too coarse to \
+                 see, and the mix is as coarse as the coarsest"
+            }
+            None => {
+                "the traces have different clocks: what one shows the other may be too coarse to \
+                 see, and a difference of their curves may be that"
+            }
+        });
+    }
     let Some(Shares(shares)) = &args.mix else {
         return Ok((0..traces.len()).map(|of| vec![(of, 1)]).collect());
     };
@@ -357,16 +382,6 @@ fn groups(
             traces.len()
         ))
         .into());
-    }
-    let clock = |trace: &Trace| trace.header.clock;
-    if traces
-        .windows(2)
-        .any(|two| clock(&two[0].1) != clock(&two[1].1))
-    {
-        messages.warning(
-            "the traces have different clocks: what one shows the other may be too coarse to see, \
-             and the mix is as coarse as the coarsest",
-        );
     }
     Ok(vec![(0..).zip(shares.iter().copied()).collect()])
 }

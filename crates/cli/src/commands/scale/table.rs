@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use sandbag_report::quantity::{percent, time};
 use sandbag_report::table::{named, plain};
-use sandbag_scale::predict::{Estimate, Point};
+use sandbag_scale::predict::{Cost, Estimate, Point};
 
 use super::output::Shown;
 use crate::output;
@@ -129,26 +129,50 @@ fn beside(shown: &Shown<'_>) -> String {
     named(table).to_string()
 }
 
-/// The class that costs most at the most ranks first; beside it its rank by
-/// mean noise.
-fn costs(shown: &Shown<'_>, costs: &[sandbag_scale::predict::Cost]) -> String {
-    let mut header = vec!["class".to_owned(), "of the\nnoise %".to_owned()];
+/// The class that costs most at the most ranks first; beside it its place by mean
+/// noise.
+fn costs(shown: &Shown<'_>, costs: &[Cost]) -> String {
+    let fixed = ["class", "of the\nnoise %", "place by\nnoise"];
+    let mut header = fixed.map(str::to_owned).to_vec();
     header.extend(shown.class_ranks.iter().map(|n| format!("{n}\nranks")));
     let mut table = plain(header);
-    for cost in output_order(costs) {
+    let ordered = output_order(costs);
+    for cost in &ordered {
         let mut row = vec![cost.class.clone(), percent(cost.noise_pct)];
+        row.push(place_by_noise(costs, cost).to_string());
         row.extend(cost.saves_points.iter().map(|points| percent(*points)));
         table.add_row(row);
     }
-    named(table).to_string()
+    let mut text = named(table).to_string();
+    let first = ordered.first().zip(shown.class_ranks.last());
+    if let Some((cost, ranks)) = first
+        && let Some(points) = cost.saves_points.last()
+        && *points > 0.0
+    {
+        let _ = write!(
+            text,
+            "\nAt {ranks} ranks {} cost most:\nwithout them {} points are saved. By mean noise their \
+             place is {} of {}.",
+            cost.class,
+            percent(*points),
+            place_by_noise(costs, cost),
+            costs.len()
+        );
+    }
+    text
+}
+
+/// Which it is by its share of the noise, from 1.
+pub(super) fn place_by_noise(costs: &[Cost], cost: &Cost) -> usize {
+    let more = costs
+        .iter()
+        .filter(|other| other.noise_pct > cost.noise_pct);
+    more.count() + 1
 }
 
 /// By what they cost at the most ranks.
-pub(super) fn output_order(
-    costs: &[sandbag_scale::predict::Cost],
-) -> Vec<&sandbag_scale::predict::Cost> {
-    let at_most =
-        |cost: &sandbag_scale::predict::Cost| cost.saves_points.last().copied().unwrap_or(0.0);
+pub(super) fn output_order(costs: &[Cost]) -> Vec<&Cost> {
+    let at_most = |cost: &Cost| cost.saves_points.last().copied().unwrap_or(0.0);
     let mut order: Vec<_> = costs.iter().collect();
     order.sort_by(|a, b| at_most(b).total_cmp(&at_most(a)));
     order
@@ -157,6 +181,20 @@ pub(super) fn output_order(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_costs_most_need_not_take_most() {
+        let cost = |class: &str, noise_pct, saves| Cost {
+            class: class.to_owned(),
+            noise_pct,
+            saves_points: vec![0.1, saves],
+        };
+        let all = [cost("tick", 70.0, 1.0), cost("disk", 30.0, 9.0)];
+        let order = output_order(&all);
+        assert_eq!(order[0].class, "disk");
+        let places = order.iter().map(|cost| place_by_noise(&all, cost));
+        assert_eq!(places.collect::<Vec<_>>(), [2, 1]);
+    }
 
     #[test]
     fn some_of_many_ranks() {
