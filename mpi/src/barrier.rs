@@ -2,8 +2,8 @@
 //! MPI's barrier.
 
 use mpi::topology::SimpleCommunicator;
-use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Destination as _, Root as _};
 use mpi::traits::Source as _;
+use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Destination as _, Root as _};
 use sandbag_scale::bench::{Barrier, Messages};
 
 /// One that is asked again and again whether all are there (MPI_Ibarrier and

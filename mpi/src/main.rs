@@ -32,8 +32,10 @@ enum Action {
     Info,
 }
 
-/// Wrong usage, as of `sandbag` itself.
+/// As of `sandbag` itself: wrong usage or bad input.
 const USAGE: u8 = 2;
+/// It failed.
+const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
     let Some(universe) = mpi::initialize() else {
@@ -62,7 +64,10 @@ fn main() -> ExitCode {
             if first {
                 eprintln!("sandbag-mpi: {error:#}");
             }
-            ExitCode::from(USAGE)
+            ExitCode::from(match error.is::<run::Untold>() {
+                true => FAILED,
+                false => USAGE,
+            })
         }
     }
 }

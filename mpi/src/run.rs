@@ -9,9 +9,10 @@ use clap::Args;
 use mpi::collective::SystemOperation;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Root as _};
+use sandbag_inject::Plan;
 use sandbag_jitter::{Trace, import};
 use sandbag_scale::bench::{AnyClock, Course, Measured, Rank, Segment, calibrate};
-use sandbag_scale_bench::{BenchOptions, RowsFile, Told, rows_of};
+use sandbag_scale_bench::{BenchOptions, Files, Out, Told, rows_of};
 
 use crate::barrier::MpiBarrier;
 use crate::place;
@@ -33,14 +34,31 @@ pub struct BenchArgs {
     options: BenchOptions,
 }
 
+/// What was measured, but could not be told.
+#[derive(Debug)]
+pub struct Untold;
+
+impl std::fmt::Display for Untold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("what was measured could not be told")
+    }
+}
+
 /// Measures, and tells it on rank 0. All ranks call this together.
 ///
 /// # Errors
-/// On all ranks together, where it can be: the trace cannot be read, an option is
-/// out of range.
+/// On all ranks together, where it can be: the trace cannot be read, a file not be
+/// written, an option is out of range. With [`Untold`] after the measurement.
 pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
     let asked = &args.options;
     let first = world.rank() == 0;
+    // Before anything is measured: a name that cannot be written to costs no minutes.
+    let files = first.then(|| Files::create(asked)).transpose();
+    if any(world, files.is_err()) {
+        files?;
+        bail!("rank 0 cannot write its files");
+    }
+    let files = files?;
     let trace = read(args, world)?;
     let plan = trace.as_ref().map(|trace| asked.plan(trace)).transpose()?;
     let settings = asked.settings(world.size().unsigned_abs(), plan);
@@ -78,9 +96,9 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
         });
     }
     let after = compared(&mut rank);
-    if !first {
+    let Some(files) = files else {
         return Ok(());
-    }
+    };
     let measured = Measured {
         ranks: settings.ranks,
         oversubscribed,
@@ -89,13 +107,15 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
         segments,
         clocks: [before, after],
     };
-    tell(args, &measured, trace.as_ref(), places)
+    let suffered = trace.as_ref().zip(settings.plan.as_ref());
+    tell(args, files, &measured, suffered, places).context(Untold)
 }
 
 fn tell(
     args: &BenchArgs,
+    files: Files,
     measured: &Measured,
-    trace: Option<&Trace>,
+    suffered: Option<(&Trace, &Plan)>,
     places: Vec<String>,
 ) -> Result<()> {
     let asked = &args.options;
@@ -112,29 +132,16 @@ fn tell(
         1 => "1 machine by MPI".to_owned(),
         many => format!("{many} machines by MPI"),
     };
-    let Some(told) = Told::new(asked, measured, trace, places.clone()) else {
+    let Some(told) = Told::new(asked, measured, suffered, places.clone()) else {
         bail!("no phase ended in the time there was");
     };
     let mut figures = told.json();
     figures["mpi"] = library().into();
-    let figures = serde_json::to_string_pretty(&figures)? + "\n";
-    let mut out = std::io::stdout().lock();
-    match &asked.json {
-        Some(path) if path.as_os_str() == "-" => out.write_all(figures.as_bytes())?,
-        path => {
-            out.write_all(told.text(&on).as_bytes())?;
-            if let Some(path) = path {
-                fs::write(path, figures).with_context(|| path.display().to_string())?;
-            }
-        }
-    }
-    // Last: the figures are there even if the disk is full.
-    if let Some(path) = &asked.output {
-        let file = RowsFile::create(path);
-        file.and_then(|file| file.write(rows_of(measured)))
-            .with_context(|| path.display().to_string())?;
-    }
-    Ok(())
+    let out = Out {
+        print: |text| std::io::stdout().lock().write_all(text.as_bytes()),
+        written: |_| (),
+    };
+    files.write(out, &told.text(&on), &figures, rows_of(measured))
 }
 
 /// The library, and where each rank is. All ranks call this together.

@@ -94,7 +94,10 @@ fn ranks_suffer_a_trace_and_write_all_phases() {
         // Their clocks were held against each other, if there are CPUs for both.
         if figures["oversubscribed"] == false {
             let drift = &figures["drift_ns"];
-            assert!(drift["first_to_last"].is_f64() && drift["error"].is_f64(), "{figures}");
+            assert!(
+                drift["first_to_last"].is_f64() && drift["error"].is_f64(),
+                "{figures}"
+            );
             assert_eq!(figures["clocks"][1].as_array().unwrap().len(), 2);
         }
     }
@@ -115,6 +118,17 @@ fn what_is_wrong_is_said_once() {
         let said = text.lines().filter(|l| l.starts_with("sandbag-mpi:"));
         assert_eq!(said.count(), 1, "{text}");
     }
+    // Before anything is measured.
+    let begin = std::time::Instant::now();
+    let mut command = mpirun(2, program());
+    command.args(["bench", "-d", "10m", "--json"]);
+    let output = command
+        .arg(dir.path().join("no/such.json"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(text.matches("no/such.json").count(), 1, "{text}");
+    assert!(begin.elapsed().as_secs() < 300);
     let output = mpirun(2, program()).arg("bunch").output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(text.matches("unrecognized subcommand").count(), 1, "{text}");

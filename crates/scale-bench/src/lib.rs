@@ -4,14 +4,16 @@
 //! `sandbag scale bench`, whose ranks are processes with shared memory, and
 //! `sandbag-mpi bench`, whose ranks are MPI's.
 
-mod apart;
+mod files;
 mod options;
 mod predicted;
 mod rows;
+mod said;
 mod told;
 
-pub use apart::{drift_json, said_of_load, said_of_time};
+pub use files::{Files, Out};
 pub use options::BenchOptions;
 pub use predicted::{Predicted, Together, predicted};
 pub use rows::{Row, RowsFile, rows_of};
+pub use said::{drift_json, said_of_capped, said_of_load, said_of_time};
 pub use told::{Told, remarks, slowdowns};

@@ -47,7 +47,7 @@ pub struct BenchOptions {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000), allow_negative_numbers = true)]
     pub rounds: u32,
 
-    /// A file for all phases of all ranks: CSV, compressed (.csv.zst)
+    /// A file for all phases of all ranks: CSV (.csv), also compressed (.csv.zst)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All phases of all ranks, as a compressed CSV file.
+//! All phases of all ranks, as a CSV file, compressed if its name says so (.zst).
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -42,7 +42,11 @@ pub fn rows_of(measured: &Measured) -> impl Iterator<Item = Row> + '_ {
 }
 
 /// A file for them, which is there when all is written.
-pub struct RowsFile(NewFile);
+#[derive(Debug)]
+pub struct RowsFile {
+    file: NewFile,
+    packed: bool,
+}
 
 impl RowsFile {
     /// Before anything is measured: what cannot be written is said at once.
@@ -50,20 +54,33 @@ impl RowsFile {
     /// # Errors
     /// It cannot be made.
     pub fn create(path: &Path) -> io::Result<Self> {
-        NewFile::create(path).map(Self)
+        Ok(Self {
+            file: NewFile::create(path)?,
+            packed: path.extension().is_some_and(|ending| ending == "zst"),
+        })
     }
 
     /// Writes them all.
     ///
     /// # Errors
     /// They cannot be written.
-    pub fn write(self, rows: impl Iterator<Item = Row>) -> io::Result<()> {
-        write(self.0, rows)
+    pub fn write(mut self, rows: impl Iterator<Item = Row>) -> io::Result<()> {
+        let mut out = io::BufWriter::new(&mut self.file);
+        match self.packed {
+            true => {
+                let mut packed = zstd::Encoder::new(&mut out, 3)?;
+                write(&mut packed, rows)?;
+                packed.finish()?;
+            }
+            false => write(&mut out, rows)?,
+        }
+        out.flush()?;
+        drop(out);
+        self.file.finish()
     }
 }
 
-fn write(mut file: NewFile, rows: impl Iterator<Item = Row>) -> io::Result<()> {
-    let mut out = zstd::Encoder::new(io::BufWriter::new(&mut file), 3)?;
+fn write(out: &mut impl Write, rows: impl Iterator<Item = Row>) -> io::Result<()> {
     writeln!(out, "segment,jitter,phase,rank,qt_ns,bt_ns")?;
     for row in rows {
         let Row {
@@ -77,8 +94,7 @@ fn write(mut file: NewFile, rows: impl Iterator<Item = Row>) -> io::Result<()> {
         let jitter = u8::from(row.jitter);
         writeln!(out, "{segment},{jitter},{phase},{rank},{qt_ns},{bt_ns}")?;
     }
-    out.finish()?.flush()?;
-    file.finish()
+    Ok(())
 }
 
 #[cfg(test)]
@@ -102,12 +118,16 @@ mod tests {
             clocks: [Vec::new(), Vec::new()],
         };
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("rows.csv.zst");
-        let file = RowsFile::create(&path).unwrap();
-        file.write(rows_of(&measured)).unwrap();
-        let text = zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap();
+        let written = |name| {
+            let path = dir.path().join(name);
+            let file = RowsFile::create(&path).unwrap();
+            file.write(rows_of(&measured)).unwrap();
+            std::fs::read(path).unwrap()
+        };
+        let packed = written("rows.csv.zst");
+        assert_eq!(zstd::decode_all(&packed[..]).unwrap(), written("rows.csv"));
         assert_eq!(
-            String::from_utf8(text).unwrap(),
+            String::from_utf8(written("rows.csv")).unwrap(),
             "segment,jitter,phase,rank,qt_ns,bt_ns\n0,0,0,0,1,5\n0,0,0,1,2,6\n0,0,1,0,3,7\n\
              0,0,1,1,4,8\n1,1,0,0,9,11\n1,1,0,1,10,12\n"
         );

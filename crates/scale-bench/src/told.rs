@@ -3,15 +3,16 @@
 
 use std::fmt::Write as _;
 
+use sandbag_inject::Plan;
 use sandbag_jitter::Trace;
 use sandbag_report::quantity::{nanos, percent, time};
 use sandbag_report::table::{named, plain};
-use sandbag_scale::bench::{Apart, Load, Measured, PerRank, Slowdown, WithHost};
+use sandbag_scale::bench::{Apart, Load, Measured, OnHost, PerRank, Slowdown, WithHost};
 use sandbag_scale::bench::{apart, load, per_rank, slowdown};
 use sandbag_scale::predict::{Places, Point, Starts};
 use serde_json::{Value, json};
 
-use crate::apart::{said_of_apart, said_of_load, said_of_time};
+use crate::said::{said_of_apart, said_of_capped, said_of_load, said_of_time};
 use crate::{BenchOptions, Predicted, Together, predicted};
 
 /// All that there is to tell.
@@ -20,6 +21,7 @@ pub struct Told<'a> {
     measured: &'a Measured,
     found: Slowdown,
     predicted: Predicted,
+    on_host: Option<OnHost>,
     apart: Option<Apart>,
     load: Option<Load>,
     ranks: Vec<PerRank>,
@@ -27,13 +29,13 @@ pub struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    /// Of ranks that suffered this trace; `places`: where each ran, in words.
+    /// Of ranks that suffered a trace, by this plan; `places`: where each ran, in words.
     /// `None` if no phase ended in the time there was.
     #[must_use]
     pub fn new(
         asked: &'a BenchOptions,
         measured: &'a Measured,
-        trace: Option<&Trace>,
+        suffered: Option<(&Trace, &Plan)>,
         places: Vec<String>,
     ) -> Option<Self> {
         let found = slowdown(measured)?;
@@ -47,12 +49,16 @@ impl<'a> Told<'a> {
             asked,
             measured,
             found,
-            predicted: trace.map_or_else(Predicted::default, |trace| {
+            predicted: suffered.map_or_else(Predicted::default, |(trace, _)| {
                 predicted(trace, asked, &[found], Starts::Waiting, together)
             }),
+            // Whoever waits for a CPU is late by that.
+            on_host: suffered
+                .filter(|_| !measured.oversubscribed)
+                .and_then(|(_, plan)| measured.on_host(plan, asked.seed)),
             apart,
             load: load(measured),
-            ranks: per_rank(measured, trace.is_some()),
+            ranks: per_rank(measured, suffered.is_some()),
             places,
         })
     }
@@ -74,8 +80,10 @@ impl<'a> Told<'a> {
             measured.iterations,
             slowdowns(&[self.found], self.predicted.points.as_deref(), None)
         );
+        text += &self.said_of_host();
         text += &remarks(&self.predicted);
         text += &said_of_load(self.load);
+        text += &said_of_capped(measured.capped());
         if let Some(apart) = &self.apart {
             let phase_ns = self.found.jitter_ns.unwrap_or(self.found.quiet_ns);
             text.push('\n');
@@ -113,6 +121,20 @@ impl<'a> Told<'a> {
         text
     }
 
+    /// The prediction is of a host that treats all ranks alike.
+    fn said_of_host(&self) -> String {
+        let points = self.predicted.points.as_deref();
+        match points.and_then(|points| points.first()).zip(self.on_host) {
+            Some((point, on_host)) => format!(
+                "Predicted over the run without, with what this host does to its ranks by itself: \
+                 {}{} %.\n",
+                least(point),
+                percent(point.mean.slowdown_pct + on_host.adds_points()),
+            ),
+            None => String::new(),
+        }
+    }
+
     /// All figures.
     #[must_use]
     pub fn json(&self) -> Value {
@@ -129,9 +151,11 @@ impl<'a> Told<'a> {
             "took_s": self.measured.took_ns() as f64 / 1e9,
             "slowdown": self.found,
             "load": self.load,
+            "capped": self.measured.capped(),
             "drift_ns": self.apart,
             "clocks": self.measured.clocks,
             "predicted": self.predicted.points,
+            "predicted_on_host": self.on_host,
             "remarks": self.predicted.remarks,
             "per_rank": self.ranks,
             "places": self.places,
@@ -146,6 +170,11 @@ pub fn remarks(predicted: &Predicted) -> String {
     lines
         .map(|remark| format!("Prediction: {remark}\n"))
         .collect()
+}
+
+/// The trace is too short for more: it is at least that.
+fn least(point: &Point) -> &'static str {
+    if point.saturated { ">= " } else { "" }
 }
 
 /// A line for each number of ranks. `with_host`: predicted over the quantum, the
@@ -186,10 +215,8 @@ pub fn slowdowns(
             let interval = interval.map_or_else(String::new, |(low, high)| {
                 format!(" ({}-{})", percent(low), percent(high))
             });
-            // The trace is too short for more: it is at least that.
-            let least = if point.saturated { ">= " } else { "" };
             let mean = percent(point.mean.slowdown_pct);
-            row.push(format!("{least}{mean}{interval}"));
+            row.push(format!("{}{mean}{interval}", least(point)));
         }
         let with_host = with_host.and_then(|all| all.get(i));
         row.extend(with_host.map(|one| match one.apart_points {

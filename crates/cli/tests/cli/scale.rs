@@ -56,6 +56,29 @@ fn a_trace_is_predicted_from() {
             .success();
         assert_eq!(dir.read("q.csv"), dir.read("p.csv"));
     }
+    let cost = "--barrier dissemination --loggp 5us,1us,0.5us,0.1ns";
+    for more in [
+        cost,
+        "--group 2",
+        "--sync every:100 --drift 2ms",
+        &format!("{cost} --group 2 --sync once --drift 2ms"),
+    ] {
+        let csv = |threads: &str| {
+            let all = format!("scale predict a.csv --ranks 1,1000 --no-classes {more} -o r.csv");
+            let all: Vec<&str> = all.split(' ').chain(["--threads", threads]).collect();
+            dir.run(&all).success();
+            dir.read("r.csv")
+        };
+        assert_eq!(csv("1"), csv("3"), "{more}");
+    }
+    // What classes of events cost is in the page, too.
+    let with = [
+        "scale", "predict", "a.csv", "--ranks", "1,1000", "-o", "c.html",
+    ];
+    dir.run(&with)
+        .success()
+        .stdout(contains("cost most:\nwithout them"));
+    assert!(dir.read("c.html").contains("What costs most"));
 }
 
 #[test]
@@ -131,6 +154,28 @@ fn causes_are_classes() {
 }
 
 #[test]
+fn what_other_tools_could_not_detect_is_refused_or_said() {
+    let selfish = "# Selfish Benchmark\n# Minimal cycle length [ns]: 20.0\n\
+        # Threshold: [% minimal cycle length]: 900\n# Time [ns]\tselfish duration [ns]\n\
+        0.00\t500.25\n1000000.00\t300.00\n9000000.00\t300.00\n";
+    let dir = traced().with("ng.0", selfish);
+    let predict = ["scale", "predict", "--ranks", "1,16", "--quantum"];
+    let run = |rest: [&str; 2]| dir.run(&[&predict[..], &rest].concat());
+    run(["100ns", "ng.0"]).code(2).stderr(contains(
+        "a quantum of 100ns is shorter than what the trace can show (events above 180ns)",
+    ));
+    run(["10us", "ng.0"])
+        .success()
+        .stderr(contains("its shortest is").not());
+    // This one tells nothing but its events.
+    run(["5us", "a.csv"]).success().stderr(contains(
+        "its shortest is 10.0 us, longer than a quantum: shorter ones may be missing",
+    ));
+    let show = dir.run(&["jitter", "show", "ng.0"]).success();
+    show.stdout(contains("detectable above").and(contains("180 ns")));
+}
+
+#[test]
 fn what_cannot_be_predicted_is_said() {
     let dir = traced().with(
         "h.txt",
@@ -177,6 +222,8 @@ fn a_short_benchmark_has_both_references() {
     let found: serde_json::Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
     assert!(found["slowdown"]["over_run_pct"].is_f64(), "{found}");
     assert_eq!(found["per_rank"].as_array().unwrap().len(), 2);
+    assert!(found["predicted_on_host"]["pct"].is_f64(), "{found}");
+    assert_eq!(found["capped"], 0);
     // Virtual ranks: each suffers 11 % of its time at least.
     let many = ["--virtual", "--clock", "cpu", "--ranks", "16"];
     let many = [&short[..], &many, &jitter].concat();
@@ -190,11 +237,24 @@ fn a_short_benchmark_has_both_references() {
         .collect();
     assert_eq!(ranks, [1, 2, 4, 8, 16]);
     assert_eq!(found["predicted"].as_array().unwrap().len(), 5);
+    assert_eq!(found["per_rank"].as_array().unwrap().len(), 16);
+    // Two CPUs of the trace are a node: its ranks suffer the same stretch.
+    let nodes = ["--ranks", "2", "--group", "2", "--sync", "once"];
+    let found = dir.run(&[&short[..], &nodes, &jitter].concat()).success();
+    let found: serde_json::Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
+    assert!(found["slowdown"]["jitter_ns"].is_f64(), "{found}");
+    // More ranks than CPUs: marked, and nothing is expected of this host.
+    let many = ["--ranks", "3", "--cpus", "0", "--quantum", "200us"];
+    let found = dir.run(&[&short[..], &many, &jitter].concat()).success();
+    let found: serde_json::Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
+    assert_eq!(found["oversubscribed"], true);
+    assert!(found["predicted_on_host"].is_null(), "{found}");
     dir.run(&[
         "scale", "bench", "-d", "100ms", "--cpus", "0", "--ranks", "2",
     ])
     .success()
     .stdout(contains("OVERSUBSCRIBED"))
+    .stdout(contains("Ranks that began together").not())
     .stderr(contains("--virtual"));
     for bad in [
         ["--ranks", "0"],
@@ -329,6 +389,10 @@ fn ranks_of_mpi_need_an_mpi() {
         .code(5)
         .stderr(contains("leave --mpi out"));
     dir.run(&["scale", "bench", "--mpi", "--virtual"]).code(2);
+    // Ranks of MPI read the trace by themselves.
+    dir.run(&["scale", "bench", "--mpi", "--unit", "us"])
+        .code(2)
+        .stderr(contains("--unit"));
     dir.run(&["scale", "bench", "--ranks", "100000"])
         .code(2)
         .stderr(contains("--virtual"));

@@ -9,6 +9,7 @@ use sandbag_inject::clock::Clock as _;
 use sandbag_inject::{Plan, Polled};
 
 use super::clock::{AnyClock, Own};
+use super::measured::{LONGEST_NS, capped};
 use super::rank::{LATEST_NS, piled_ns};
 use super::ranks::calibrated;
 use super::shared::{Shared, fork_each, pin};
@@ -32,12 +33,29 @@ pub struct Virtual {
     /// Without, side by side with that.
     pub quiet_ns: Vec<u32>,
     /// What had piled up of the events of each rank when it ended, ns.
-    pub piled_ns: Vec<u32>,
+    pub piled_ns: Vec<u64>,
     /// How long all of it took, ns.
     pub took_ns: u64,
     /// What jitter was planned to take, percent of a rank's time; phases are as
     /// many as then fit.
     pub planned_pct: f64,
+}
+
+impl Virtual {
+    /// How long the phases of each rank took, with jitter if there was any, ns.
+    pub(super) fn phases_of_ranks(&self) -> impl Iterator<Item = &[u32]> {
+        let all = match self.jitter_ns.is_empty() {
+            true => &self.quiet_ns,
+            false => &self.jitter_ns,
+        };
+        all.chunks_exact(self.phases.max(1) as usize)
+    }
+
+    /// Phases of which is known only that they took [`LONGEST_NS`] or longer.
+    #[must_use]
+    pub fn capped(&self) -> usize {
+        capped(&self.jitter_ns) + capped(&self.quiet_ns)
+    }
 }
 
 /// Phases of a rank, at least: fewer would be no mean.
@@ -171,7 +189,8 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
     let kinds = 1 + u64::from(settings.plan.is_some());
     let left = settings.plan.as_ref().map(left);
     let phases = fitting(settings, workers, left);
-    let words = (kinds * phases + 1) * u64::from(settings.ranks);
+    // Two for what piled up.
+    let words = (kinds * phases + 2) * u64::from(settings.ranks);
     if words > MOST_WORDS {
         return Err(too_many(phases));
     }
@@ -206,13 +225,12 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
             let keep = |place: usize, phase: usize, took_ns: u64| {
                 let (rank, kind) = who[place];
                 let at = (kind * ranks + rank) * phases + phase;
-                words[at].store(u32::try_from(took_ns).unwrap_or(u32::MAX), Relaxed);
+                words[at].store(u32::try_from(took_ns).unwrap_or(LONGEST_NS), Relaxed);
             };
             side_by_side(&mut courses, often, iterations, &mut clock, keep);
             for ((rank, _), course) in who.iter().zip(&courses) {
                 if let Some(polled) = &course.polled {
-                    let late = u32::try_from(piled_ns(polled, course.now_ns));
-                    words[lates + rank].store(late.unwrap_or(u32::MAX), Relaxed);
+                    shared.put(lates + 2 * rank, piled_ns(polled, course.now_ns));
                 }
             }
         }
@@ -232,7 +250,9 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
         calibrated_ns,
         jitter_ns: if kinds == 2 { of(1) } else { Vec::new() },
         quiet_ns: of(0),
-        piled_ns: between(lates, ranks),
+        piled_ns: (0..ranks)
+            .map(|rank| shared.take(lates + 2 * rank))
+            .collect(),
         took_ns,
         planned_pct: left.map_or(0.0, |left| (1.0 - left) * 100.0),
     })

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the figures of a run say. Pure.
+//! What the figures of a run say: the slowdown, and each rank. Pure.
 
+use sandbag_measure::error_of_mean;
 use serde::Serialize;
 
 use super::alone::Virtual;
 use super::measured::{Measured, Segment};
-use crate::predict::Places;
 
 /// The slowest rank of each phase, and what its mean is more than that of two
 /// references.
@@ -46,21 +46,10 @@ impl Slowdown {
             quiet_ns,
             over_run_pct: jitter_ns.map(|ns| over(ns, quiet_ns)),
             over_quantum_pct: over(jitter_ns.unwrap_or(quiet_ns), calibrated_ns as f64),
-            error_points: error(judged.iter().map(|ns| *ns as f64))
+            error_points: error_of_mean(judged.iter().map(|ns| *ns as f64))
                 .map(|ns| ns / calibrated_ns.max(1) as f64 * 100.0),
         })
     }
-}
-
-/// Half of the 95 % interval of a mean, by the normal distribution.
-pub(super) fn error(all: impl ExactSizeIterator<Item = f64> + Clone) -> Option<f64> {
-    if all.len() < 2 {
-        return None;
-    }
-    let count = all.len() as f64;
-    let mean = all.clone().sum::<f64>() / count;
-    let square: f64 = all.map(|value| (value - mean).powi(2)).sum();
-    Some(1.96 * (square / (count - 1.0) / count).sqrt())
 }
 
 /// Of ranks that met: the slowest by the whole phase (qbt). `None` if no phase
@@ -116,105 +105,6 @@ impl Virtual {
     }
 }
 
-impl Virtual {
-    /// How far ranks that begin together are apart at the end, because of what
-    /// they met: from the first to the last, and the standard deviation, ns.
-    #[must_use]
-    pub fn drift_ns(&self) -> (f64, f64) {
-        let ends = self.ends_ns();
-        let first = ends.iter().copied().fold(f64::INFINITY, f64::min);
-        let last = ends.iter().copied().fold(0.0, f64::max);
-        let count = ends.len().max(1) as f64;
-        let mean = ends.iter().sum::<f64>() / count;
-        let square = ends.iter().map(|end| (end - mean).powi(2)).sum::<f64>();
-        ((last - first).max(0.0), (square / count).sqrt())
-    }
-
-    /// Where between the first and the last they then are, 0 to 1, ascending; of each
-    /// of so many CPUs of the trace that ranks suffer in turn.
-    #[must_use]
-    pub fn places(&self, columns: usize) -> Places {
-        let ends = self.ends_ns();
-        let first = ends.iter().copied().fold(f64::INFINITY, f64::min);
-        let (range_ns, _) = self.drift_ns();
-        let columns = columns.max(1);
-        let of_column = |column: usize| {
-            let own = ends.iter().skip(column).step_by(columns);
-            let mut places: Vec<f64> = own.map(|end| (end - first) / range_ns.max(1.0)).collect();
-            places.sort_unstable_by(f64::total_cmp);
-            places
-        };
-        (0..columns).map(of_column).collect()
-    }
-
-    /// The same of ranks that are set to a common position at every so many phases, of
-    /// which there is more than one: where they are in the trace, since then. What the host
-    /// does to a rank is another thing in each phase, so they part quickly at first, and not
-    /// in proportion to time; what counts is how far they are apart on the mean of these
-    /// phases. `None` if there are not so many phases.
-    #[must_use]
-    pub fn apart_within(&self, every: u32, columns: usize) -> Option<Within> {
-        let (phases, every) = (self.phases as usize, every as usize);
-        let ranks: Vec<&[u32]> = match self.jitter_ns.is_empty() {
-            true => self.quiet_ns.chunks_exact(phases.max(1)).collect(),
-            false => self.jitter_ns.chunks_exact(phases.max(1)).collect(),
-        };
-        let times = phases / every.max(1);
-        if times == 0 || every < 2 || ranks.is_empty() {
-            return None;
-        }
-        let columns = columns.max(1);
-        let mut places: Places = vec![Vec::new(); columns];
-        let mut sum_ns = 0.0;
-        for time in 0..times {
-            let mut passed_ns = vec![0u64; ranks.len()];
-            for phase in 1..every {
-                let before = time * every + phase - 1;
-                for (passed, rank) in passed_ns.iter_mut().zip(&ranks) {
-                    *passed += u64::from(rank[before]);
-                }
-                let first = passed_ns.iter().min().copied().unwrap_or(0);
-                let range = passed_ns.iter().max().map_or(0, |last| last - first);
-                sum_ns += range as f64;
-                if phase + 1 == every {
-                    for (rank, passed) in passed_ns.iter().enumerate() {
-                        let place = (passed - first) as f64 / range.max(1) as f64;
-                        places[rank % columns].push(place);
-                    }
-                }
-            }
-        }
-        for of_column in &mut places {
-            of_column.sort_unstable_by(f64::total_cmp);
-        }
-        Some(Within {
-            // The first phase of each begins together.
-            mean_ns: sum_ns / (times * every) as f64,
-            places,
-        })
-    }
-
-    /// How long each rank took, ns.
-    fn ends_ns(&self) -> Vec<f64> {
-        let all = match self.jitter_ns.is_empty() {
-            true => &self.quiet_ns,
-            false => &self.jitter_ns,
-        };
-        all.chunks_exact(self.phases.max(1) as usize)
-            .map(|rank| rank.iter().map(|ns| f64::from(*ns)).sum())
-            .collect()
-    }
-}
-
-/// How far ranks are apart between two synchronisations.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Within {
-    /// From the first to the last, at the begin of a phase, mean of all, ns.
-    pub mean_ns: f64,
-    /// Where in that they are at the last phase, as [`Virtual::places`].
-    pub places: Places,
-}
-
 /// One rank among others.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PerRank {
@@ -228,6 +118,39 @@ pub struct PerRank {
     pub longest_ns: u32,
     /// Share of the phases in which it was the last, percent.
     pub last_pct: f64,
+}
+
+impl Virtual {
+    /// All ranks, with jitter if there was any. They never wait: what they would have waited
+    /// for the slowest is told.
+    #[must_use]
+    pub fn per_rank(&self) -> Vec<PerRank> {
+        let phases = (self.phases as usize).max(1);
+        let mut slowest = vec![(0, 0); phases];
+        for (rank, qt_ns) in self.phases_of_ranks().enumerate() {
+            for (most, ns) in slowest.iter_mut().zip(qt_ns) {
+                *most = (*most).max((*ns, rank));
+            }
+        }
+        let mean = |sum: u64| sum as f64 / phases as f64;
+        let slowest_ns = mean(slowest.iter().map(|(ns, _)| u64::from(*ns)).sum());
+        let mut last = vec![0u64; self.ranks as usize];
+        for (_, rank) in slowest {
+            last[rank] += 1;
+        }
+        let each = self.phases_of_ranks().zip(last).enumerate();
+        each.map(|(rank, (own, last))| {
+            let qt_ns = mean(own.iter().map(|ns| u64::from(*ns)).sum());
+            PerRank {
+                rank: rank as u32,
+                qt_ns,
+                bt_ns: slowest_ns - qt_ns,
+                longest_ns: own.iter().copied().max().unwrap_or(0),
+                last_pct: mean(last) * 100.0,
+            }
+        })
+        .collect()
+    }
 }
 
 /// All ranks, over the segments with jitter, or without.
@@ -262,22 +185,44 @@ pub fn per_rank(measured: &Measured, jitter: bool) -> Vec<PerRank> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use super::super::fixture::three;
     use super::*;
 
-    /// Two phases of three ranks.
-    pub(in super::super) fn three() -> Virtual {
-        Virtual {
-            ranks: 3,
-            phases: 2,
+    #[test]
+    fn virtual_ranks_would_wait_for_the_slowest() {
+        let virtually = Virtual {
+            jitter_ns: vec![150, 100, 100, 300, 120, 100],
+            ..three()
+        };
+        let all = virtually.per_rank();
+        assert_eq!(
+            (all[0].qt_ns, all[0].bt_ns, all[0].longest_ns),
+            (125.0, 100.0, 150)
+        );
+        assert_eq!((all[1].qt_ns, all[1].bt_ns), (200.0, 25.0));
+        let last: Vec<f64> = all.iter().map(|one| one.last_pct).collect();
+        assert_eq!(last, [50.0, 50.0, 0.0]);
+    }
+
+    #[test]
+    fn what_is_too_long_to_tell_is_counted() {
+        let mut virtually = three();
+        virtually.quiet_ns[4] = u32::MAX;
+        assert_eq!((three().capped(), virtually.capped()), (0, 1));
+        let segments = vec![
+            Segment::of_phases(false, &[1, u32::MAX], &[1, 2]),
+            Segment::of_phases(true, &[1, 2], &[u32::MAX; 2]),
+        ];
+        let measured = Measured {
+            ranks: 2,
+            oversubscribed: false,
             iterations: 1,
-            calibrated_ns: 100,
-            jitter_ns: vec![150, 100, 100, 120, 300, 100],
-            quiet_ns: vec![100; 6],
-            piled_ns: vec![0; 3],
-            took_ns: 0,
-            planned_pct: 0.0,
-        }
+            calibrated_ns: 1,
+            segments,
+            clocks: [Vec::new(), Vec::new()],
+        };
+        assert_eq!(measured.capped(), 3);
     }
 
     #[test]
@@ -309,26 +254,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn places_are_those_of_each_column() {
-        // They end after 250, 220 and 400.
-        let places = three().places(2);
-        assert_eq!(places[1], [0.0]);
-        assert!((places[0][0] - 30.0 / 180.0).abs() < 1e-9, "{places:?}");
-        assert_eq!((places.len(), places[0][1]), (2, 1.0));
-        assert_eq!(three().places(0)[0].len(), 3);
-    }
-
-    #[test]
-    fn ranks_part_anew_after_each_synchronisation() {
-        // The second phase of two begins after 150, 100 and 300 ns.
-        let within = three().apart_within(2, 1).unwrap();
-        assert_eq!(within.mean_ns, 100.0);
-        assert_eq!(within.places, [[0.0, 0.25, 1.0]]);
-        assert_eq!(three().apart_within(1, 1), None);
-        assert_eq!(three().apart_within(3, 1), None);
-    }
-
-    #[test]
     fn virtual_ranks_are_looked_at_in_powers_of_two() {
         let three = three();
         let all = three.slowdowns();
@@ -336,8 +261,8 @@ pub(super) mod tests {
         assert_eq!(ranks, [1, 2, 3]);
         let means: Vec<f64> = all.iter().filter_map(|one| one.jitter_ns).collect();
         assert_eq!(means, [125.0, 135.0, 210.0]);
-        // 150 and 100: the mean's deviation is 25.
-        assert!((all[0].error_points.unwrap() - 1.96 * 25.0).abs() < 1e-9);
+        // 150 and 100: the mean's deviation is 25; t of one degree of freedom.
+        assert!((all[0].error_points.unwrap() - 12.706_205 * 25.0).abs() < 1e-3);
         // They end at 250, 220 and 400.
         assert_eq!(three.drift_ns().0, 180.0);
         assert!((three.drift_ns().1 - 78.7).abs() < 0.1);

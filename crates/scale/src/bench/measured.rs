@@ -29,6 +29,14 @@ impl Segment {
     }
 }
 
+/// The longest time of a phase that can be told, ns: 4.29 s.
+pub const LONGEST_NS: u32 = u32::MAX;
+
+/// How many of these are longer than can be told.
+pub(super) fn capped(all: &[u32]) -> usize {
+    all.iter().filter(|ns| **ns == LONGEST_NS).count()
+}
+
 /// A segment of one rank, as a whole.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Course {
@@ -60,6 +68,13 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// Works and waits that are known to have taken [`LONGEST_NS`] or longer only.
+    #[must_use]
+    pub fn capped(&self) -> usize {
+        let all = |segment: &Segment| capped(&segment.qt_ns) + capped(&segment.bt_ns);
+        self.segments.iter().map(all).sum()
+    }
+
     /// How long all segments took, by the first rank's clock, ns.
     #[must_use]
     pub fn took_ns(&self) -> u64 {

@@ -2,7 +2,9 @@
 //! The noise that work meets which begins at a position of a column, event by
 //! event. Pure.
 
-use sandbag_inject::Column;
+use sandbag_inject::{Column, Plan};
+
+use crate::predict::SATURATED_PCT;
 
 /// Where work begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +22,12 @@ pub(super) fn is_inside(column: &Column, at_ns: u64) -> bool {
         .partition_point(|event| event.end_ns() <= at_ns);
     let event = column.events.get(next);
     event.is_some_and(|event| event.due_ns <= at_ns)
+}
+
+/// Whether noise leaves so little of a column that works would not end.
+pub(super) fn is_full(plan: &Plan) -> bool {
+    let mut columns = (0..plan.columns() as u64).map(|rank| plan.column(rank));
+    columns.any(|column| column.noise_ns() as f64 * 100.0 >= SATURATED_PCT * column.known_ns as f64)
 }
 
 /// Noise met, ns: around the column's end, as a rank that repeats its portion. The

@@ -7,7 +7,7 @@ use sandbag_inject::{Plan, Polled, Sync};
 use super::barrier::Barrier;
 use super::clock::AnyClock;
 use super::clocks::{Messages, Offset, compare};
-use super::measured::Course;
+use super::measured::{Course, LONGEST_NS};
 use super::work::Lcg;
 
 /// A phase of one rank, ns.
@@ -105,7 +105,7 @@ impl<'a, B: Barrier> Rank<'a, B> {
             let t2 = clock.now_ns();
             end_ns = t2;
             let ns = |from: u64, until: u64| {
-                u32::try_from(until.saturating_sub(from)).unwrap_or(u32::MAX)
+                u32::try_from(until.saturating_sub(from)).unwrap_or(LONGEST_NS)
             };
             keep(Phase {
                 qt_ns: ns(t0, t1),

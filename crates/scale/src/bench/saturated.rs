@@ -82,7 +82,8 @@ impl Virtual {
         let sum = |all: &[u32]| all.iter().map(|ns| f64::from(*ns)).sum::<f64>();
         let (quiet_ns, jitter_ns) = (sum(&self.quiet_ns), sum(&self.jitter_ns));
         let noise_pct = share_pct(quiet_ns, jitter_ns);
-        Some(Load::new(noise_pct, sum(&self.piled_ns), jitter_ns))
+        let piled_ns: u64 = self.piled_ns.iter().sum();
+        Some(Load::new(noise_pct, piled_ns as f64, jitter_ns))
     }
 }
 

@@ -2,12 +2,14 @@
 //! What is to be expected of virtual ranks that meet noise on a host that has noise
 //! of its own. Pure.
 
-use sandbag_inject::{Column, Plan, Portion, Sync};
+use sandbag_inject::{Plan, Sync};
+use sandbag_measure::error_of_mean;
 use serde::Serialize;
 
 use super::alone::Virtual;
-use super::figures::error;
-use super::meets::{Begin, is_inside, met_ns};
+use super::meets::{Begin, is_full, met_ns};
+use super::on_the_way::OnTheWay;
+use super::position::Position;
 use crate::chance::Chance;
 
 /// The slowest of virtual ranks, replayed beside the host's own and without it, and
@@ -20,10 +22,13 @@ pub struct WithHost {
     pub pct: f64,
     /// The same of a host that has nothing of its own: what the predictor says.
     pub alone_pct: f64,
-    /// What was measured lies within so many points of `pct` in 95 % of such runs,
-    /// as far as phases differ by chance (from the differences, phase by phase);
-    /// `None` of fewer than two.
+    /// What was measured, less what the host adds (`pct` less `alone_pct`), lies within so
+    /// many points of what is predicted in 95 % of such runs, as far as phases and positions
+    /// differ by chance (from the differences, phase by phase); `None` of fewer than two.
     pub apart_points: Option<f64>,
+    /// `alone_pct` lies within so many points of the mean over all positions (95 %, in the
+    /// same way).
+    pub alone_points: Option<f64>,
     /// What was measured is more by so many points than a replay of ranks that are
     /// where these were, and within so many of that (95 %, in the same way): no
     /// chance of positions is in it. `None` if they are not known: the trace was
@@ -36,102 +41,20 @@ const PHASES: u64 = 1000;
 /// Works that are replayed, at most, where there are many ranks and phases: some of
 /// the phases, by chance, stand for all then.
 const MOST_WORKS: u64 = 1 << 24;
-/// A column of which noise takes more leaves too little that works would end, 0 to 1.
-const FULL: f64 = 0.9;
-/// Positions that are tried for one between events.
-const TRIES: u32 = 64;
 
-/// A replay of one phase: where its ranks are in the trace.
+/// A replay of one phase.
 struct Draw {
-    chance: Chance,
-    /// Of all ranks that are synchronised, or of the ranks of a group: 0 to 1 of
-    /// the column.
-    position: f64,
-    /// The group that has it.
-    group: Option<u64>,
+    position: Position,
     /// The slowest so far: with the host's own, and without.
     most_ns: (u64, u64),
 }
 
 impl Draw {
     fn new(seed: u64, number: u64) -> Self {
-        let mut chance = Chance::new(seed, number);
         Self {
-            position: chance.uniform(),
-            chance,
-            group: None,
+            position: Position::new(seed, number),
             most_ns: (0, 0),
         }
-    }
-
-    /// Where on its column all ranks are that are synchronised, ns.
-    fn common(&self, column: &Column) -> u64 {
-        (self.position * column.known_ns as f64) as u64
-    }
-
-    /// Where a rank of a group is that is not: anywhere in the time of its own work.
-    fn of_group(&mut self, group: u64, column: &Column) -> u64 {
-        if self.group != Some(group) {
-            self.group = Some(group);
-            for _ in 0..TRIES {
-                self.position = self.chance.uniform();
-                if !is_inside(column, self.common(column)) {
-                    break;
-                }
-            }
-        }
-        self.common(column)
-    }
-}
-
-/// Where a rank is on its way through its portion.
-struct OnTheWay {
-    portion: Portion,
-    /// What its phases took since it came to the begin of that, ns.
-    passed_ns: u64,
-    /// None did yet.
-    first: bool,
-}
-
-impl OnTheWay {
-    fn new(portion: Portion) -> Self {
-        Self {
-            portion,
-            passed_ns: 0,
-            first: true,
-        }
-    }
-
-    /// A phase begins: ranks may come to a common position.
-    fn begin(&mut self, phase: u64) {
-        if let Some(reset) = self.portion.at_phase(phase) {
-            *self = Self::new(reset);
-        }
-    }
-
-    fn pass(&mut self, ns: u64) {
-        self.passed_ns += ns;
-        self.first = false;
-    }
-
-    /// Where it would be if it had begun there, ns.
-    fn from(&self, begin_ns: u64) -> Begin {
-        match self.first {
-            true => Begin::At(begin_ns),
-            false => Begin::After(begin_ns + self.passed_ns),
-        }
-    }
-
-    /// Where it is, if that is known.
-    fn there(&self) -> Option<Begin> {
-        let own = &self.portion;
-        let goes_on = own.repeats() || self.passed_ns < own.length_ns();
-        let at_ns = own.position_ns(self.passed_ns);
-        let begin = match self.first {
-            true => Begin::At(at_ns),
-            false => Begin::After(at_ns),
-        };
-        (goes_on && !own.is_stretched()).then_some(begin)
     }
 }
 
@@ -139,12 +62,45 @@ impl OnTheWay {
 #[derive(Default)]
 struct Found {
     ranks: u32,
-    /// Measured less replayed, phase by phase, ns.
-    apart_ns: Vec<f64>,
-    /// Measured less replayed where ranks really were, ns.
-    beside_ns: Vec<f64>,
-    /// Sums of what was replayed, with the host's own and without, ns.
-    sum_ns: (f64, f64),
+    /// Phase by phase, ns.
+    phases: Vec<Replayed>,
+}
+
+/// The slowest of a phase, ns.
+#[derive(Clone, Copy)]
+struct Replayed {
+    measured: f64,
+    /// Replayed at positions by chance with the host's own, mean.
+    with_host: f64,
+    /// The same without.
+    alone: f64,
+    /// Replayed where ranks really were, with the host's own.
+    there: Option<f64>,
+}
+
+impl Found {
+    fn told(&self, calibrated_ns: u64) -> WithHost {
+        let calibrated = calibrated_ns.max(1) as f64;
+        let all = &self.phases;
+        let mean = |of: fn(&Replayed) -> f64| {
+            all.iter().map(of).sum::<f64>() / all.len().max(1) as f64 / calibrated
+        };
+        let half = |of: fn(&Replayed) -> f64| {
+            error_of_mean(all.iter().map(of)).map(|ns| ns / calibrated * 100.0)
+        };
+        let beside = |one: &Replayed| one.measured - one.there.unwrap_or(0.0);
+        let known = all.iter().all(|one| one.there.is_some());
+        WithHost {
+            ranks: self.ranks,
+            pct: (mean(|one| one.with_host) - 1.0) * 100.0,
+            alone_pct: (mean(|one| one.alone) - 1.0) * 100.0,
+            apart_points: half(|one| one.measured - (one.with_host - one.alone)),
+            alone_points: half(|one| one.alone),
+            beside_points: half(beside)
+                .filter(|_| known)
+                .map(|error| (mean(beside) * 100.0, error)),
+        }
+    }
 }
 
 impl Virtual {
@@ -153,18 +109,19 @@ impl Virtual {
     /// rank took for that phase without jitter (right before: the host's speed
     /// changes from phase to phase). The noise is that of a position by chance, met
     /// by work of this length: who takes longer meets more. Ranks that were
-    /// synchronised have one position, and are as far from it as they were. Empty where
+    /// synchronised have one position, and are as far from it as they were. `None` where
     /// noise leaves hardly anything.
     #[must_use]
-    pub fn with_host(&self, plan: &Plan, seed: u64) -> Vec<WithHost> {
-        let mut columns = (0..plan.columns() as u64).map(|rank| plan.column(rank));
-        if columns.any(|column| column.noise_ns() as f64 > FULL * column.known_ns as f64) {
-            return Vec::new();
+    pub fn with_host(&self, plan: &Plan, seed: u64) -> Option<Vec<WithHost>> {
+        if is_full(plan) {
+            return None;
         }
         let phases = u64::from(self.phases.max(1));
         let each = phases * u64::from(self.ranks.max(1));
         let step = each.div_ceil(MOST_WORKS).max(1);
-        let draws = PHASES.div_ceil(phases.div_ceil(step)).max(1);
+        let replayed = phases.div_ceil(step);
+        let most = MOST_WORKS / (replayed * u64::from(self.ranks.max(1)));
+        let draws = PHASES.div_ceil(replayed).min(most).max(1);
         let portions = (0..u64::from(self.ranks)).map(|rank| plan.rank(rank));
         let mut ranks: Vec<OnTheWay> = portions.map(OnTheWay::new).collect();
         let mut found: Vec<Found> = Vec::new();
@@ -183,22 +140,8 @@ impl Virtual {
                 rank.pass(self.took_ns(&self.jitter_ns, number, phase));
             }
         }
-        let calibrated = self.calibrated_ns.max(1) as f64;
-        let over = |sum: f64, count: usize| (sum / count as f64 / calibrated - 1.0) * 100.0;
-        let all = found.into_iter().map(|one| WithHost {
-            ranks: one.ranks,
-            pct: over(one.sum_ns.0, one.apart_ns.len()),
-            alone_pct: over(one.sum_ns.1, one.apart_ns.len()),
-            apart_points: error(one.apart_ns.iter().copied()).map(|ns| ns / calibrated * 100.0),
-            beside_points: error(one.beside_ns.iter().copied())
-                .filter(|_| one.beside_ns.len() == one.apart_ns.len())
-                .map(|ns| {
-                    let sum: f64 = one.beside_ns.iter().sum();
-                    let points = |ns: f64| ns / calibrated * 100.0;
-                    (points(sum / one.beside_ns.len() as f64), points(ns))
-                }),
-        });
-        all.collect()
+        let all = found.iter().map(|one| one.told(self.calibrated_ns));
+        Some(all.collect()).filter(|all: &Vec<_>| !all.is_empty())
     }
 
     /// One phase of all ranks, in each of the draws.
@@ -222,8 +165,8 @@ impl Virtual {
             let took = |begin, work_ns| work_ns + met_ns(column, begin, work_ns);
             for draw in &mut *draws {
                 let begin = match sync {
-                    Sync::None => Begin::After(draw.of_group(group, column)),
-                    Sync::Once | Sync::Phases(_) => on_the_way.from(draw.common(column)),
+                    Sync::None => Begin::After(draw.position.of_group(group, column)),
+                    Sync::Once | Sync::Phases(_) => on_the_way.from(draw.position.common(column)),
                 };
                 draw.most_ns.0 = draw.most_ns.0.max(took(begin, own_ns));
                 draw.most_ns.1 = draw.most_ns.1.max(took(begin, self.calibrated_ns));
@@ -243,12 +186,12 @@ impl Virtual {
                     let sum: f64 = draws.iter().map(|draw| of(draw) as f64).sum();
                     sum / draws.len() as f64
                 };
-                let with = mean(|draw| draw.most_ns.0);
-                found[at].apart_ns.push(slowest_ns as f64 - with);
-                let beside = there_ns.map(|there_ns| slowest_ns as f64 - there_ns as f64);
-                found[at].beside_ns.extend(beside);
-                found[at].sum_ns.0 += with;
-                found[at].sum_ns.1 += mean(|draw| draw.most_ns.1);
+                found[at].phases.push(Replayed {
+                    measured: slowest_ns as f64,
+                    with_host: mean(|draw| draw.most_ns.0),
+                    alone: mean(|draw| draw.most_ns.1),
+                    there: there_ns.map(|ns| ns as f64),
+                });
                 at += 1;
             }
         }
@@ -263,25 +206,8 @@ impl Virtual {
 
 #[cfg(test)]
 mod tests {
-    use sandbag_inject::Options;
-
-    use super::super::figures::tests::three;
+    use super::super::fixture::{plan, three};
     use super::*;
-    use crate::fixture::cpu;
-
-    /// 50 ns in each 1000 of two CPUs, of the second a quarter later.
-    fn plan(sync: Sync) -> Plan {
-        let late = |late_ns: u64| {
-            let events: Vec<(u64, u64)> =
-                (0..1000).map(|i| (i * 1000 + 100 + late_ns, 50)).collect();
-            cpu(&[(0, 1_000_000)], &events)
-        };
-        let options = Options {
-            sync,
-            ..Options::default()
-        };
-        Plan::new(&[&late(0), &late(250)], &options).unwrap()
-    }
 
     /// Many ranks that take 950 ns without jitter, 1000 with.
     fn many() -> Virtual {
@@ -298,7 +224,7 @@ mod tests {
     #[test]
     fn ranks_meet_what_their_position_holds() {
         for sync in [Sync::None, Sync::Once, Sync::Phases(1), Sync::Phases(7)] {
-            let all = many().with_host(&plan(sync), 1);
+            let all = many().with_host(&plan(sync), 1).unwrap();
             assert_eq!(all.len(), 7);
             for one in all {
                 // Each work meets one event, more or less.
@@ -320,7 +246,14 @@ mod tests {
             quiet_ns: vec![400; 64 * 200],
             ..many()
         };
-        let pct = |sync| short.with_host(&plan(sync), 1).last().unwrap().alone_pct;
+        let pct = |sync| {
+            short
+                .with_host(&plan(sync), 1)
+                .unwrap()
+                .last()
+                .unwrap()
+                .alone_pct
+        };
         // Both CPUs: at 0.4 + 0.4 of the positions.
         assert!((pct(Sync::Phases(1)) - 0.8 * 12.5).abs() < 1.5);
         assert!(pct(Sync::None) > 12.4);
@@ -335,7 +268,7 @@ mod tests {
                 .collect(),
             ..many()
         };
-        let all = two(1900).with_host(&plan(Sync::None), 1);
+        let all = two(1900).with_host(&plan(Sync::None), 1).unwrap();
         // 950 and 50, 1900 and 100.
         assert!((all[0].pct - (1500.0 / 950.0 - 1.0) * 100.0).abs() < 2.0);
         assert!((all[6].pct - all[0].pct).abs() < 4.0, "{all:?}");
@@ -376,7 +309,7 @@ mod tests {
     fn a_replay_where_ranks_were_is_what_they_measured() {
         for sync in [Sync::None, Sync::Once, Sync::Phases(1), Sync::Phases(7)] {
             let plan = plan(sync);
-            let all = measured(&plan, (16, 60), 700).with_host(&plan, 1);
+            let all = measured(&plan, (16, 60), 700).with_host(&plan, 1).unwrap();
             for one in &all {
                 let (more, error) = one.beside_points.unwrap();
                 assert!(more.abs() < 0.02 && error < 0.05, "{sync:?} {one:?}");
@@ -385,24 +318,5 @@ mod tests {
             let apart = all.iter().map(|one| one.apart_points.unwrap());
             assert!(apart.sum::<f64>() > 0.1, "{sync:?} {all:?}");
         }
-    }
-
-    #[test]
-    fn ranks_come_together_where_their_synchronisation_says_so() {
-        let begins = |sync| {
-            let mut rank = OnTheWay::new(plan(sync).rank(5));
-            let each = (0..7).map(|phase| {
-                rank.begin(phase);
-                let first = rank.first;
-                rank.pass(10);
-                first
-            });
-            each.collect::<Vec<_>>()
-        };
-        let only_the_first = [true, false, false, false, false, false, false];
-        assert_eq!(begins(Sync::None), only_the_first);
-        assert_eq!(begins(Sync::Once), only_the_first);
-        let every_third = [true, false, false, true, false, false, true];
-        assert_eq!(begins(Sync::Phases(3)), every_third);
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag scale bench`.
 
-mod files;
 mod mpi;
 mod ours;
 mod virtually;
@@ -14,13 +13,12 @@ use sandbag_jitter::Trace;
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use sandbag_scale::bench::{Settings, measure};
-use sandbag_scale_bench::{BenchOptions, Told, rows_of};
-
-use files::Files;
+use sandbag_scale_bench::{BenchOptions, Files, Out, Told, rows_of};
 
 use crate::commands::jitter;
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
+use crate::output;
 use crate::units::{self, Cpus};
 
 /// Measure what jitter does to ranks that compute and wait for each other
@@ -60,8 +58,9 @@ pub struct BenchArgs {
     repeats: u32,
 
     /// Ranks of MPI: sandbag-mpi, from beside this program or on the PATH,
-    /// under mpirun
-    #[arg(long, conflicts_with_all = ["virtually", "cpus"])]
+    /// under mpirun. A trace that needs --unit or --cpu to be read has to be
+    /// converted before (jitter convert)
+    #[arg(long, conflicts_with_all = ["virtually", "cpus", "unit", "cpu"])]
     mpi: bool,
 
     #[command(flatten)]
@@ -110,6 +109,12 @@ fn read(path: &Path, args: &BenchArgs, messages: &Messages) -> Result<Trace> {
         .map_err(|error| error.in_file(&name))?)
 }
 
+/// Where figures go.
+const OUT: Out = Out {
+    print: |text| output::print(text),
+    written: output::give_to_caller,
+};
+
 /// Ranks on a CPU, at most, where they meet.
 const MOST_PER_CPU: usize = 16;
 
@@ -140,10 +145,11 @@ fn really(
     let cpus = settings.cpus.iter().cycle();
     let places = cpus.map(|cpu| format!("CPU {cpu}"));
     let places = places.take(settings.ranks as usize).collect();
-    let Some(all) = Told::new(&args.options, &measured, trace, places) else {
+    let suffered = trace.zip(settings.plan.as_ref());
+    let Some(all) = Told::new(&args.options, &measured, suffered, places) else {
         return Err(anyhow::anyhow!("no phase ended in the time there was"));
     };
     let text = all.text(&format!("{} CPUs", settings.cpus.len()));
-    files.write(&text, &all.json(), rows_of(&measured))?;
+    files.write(OUT, &text, &all.json(), rows_of(&measured))?;
     Ok(exit::KEPT)
 }

@@ -8,17 +8,20 @@ use sandbag_report::quantity::{percent, time};
 use sandbag_scale::bench::{Settings, Virtual, planned, virtual_ranks};
 use sandbag_scale::predict::{Places, Starts};
 use sandbag_scale_bench::{
-    Predicted, Row, Together, drift_json, predicted, remarks, said_of_load, said_of_time, slowdowns,
+    Files, Predicted, Row, Together, drift_json, predicted, remarks, said_of_capped, said_of_load,
+    said_of_time, slowdowns,
 };
 use serde_json::json;
 
-use super::BenchArgs;
-use super::files::Files;
+use super::{BenchArgs, OUT};
 use crate::exit;
 use crate::messages::Messages;
 
 /// Fewer phases of each rank are a poor mean.
 const FEW: u32 = 20;
+
+/// Of more ranks each for itself is in the rows only.
+const MOST_TOLD: u32 = 1 << 14;
 
 /// So many times what was asked for is worth a word before.
 const LATE: u32 = 2;
@@ -32,7 +35,7 @@ pub(super) fn main(
     let asked = &args.options;
     let files = Files::create(asked)?;
     let planned = planned(settings);
-    if planned > LATE * asked.duration {
+    if planned > asked.duration.saturating_mul(LATE) {
         messages.warning(&format!(
             "this takes about {}, not {}: each of {} ranks needs some phases. Fewer ranks, a shorter \
              quantum or fewer trials (--repeats) take less",
@@ -56,7 +59,7 @@ pub(super) fn main(
         predicted(trace, asked, &found, Starts::Running, Some(together))
     });
     let plan = settings.plan.as_ref();
-    let with_host = plan.map(|plan| measured.with_host(plan, asked.seed));
+    let with_host = plan.and_then(|plan| measured.with_host(plan, asked.seed));
     let figures = json!({
         "format": 1,
         "virtual": true,
@@ -73,15 +76,17 @@ pub(super) fn main(
         "took_s": measured.took_ns as f64 / 1e9,
         "planned_pct": measured.planned_pct,
         "load": load,
+        "capped": measured.capped(),
         "drift_ns": drift_json(drift_ns.0, drift_ns.1, u64::from(measured.phases)),
         "slowdowns": found,
         "predicted": predicted.points,
         "remarks": predicted.remarks,
+        "per_rank": (measured.ranks <= MOST_TOLD).then(|| measured.per_rank()),
         "predicted_with_host": with_host,
     });
     let text = format!(
         "{} virtual ranks on {} CPUs, {} phases each; quantum {} (calibrated: {} in {} \
-         iterations)\n\n{}\n{}{}\nAt the end they are {} apart from the first to the last, standard \
+         iterations)\n\n{}\n{}{}{}\nAt the end they are {} apart from the first to the last, standard \
          deviation {} (--drift).\n{}",
         measured.ranks,
         settings.cpus.len(),
@@ -92,11 +97,12 @@ pub(super) fn main(
         slowdowns(&found, predicted.points.as_deref(), with_host.as_deref()),
         remarks(&predicted),
         said_of_load(load),
+        said_of_capped(measured.capped()),
         time(drift_ns.0),
         time(drift_ns.1),
         said_of_time(asked.duration, measured.took_ns, &said_of_plan(&measured)),
     );
-    files.write(&text, &figures, rows_of(&measured))?;
+    files.write(OUT, &text, &figures, rows_of(&measured))?;
     Ok(exit::KEPT)
 }
 
@@ -119,17 +125,16 @@ fn together(settings: &Settings, measured: &Virtual) -> Together {
     let columns = plan.filter(|plan| plan.options().group == 1);
     let columns = columns.map(Plan::columns);
     let places = |places: Places| columns.map_or_else(Places::new, |_| places);
-    let within = match plan.map(|plan| plan.options().sync) {
-        Some(Sync::Phases(every)) => measured
-            .apart_within(every, columns.unwrap_or(1))
-            .map(|within| (every, within)),
-        _ => None,
+    // Whoever is not set back before the end parts for as many phases as there are.
+    let every = match plan.map(|plan| plan.options().sync) {
+        Some(Sync::Phases(every)) => every.min(measured.phases),
+        _ => measured.phases,
     };
+    let within = measured.apart_within(every, columns.unwrap_or(1));
     match within {
-        // The drift that has the same mean over these phases, the first of which has none.
-        Some((every, within)) => Together {
-            end_ns: within.mean_ns * 2.0 * f64::from(every) / f64::from(every - 1),
-            phases: u64::from(every),
+        Some(within) => Together {
+            end_ns: within.end_ns(),
+            phases: u64::from(within.phases),
             places: places(within.places),
         },
         None => Together {

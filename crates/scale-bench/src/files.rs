@@ -1,23 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where a benchmark's figures go.
 
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use sandbag_profile::NewFile;
-use sandbag_scale_bench::{BenchOptions, Row, RowsFile};
 use serde_json::Value;
 
-use crate::output;
+use crate::{BenchOptions, Row, RowsFile};
+
+/// How the program that has the figures writes.
+#[derive(Debug, Clone, Copy)]
+pub struct Out {
+    /// To standard output.
+    pub print: fn(&str) -> io::Result<()>,
+    /// A file is there.
+    pub written: fn(&Path),
+}
 
 /// The files, there before anything is measured: a name that cannot be written to costs no
 /// minutes.
-pub(super) struct Files {
+#[derive(Debug)]
+pub struct Files {
     rows: Option<(PathBuf, RowsFile)>,
     json: Json,
 }
 
+#[derive(Debug)]
 enum Json {
     Nowhere,
     /// In place of the text.
@@ -26,7 +36,11 @@ enum Json {
 }
 
 impl Files {
-    pub(super) fn create(options: &BenchOptions) -> Result<Self> {
+    /// All that were asked for.
+    ///
+    /// # Errors
+    /// One cannot be made.
+    pub fn create(options: &BenchOptions) -> Result<Self> {
         let rows = options.output.as_ref().map(|path| {
             let file = RowsFile::create(path).with_context(|| path.display().to_string())?;
             anyhow::Ok((path.clone(), file))
@@ -44,28 +58,32 @@ impl Files {
         })
     }
 
-    /// All of it, whatever becomes of one place; the first that failed is told.
-    pub(super) fn write(
+    /// All of it, whatever becomes of one place.
+    ///
+    /// # Errors
+    /// Of the first place that could not be written.
+    pub fn write(
         self,
+        out: Out,
         text: &str,
         figures: &Value,
         rows: impl Iterator<Item = Row>,
     ) -> Result<()> {
         let json = serde_json::to_string_pretty(figures)? + "\n";
         let told = match self.json {
-            Json::Nowhere => output::print(text).map_err(Into::into),
-            Json::OnStdout => output::print(&json).map_err(Into::into),
+            Json::Nowhere => (out.print)(text).map_err(Into::into),
+            Json::OnStdout => (out.print)(&json).map_err(Into::into),
             Json::To(path, mut file) => {
-                let printed = output::print(text).map_err(Into::into);
+                let printed = (out.print)(text).map_err(Into::into);
                 let written = file.write_all(json.as_bytes());
                 let written = written.and_then(|()| file.finish());
-                output::give_to_caller(&path);
+                (out.written)(&path);
                 printed.and(written.with_context(|| path.display().to_string()))
             }
         };
         let kept = self.rows.map_or(Ok(()), |(path, file)| {
             let written = file.write(rows);
-            output::give_to_caller(&path);
+            (out.written)(&path);
             written.with_context(|| path.display().to_string())
         });
         told.and(kept)

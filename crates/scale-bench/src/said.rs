@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use sandbag_report::quantity::{percent, time};
-use sandbag_scale::bench::{Apart, Load};
+use sandbag_scale::bench::{Apart, LONGEST_NS, Load};
 use serde_json::{Value, json};
 
 /// Phases of a run for which the drift is told: those of `scale predict`.
@@ -72,9 +72,27 @@ pub fn said_of_load(load: Option<Load>) -> String {
     )
 }
 
+/// Of phases that were longer than can be told; nothing of none.
+#[must_use]
+pub fn said_of_capped(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        _ => format!(
+            "{count} of the times are longer than {}, and count as that: what is told is too little.\n",
+            time(f64::from(LONGEST_NS))
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_capped_is_said() {
+        assert_eq!(said_of_capped(0), "");
+        assert!(said_of_capped(3).starts_with("3 of the times are longer than 4.29 s"));
+    }
 
     #[test]
     fn the_drift_is_said_for_a_long_run() {
