@@ -6,6 +6,8 @@
 mod jitter;
 #[path = "guest/nodes.rs"]
 mod nodes;
+#[path = "guest/scale.rs"]
+mod scale;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         (Kind::Bare, Kernel::V6_12, "container.sh", CONTAINER),
         // 6.12's emulated CPUs do not survive that the kernel patches itself.
         (Kind::Bare, Kernel::V6_1, "jitter.sh", jitter::CASES),
+        (Kind::Bare, Kernel::V6_1, "scale.sh", scale::CASES),
         (Kind::Bare, Kernel::V6_1Rt, OSNOISE, jitter::OSNOISE),
         (Kind::Systemd, Kernel::V6_1, "systemd.sh", SYSTEMD),
         (
