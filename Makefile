@@ -7,6 +7,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 # What is linked with the MPI library of the machine (MPICC says with which).
 MPI_DIR := $(TARGET_DIR)/mpi
 MPI_FLAGS := --release --locked --manifest-path mpi/Cargo.toml --target-dir $(MPI_DIR)
+HAS_MPI := command -v mpicc >/dev/null && command -v mpirun >/dev/null && scripts/has-libclang
 RELEASE := $(TARGET_DIR)/$(TARGET)/release
 SANDBAG := $(RELEASE)/sandbag
 # One static binary. Naming the target keeps the flag away from build scripts.
@@ -64,7 +65,7 @@ mpi: ## sandbag-mpi, the benchmark of `scale bench` over MPI, beside sandbag (ne
 	@echo "$(RELEASE)/sandbag-mpi"
 
 mpi-test: build ## Its tests, with 2 and 4 ranks
-	@if command -v mpicc >/dev/null && command -v mpirun >/dev/null && scripts/has-libclang; then \
+	@if $(HAS_MPI); then \
 	    RUSTFLAGS= SANDBAG_BIN=$(SANDBAG) cargo test $(MPI_FLAGS); \
 	else \
 	    echo "skipped 1: sandbag-mpi (no MPI library or no libclang here: apt-get install libopenmpi-dev openmpi-bin libclang-dev)"; \
@@ -85,6 +86,7 @@ guest: build ## Tests in emulated machines with another kernel
 
 bench: build ## The tables of loads, of OS jitter, of jitter at scale and of audits (root; QUICK=1: an hour; else half a day)
 	cargo build $(CARGO_FLAGS) -p sandbag-bench
+	@if $(HAS_MPI); then $(MAKE) mpi; fi
 	$(RELEASE)/sandbag-bench --sandbag $(SANDBAG) $(if $(QUICK),--quick) \
 	    $(if $(SANDBAG_DISPOSABLE),--v2) --out bench-results.md
 	$(RELEASE)/sandbag-bench jitter --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out jitter-results.md

@@ -4,7 +4,7 @@
 use anyhow::Result;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use sandbag_jitter::Trace;
+use sandbag_jitter::{CpuTrace, Trace};
 use sandbag_lab::interrupt;
 use sandbag_scale::predict::replay::{Rank, anywhere, run};
 use sandbag_scale::predict::{
@@ -12,29 +12,45 @@ use sandbag_scale::predict::{
 };
 use serde_json::json;
 
-use super::traces::NOISY;
+use super::traces::{Made, NOISY};
 use super::{Section, Stand, spread};
 
 /// Of the time of a phase, percent.
 const TARGET_PCT: f64 = 1.0;
 const WORK_NS: u64 = 1_000_000;
-const COST: LogGp = LogGp {
-    l_ns: 5_000.0,
-    o_ns: 2_000.0,
-    g_ns: 0.0,
-    g_byte_ns: 0.0,
-    bytes: 1,
+const COST: LogGp = LogGp::without_gaps(5_000.0, 2_000.0);
+
+/// Messages for which the gap between two is longer than they take.
+const SLOW: LogGp = LogGp {
+    g_ns: 12_000.0,
+    ..COST
 };
+
+/// CPUs of the trace: as many as the largest node has.
+const CPUS: u32 = 4;
 
 /// How ranks are synchronised.
 #[derive(Clone, Copy, PartialEq)]
 enum How {
     Never(Barrier),
+    /// So many CPUs are a node, whose ranks are at one position.
+    Nodes(u32, Barrier),
     Once(Drift),
+    /// Set back every so many phases, so far apart then, ns.
+    Every(u32, u64),
     Each,
+    /// Once, without drift: they go on together.
+    Together(Barrier),
 }
 
-const CASES: [(&str, How, &[u64]); 5] = [
+const fn drift(end_ns: u64) -> Drift {
+    Drift {
+        end_ns,
+        spread: Spread::Uniform,
+    }
+}
+
+const CASES: [(&str, How, &[u64]); 11] = [
     ("never", How::Never(Barrier::Ideal), &[1, 2, 8, 64, 256]),
     (
         "never, dissemination (L 5, o 2 us)",
@@ -42,23 +58,55 @@ const CASES: [(&str, How, &[u64]); 5] = [
         &[8, 64],
     ),
     (
+        "never, dissemination of messages that follow each other by 12 us at least",
+        How::Never(Barrier::Dissemination(SLOW)),
+        &[64],
+    ),
+    (
         "never, binomial tree (L 5, o 2 us)",
         How::Never(Barrier::Binomial(COST)),
         &[8, 64],
     ),
     (
+        "never, nodes of 4",
+        How::Nodes(4, Barrier::Ideal),
+        &[4, 64, 256],
+    ),
+    (
+        "never, nodes of 4, dissemination",
+        How::Nodes(4, Barrier::Dissemination(COST)),
+        &[64],
+    ),
+    (
         "once, drift 4 ms",
-        How::Once(Drift {
-            end_ns: 4_000_000,
-            spread: Spread::Uniform,
-        }),
+        How::Once(drift(4_000_000)),
         &[16, 65, 256],
     ),
+    (
+        "once, drift 4 ms, many",
+        How::Once(drift(4_000_000)),
+        &[4096],
+    ),
+    (
+        "every ten, 2 ms apart then",
+        How::Every(10, 2_000_000),
+        &[16, 128],
+    ),
     ("at each phase", How::Each, &[16]),
+    (
+        "once, no drift, dissemination",
+        How::Together(Barrier::Dissemination(COST)),
+        &[64],
+    ),
 ];
 
 pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
-    let trace = NOISY.trace(1)?;
+    let noisy = NOISY.trace(1)?;
+    let nodes = Made {
+        cpus: CPUS,
+        ..NOISY
+    }
+    .trace(1)?;
     let rounds: u64 = if stand.quick { 3 } else { 7 };
     let work: u64 = if stand.quick { 1_000_000 } else { 8_000_000 };
     let mut rows = Vec::new();
@@ -67,10 +115,15 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         for ranks in counts {
             // Ranks take time by themselves, so there are fewer phases of many.
             let phases = (work / ranks).clamp(1_000, 100_000);
-            let predicted = predicted(&trace, how, *ranks, phases)?;
+            let trace = if let How::Nodes(..) = how {
+                &nodes
+            } else {
+                &noisy
+            };
+            let predicted = predicted(trace, how, *ranks, phases)?;
             let mut found = Vec::new();
             for round in 0..rounds {
-                found.push(brute(&trace, how, *ranks, phases, round));
+                found.push(brute(trace, how, *ranks, phases, round));
                 interrupt::check()?;
             }
             let apart: Vec<f64> = found
@@ -128,9 +181,28 @@ fn predicted(trace: &Trace, how: How, ranks: u64, phases: u64) -> Result<f64> {
     };
     let options = match how {
         How::Never(barrier) => Options { barrier, ..usual },
+        How::Nodes(group, barrier) => Options {
+            barrier,
+            group,
+            ..usual
+        },
         How::Once(drift) => Options {
             sync: Sync::Once,
             drift: Some(drift),
+            phases,
+            ..usual
+        },
+        How::Every(every, apart_ns) => Options {
+            sync: Sync::Phases(every),
+            drift: Some(drift(apart_ns * phases / u64::from(every))),
+            starts: Starts::Any,
+            phases,
+            ..usual
+        },
+        How::Together(barrier) => Options {
+            sync: Sync::Once,
+            drift: Some(drift(0)),
+            barrier,
             phases,
             ..usual
         },
@@ -150,31 +222,31 @@ fn brute(trace: &Trace, how: How, ranks: u64, phases: u64, seed: u64) -> f64 {
     let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed << 32 | ranks);
     match how {
         How::Never(barrier) => {
-            // So many begin in the first half, so the second is the longest run.
-            let longest = half_ns / (3 * WORK_NS);
-            let phases = phases.min(longest);
             let mut all = anywhere(cpu, ranks as usize, seed);
-            let quiet = WORK_NS as f64 + barrier.quiet_ns(ranks);
-            let took = run(&mut all, WORK_NS, phases, &barrier);
-            (took as f64 / (phases as f64 * quiet) - 1.0) * 100.0
+            messages(&mut all, phases, &barrier)
+        }
+        How::Nodes(group, barrier) => {
+            let at: Vec<u64> = (0..ranks.div_ceil(group.into()))
+                .map(|_| chance.random_range(0..half_ns))
+                .collect();
+            let rank = |rank: u64| {
+                let (node, place) = (rank / u64::from(group), rank % u64::from(group));
+                Rank::new(&trace.cpus[place as usize], at[node as usize])
+            };
+            let mut all: Vec<Rank<'_>> = (0..ranks).map(rank).collect();
+            messages(&mut all, phases, &barrier)
+        }
+        How::Together(barrier) => {
+            let at = chance.random_range(0..half_ns);
+            let mut all: Vec<Rank<'_>> = (0..ranks).map(|_| Rank::new(cpu, at)).collect();
+            messages(&mut all, phases, &barrier)
         }
         How::Once(drift) => {
-            let places: Vec<f64> = (0..ranks).map(|_| chance.random()).collect();
-            let mut all: Vec<Rank<'_>> = places.iter().map(|_| Rank::new(cpu, 0)).collect();
-            let mut now = chance.random_range(0..half_ns);
-            let mut noise = 0;
             let phases = phases.min(half_ns / (2 * WORK_NS));
-            for phase in 0..phases {
-                let reach = drift.end_ns as f64 * phase as f64 / phases as f64;
-                let most = all.iter_mut().zip(&places).map(|(rank, place)| {
-                    let begin = now + (place * reach) as u64;
-                    rank.works(begin, WORK_NS) - begin - WORK_NS
-                });
-                let most = most.max().unwrap_or(0);
-                noise += most;
-                now += WORK_NS + most;
-            }
-            noise as f64 / (phases * WORK_NS) as f64 * 100.0
+            drifting(cpu, ranks, phases, (phases, drift.end_ns), &mut chance)
+        }
+        How::Every(every, apart_ns) => {
+            drifting(cpu, ranks, phases, (every.into(), apart_ns), &mut chance)
         }
         How::Each => {
             let noise: u64 = (0..phases)
@@ -186,4 +258,46 @@ fn brute(trace: &Trace, how: How, ranks: u64, phases: u64, seed: u64) -> f64 {
             noise as f64 / (phases * WORK_NS) as f64 * 100.0
         }
     }
+}
+
+/// Ranks that wait for messages; they begin in the first half of the trace, so the second
+/// is the longest run.
+fn messages(all: &mut [Rank<'_>], phases: u64, barrier: &Barrier) -> f64 {
+    let longest = NOISY.seconds * 1_000_000_000 / 2 / (3 * WORK_NS);
+    let phases = phases.min(longest);
+    let quiet = WORK_NS as f64 + barrier.quiet_ns(all.len() as u64);
+    let took = run(all, WORK_NS, phases, barrier);
+    (took as f64 / (phases as f64 * quiet) - 1.0) * 100.0
+}
+
+/// Ranks that are set to a common position every so many phases, in the first half of the
+/// trace, and drift so far apart until they are set back.
+fn drifting(
+    cpu: &CpuTrace,
+    ranks: u64,
+    phases: u64,
+    (every, apart_ns): (u64, u64),
+    chance: &mut Xoshiro256PlusPlus,
+) -> f64 {
+    let half_ns = NOISY.seconds * 1_000_000_000 / 2;
+    let places: Vec<f64> = (0..ranks).map(|_| chance.random()).collect();
+    let mut ranks = Vec::new();
+    let (mut now, mut noise) = (0, 0);
+    for phase in 0..phases {
+        let passed = phase % every;
+        if passed == 0 {
+            let at = chance.random_range(0..half_ns);
+            ranks = places.iter().map(|_| Rank::new(cpu, at)).collect();
+            now = 0;
+        }
+        let reach = apart_ns as f64 * passed as f64 / every as f64;
+        let most = ranks.iter_mut().zip(&places).map(|(rank, place)| {
+            let begin = now + (place * reach) as u64;
+            rank.works(begin, WORK_NS) - begin - WORK_NS
+        });
+        let most = most.max().unwrap_or(0);
+        noise += most;
+        now += WORK_NS + most;
+    }
+    noise as f64 / (phases * WORK_NS) as f64 * 100.0
 }

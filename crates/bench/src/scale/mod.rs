@@ -2,21 +2,27 @@
 //! `sandbag-bench scale`: how fast and how right the predictor of jitter at scale
 //! is. `speed` times the real program, `brute` holds the predictor against a replay
 //! of every rank and message, `virtually` against the benchmark with virtual ranks,
+//! `meeting` against the benchmark with those that wait for each other,
+//! `ways` puts ranks that are made to suffer beside those that ask, and
 //! `program` puts a slowed MPI program beside the benchmark.
 
 mod brute;
+mod meeting;
 mod program;
 mod run;
 mod speed;
 pub mod traces;
 mod virtually;
+mod ways;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use sandbag_kernel::Root;
+use sandbag_lab::program::{find, is_there};
 use sandbag_lab::{interrupt, machine};
 use sandbag_measure::{median, range};
 use serde::Serialize;
@@ -35,13 +41,13 @@ pub struct ScaleArgs {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "speed,brute,virtual,program"
+        default_value = "speed,brute,virtual,meeting,ways,program"
     )]
     parts: Vec<Part>,
-    /// The trace of the virtual ranks and of the MPI program [default: made ones]
+    /// The trace of virtual ranks, of those that meet, and of the MPI program [default: made ones]
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// Of virtual ranks these synchronisations only
+    /// Of ranks these synchronisations only
     #[arg(
         long,
         value_name = "SYNCS",
@@ -65,6 +71,10 @@ enum Part {
     Brute,
     /// Against virtual ranks
     Virtual,
+    /// Against ranks that meet, with shared memory and with MPI
+    Meeting,
+    /// The same jitter by timers and by real-time tasks
+    Ways,
     /// An MPI program with jitter inside its ranks
     Program,
 }
@@ -100,6 +110,8 @@ pub fn scale(args: &ScaleArgs) -> Result<()> {
             Part::Speed => speed::measure(&stand)?,
             Part::Brute => brute::measure(&stand)?,
             Part::Virtual => virtually::measure(&stand)?,
+            Part::Meeting => meeting::measure(&stand)?,
+            Part::Ways => ways::measure(&stand)?,
             Part::Program => program::measure(&stand)?,
         };
         sections.push(section);
@@ -121,6 +133,50 @@ struct Stand<'a> {
     quick: bool,
 }
 
+impl Stand<'_> {
+    /// The trace that was given, or a made one, and what it is.
+    fn trace_or(&self, made: &traces::Made) -> Result<(PathBuf, String)> {
+        Ok(match self.trace {
+            Some(path) => (path.to_owned(), path.display().to_string()),
+            None => (made.write(self.dir, "made.sbj")?, made.to_string()),
+        })
+    }
+
+    /// What a benchmark measured, which is told where to write it.
+    fn figures(&self, mut command: Command) -> Result<serde_json::Value> {
+        let file = self.dir.join("figures.json");
+        command.arg("--json").arg(&file);
+        run::run(&mut command)?;
+        let text = fs::read_to_string(&file).context("read the figures")?;
+        fs::remove_file(&file).context("remove the figures")?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// The benchmark over MPI, if it is there and can be started.
+    fn mpi(&self) -> Option<PathBuf> {
+        const PROGRAM: &str = "sandbag-mpi";
+        let beside = self.sandbag.with_file_name(PROGRAM);
+        let found = match beside.is_file() {
+            true => Some(beside),
+            false => find(PROGRAM),
+        };
+        found.filter(|_| is_there("mpirun"))
+    }
+}
+
+/// So many ranks on this machine, also as root.
+fn mpirun(ranks: u32) -> Command {
+    let mut command = Command::new("mpirun");
+    command.args([
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+    ]);
+    command.args(["-n", &ranks.to_string()]);
+    command
+}
+
 fn write(out: &Path, machine: &[(&'static str, String)], sections: &[Section]) -> Result<()> {
     let mut text = String::from("# Jitter at scale: how fast, and how right\n\n");
     for (name, value) in machine {
@@ -140,6 +196,11 @@ fn write(out: &Path, machine: &[(&'static str, String)], sections: &[Section]) -
     let figures = out.with_extension("json");
     fs::write(&figures, serde_json::to_vec_pretty(sections)?)
         .with_context(|| format!("write {}", figures.display()))
+}
+
+/// What took so long with something, percent more than without.
+fn more_pct(with: f64, without: f64) -> f64 {
+    (with / without.max(1e-9) - 1.0) * 100.0
 }
 
 /// Median, least and greatest.

@@ -9,23 +9,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use sandbag_lab::program::is_there;
 use sandbag_lab::{interrupt, workload};
 use serde_json::{Value, json};
 
 use super::run::run;
-use super::traces::{Made, read};
-use super::{Section, Stand, spread};
+use super::traces::{FOR_TIMERS, read};
+use super::{Section, Stand, more_pct, mpirun, spread};
 
 const RANKS: u32 = 2;
-/// Events that timers can make: 500 us every 5 ms in the mean, a tenth of the
-/// time.
-const TRACE: Made = Made {
-    cpus: RANKS,
-    seconds: 120,
-    per_ms: 0.2,
-    long_share: 1.0,
-    long_ns: (300e3, 700e3),
-};
 /// How long a run without jitter is to take about, at least.
 const LEAST: Duration = Duration::from_secs(2);
 
@@ -43,10 +35,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
             });
         }
     }
-    let trace = match stand.trace {
-        Some(path) => path.to_owned(),
-        None => TRACE.write(stand.dir, "program.sbj")?,
-    };
+    let (trace, _) = stand.trace_or(&FOR_TIMERS)?;
     let size = problem(stand.dir)?;
     let pairs = if stand.quick { 3 } else { 10 };
     let (mut walls, mut linpacks, mut injected) = (Vec::new(), Vec::new(), Vec::new());
@@ -100,15 +89,6 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     })
 }
 
-fn more_pct(with_s: f64, without_s: f64) -> f64 {
-    (with_s / without_s.max(1e-9) - 1.0) * 100.0
-}
-
-fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
-}
-
 /// A run of hpcc.
 struct Ran {
     wall_s: f64,
@@ -123,7 +103,7 @@ fn problem(dir: &Path) -> Result<u32> {
     loop {
         let input = workload::hpccinf(size, RANKS);
         fs::write(dir.join("hpccinf.txt"), input).context("write hpccinf.txt")?;
-        let mut command = mpirun();
+        let mut command = program();
         command.current_dir(dir);
         run(&mut command)?;
         let took = outcome(dir)?;
@@ -137,23 +117,17 @@ fn problem(dir: &Path) -> Result<u32> {
     }
 }
 
-fn mpirun() -> Command {
-    let mut command = Command::new("mpirun");
-    command.args([
-        "--allow-run-as-root",
-        "--oversubscribe",
-        "--bind-to",
-        "none",
-    ]);
-    command.args(["-n", &RANKS.to_string(), "hpcc"]);
+fn program() -> Command {
+    let mut command = mpirun(RANKS);
+    command.arg("hpcc");
     command
 }
 
 fn hpcc(stand: &Stand<'_>, trace: Option<&Path>) -> Result<Ran> {
-    let inner = mpirun();
+    let inner = program();
     let record = stand.dir.join("hpcc.json");
     let mut command = match trace {
-        None => mpirun(),
+        None => program(),
         Some(trace) => {
             let mut command = Command::new(stand.sandbag);
             command.args(["-q", "jitter", "replay"]).arg(trace);
@@ -212,14 +186,12 @@ fn linpack_s(text: &str) -> Option<f64> {
 }
 
 fn benchmark(stand: &Stand<'_>, trace: &Path) -> Result<Value> {
-    let file = stand.dir.join("bench.json");
     let mut command = Command::new(stand.sandbag);
     let seconds = if stand.quick { "20s" } else { "120s" };
     command.args(["-q", "scale", "bench", "-d", seconds]);
     command.args(["--ranks", &RANKS.to_string()]);
-    command.arg("--jitter").arg(trace).arg("--json").arg(&file);
-    run(&mut command)?;
-    Ok(serde_json::from_str(&fs::read_to_string(&file)?)?)
+    command.arg("--jitter").arg(trace);
+    stand.figures(command)
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use super::{Section, Stand, spread};
 const TARGET_S: f64 = 10.0;
 const COST: &str = "5us,1us,0.5us,0.1ns";
 
-/// What is predicted, and its options.
-const KINDS: [(&str, &str); 8] = [
+/// What is predicted, and its options beside those of all.
+const KINDS: [(&str, &str); 12] = [
     ("never synchronised", ""),
     ("once, drift 5300 us", "--sync once --drift 5300us"),
     ("at each phase", "--sync phase"),
@@ -31,7 +31,19 @@ const KINDS: [(&str, &str); 8] = [
         "never, nodes of 32, dissemination",
         "--group 32 --barrier dissemination",
     ),
+    ("never, binomial tree", "--barrier binomial"),
+    (
+        "once, drift, dissemination",
+        "--sync once --drift 5300us --barrier dissemination",
+    ),
+    (
+        "once, drift, nodes of 32, dissemination",
+        "--group 32 --sync once --drift 5300us --barrier dissemination",
+    ),
+    (CLASSES, ""),
 ];
+/// As it is by default: what each class of events costs is predicted, too.
+const CLASSES: &str = "never, and what each class of events costs";
 
 /// As published of Linux: 0.6 events a millisecond, one in fifty long.
 const TRACE: Made = Made {
@@ -50,8 +62,11 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         for ((name, options), took) in KINDS.iter().zip(&mut took) {
             let mut command = Command::new(stand.sandbag);
             command.args(["-q", "scale", "predict"]).arg(&trace);
-            command.args("--ranks 1..1e6 --phases 1e5 --threads 2 --no-classes -o -".split(' '));
+            command.args("--ranks 1..1e6 --phases 1e5 --threads 2 -o -".split(' '));
             command.args(options.split_whitespace());
+            if *name != CLASSES {
+                command.arg("--no-classes");
+            }
             if options.contains("--barrier") {
                 command.args(["--loggp", COST]);
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Made traces: the same on every machine.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -42,6 +43,35 @@ pub const MANY_SMALL: Made = Made {
     seconds: 100,
     ..NOISY
 };
+
+/// Events that timers can make: 500 us every 5 ms in the mean, a tenth of the
+/// time.
+pub const FOR_TIMERS: Made = Made {
+    cpus: 2,
+    seconds: 120,
+    per_ms: 0.2,
+    long_share: 1.0,
+    long_ns: (300e3, 700e3),
+};
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (least, most) = (self.long_ns.0 / 1e3, self.long_ns.1 / 1e3);
+        write!(
+            f,
+            "a made trace of {} CPUs, {} events a millisecond",
+            self.cpus, self.per_ms
+        )?;
+        match self.long_share {
+            1.0 => write!(f, " of {least} to {most} us"),
+            share => write!(
+                f,
+                " of 5 to 15 us, {} % of them of {least} to {most} us",
+                share * 100.0
+            ),
+        }
+    }
+}
 
 impl Made {
     /// The trace.

@@ -9,14 +9,12 @@
 //! how much the slowest is later, in a replay of the ranks by themselves, with what each
 //! took for the same phase without jitter than with the quantum.
 
-use std::fs;
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use sandbag_lab::interrupt;
 use serde_json::{Value, json};
 
-use super::run::run;
 use super::traces::{MANY_SMALL, Made};
 use super::{Section, Stand};
 
@@ -43,6 +41,8 @@ struct Compared {
     /// Measured less a replay of ranks where these were, and the half of its 95 %
     /// interval, points.
     beside: Option<(f64, f64)>,
+    /// Half of the interval of that replay without the host's own, points.
+    alone_error: f64,
 }
 
 impl Compared {
@@ -64,13 +64,14 @@ impl Compared {
                     measured: (one["over_quantum_pct"].as_f64()?, with("apart_points")?),
                     alone: mean,
                     host,
-                    // With the host's own it is as sure as without.
+                    // How sure the host's own is, is in the measured interval.
                     predicted: (low + host, high + host),
                     replayed: with("pct")?,
                     beside: {
                         let beside = &with_host["beside_points"];
                         beside[0].as_f64().zip(beside[1].as_f64())
                     },
+                    alone_error: with("alone_points")?,
                 })
             })
             .collect()
@@ -89,8 +90,9 @@ impl Compared {
     /// The same of what would have been measured at all positions, not at these: what was
     /// measured without what these are beside all (a control variate).
     fn inside_anywhere(&self) -> bool {
-        self.beside
-            .is_some_and(|(more, error)| self.meets((self.replayed + more, error)))
+        self.beside.is_some_and(|(more, error)| {
+            self.meets((self.replayed + more, error.hypot(self.alone_error)))
+        })
     }
 
     fn meets(&self, (found, error): (f64, f64)) -> bool {
@@ -104,15 +106,7 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
         cpus: 2,
         ..MANY_SMALL
     };
-    let (trace, of) = match stand.trace {
-        Some(path) => (path.to_owned(), path.display().to_string()),
-        None => (
-            made.write(stand.dir, "virtual.sbj")?,
-            "a made trace of two CPUs, 6 events a millisecond of 5 to 15 us, one in fifty of 20 to \
-             60 us"
-                .to_owned(),
-        ),
-    };
+    let (trace, of) = stand.trace_or(&made)?;
     // Shorter phases are more of them.
     let (seconds, quantum) = if stand.quick {
         (40, "200us")
@@ -123,7 +117,6 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     let mut figures = Vec::new();
     let (mut inside, mut anywhere, mut none, mut count) = (0, 0, 0, 0);
     for sync in stand.syncs {
-        let file = stand.dir.join("virtual.json");
         let mut command = Command::new(stand.sandbag);
         command.args(["-q", "scale", "bench", "--virtual", "--clock", "cpu"]);
         command.args(["--repeats", REPEATS, "--quantum", quantum]);
@@ -135,10 +128,8 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
             "-d",
             &format!("{seconds}s"),
         ]);
-        command.arg("--jitter").arg(&trace).arg("--json").arg(&file);
-        run(&mut command)?;
-        let text = fs::read_to_string(&file).context("read the figures")?;
-        let found: Value = serde_json::from_str(&text)?;
+        command.arg("--jitter").arg(&trace);
+        let found = stand.figures(command)?;
         for one in Compared::all(&found) {
             if !(FROM..=UNTIL).contains(&one.ranks) {
                 continue;
@@ -159,8 +150,9 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
             "`sandbag scale bench --virtual --clock cpu --ranks 2048 --repeats {REPEATS} --quantum \
              {quantum}`, {seconds} s for each synchronisation; {of}. Percent of the calibrated quantum. \
              Host: what the host's own adds to the prediction, by a replay of the ranks with what \
-             each took for the same phase without jitter, less one without that. In brackets 95 % intervals: of the measured, \
-             from how far phases are from that replay, and of the prediction. Inside: they meet. Of \
+             each took for the same phase without jitter, less one without that. In brackets 95 % \
+             intervals: of the measured less the host's own, from phase to phase, and of the \
+             prediction. Inside: they meet. Of \
              {count} inside: {inside}. Beside: measured less a replay of ranks that are where these \
              were, points, with its 95 % interval: no chance of positions is in that, and no \
              prediction. Of {count} hold none: {none}. That and the replay at positions by chance are \
@@ -215,7 +207,8 @@ mod tests {
     #[test]
     fn the_host_is_in_both() {
         let host = json!({
-            "pct": 30.4, "alone_pct": 21.0, "apart_points": 1.0, "beside_points": [-0.3, 0.2],
+            "pct": 30.4, "alone_pct": 21.0, "apart_points": 1.0, "alone_points": 0.1,
+            "beside_points": [-0.3, 0.2],
         });
         let all = Compared::all(&figures(&host));
         assert_eq!(all[0].measured, (30.0, 1.0));
@@ -225,7 +218,9 @@ mod tests {
         assert!(all[0].inside() && !all[0].none_beside());
         // 30.1 of 30.6 to 31.4.
         assert!(!all[0].inside_anywhere());
-        let far = json!({"pct": 32.0, "alone_pct": 21.0, "apart_points": 1.0});
+        let far = json!({
+            "pct": 32.0, "alone_pct": 21.0, "apart_points": 1.0, "alone_points": 0.1,
+        });
         assert!(!Compared::all(&figures(&far))[0].inside());
         assert!(Compared::all(&json!({})).is_empty());
     }
