@@ -36,10 +36,13 @@ echo "replay: exit status $?"
 cat said
 result run-replay < run/run.json
 result left-replay < left
-# Percent of its CPU that each burner's groups used, by the kernel's account.
+cat used-before used-after
+# Percent of its CPU that each burner's groups used, by the kernel's account. One that
+# was not there yet (a CPU gets another where one group cannot carry its weight) has
+# used nothing before.
 awk '
-    FNR == NR { up[$2] = $3; usage[$2] = $4; next }
-    $2 in up { used[$1] += ($4 - usage[$2]) / ($3 - up[$2]) }
+    FNR == NR { up[$2] = begun[$1] = $3; usage[$2] = $4; next }
+    { used[$1] += ($4 - usage[$2]) / ($3 - ($2 in up ? up[$2] : begun[$1])) }
     END {
         for (cpu = 0; cpu < 4; cpu++)
             printf "%s%.2f", (cpu ? "," : "["), used[cpu] / 1e4
