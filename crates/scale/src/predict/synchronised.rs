@@ -93,7 +93,7 @@ pub(super) fn positions(trace: &Trace, options: &Options) -> Result<Units> {
     match units.longest_ns() > needed_ns {
         true => Ok(units),
         false => Err(Error::TooShort {
-            what: "a quantum and the drift, on all CPUs together,",
+            what: "a quantum and the drift of all phases, on all CPUs together,",
             needed_ns: needed_ns.saturating_add(work_ns),
             longest_ns: units.longest_ns().saturating_add(work_ns),
         }),

@@ -51,7 +51,11 @@ impl<'a> Working<'a> {
             }
             _ => {
                 if options.tail {
-                    warnings.push("a tail is fitted to one trace, not synchronised".to_owned());
+                    warnings.push(
+                        "no tail is fitted: one can be to a single trace, where ranks are not \
+                         synchronised"
+                            .to_owned(),
+                    );
                 }
                 None
             }

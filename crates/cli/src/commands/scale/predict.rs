@@ -175,6 +175,10 @@ pub(super) struct Classes {
 pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
     let to = output::kind(args.output.as_deref(), args.to)?;
     let options = options(args)?;
+    let drifts = |sync: &Sync| !matches!(sync, Sync::None | Sync::Phases(1));
+    if args.drift.is_some() && !args.sync.iter().any(drifts) {
+        messages.warning("--drift changes nothing without --sync once or every:K");
+    }
     let traces = read(args, messages)?;
     let groups = groups(args, &traces, messages)?;
     let mut curves = Vec::new();
@@ -244,6 +248,13 @@ fn event_classes(args: &PredictArgs, sources: &[Source<'_>], messages: &Messages
     let mut all = Class::lengths();
     // A class is of one trace's events: of a mix they would be told apart wrongly.
     let [source] = sources else {
+        let dropped = match args.period.is_empty() {
+            true => "ticks and causes",
+            false => "ticks, causes and --period",
+        };
+        messages.warning(&format!(
+            "classes of a mix are of events' lengths only: {dropped} are of one trace each"
+        ));
         return all;
     };
     all.extend(Class::ticks(source.trace));
