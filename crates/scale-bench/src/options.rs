@@ -9,7 +9,7 @@ use clap::Args;
 use sandbag_inject::{Options, Plan, Sync};
 use sandbag_jitter::Trace;
 use sandbag_report::quantity::{nanos, positive_duration};
-use sandbag_scale::bench::Settings;
+use sandbag_scale::bench::{Settings, leaves_room};
 
 /// Options of the benchmark.
 #[derive(Debug, Clone, Args)]
@@ -98,8 +98,8 @@ impl BenchOptions {
     /// What ranks suffer of a trace.
     ///
     /// # Errors
-    /// It cannot be suffered like this: too short, too few CPUs.
-    pub fn plan(&self, trace: &Trace) -> sandbag_inject::Result<Plan> {
+    /// It cannot be suffered like this: too short, too few CPUs, noise all the time.
+    pub fn plan(&self, trace: &Trace) -> anyhow::Result<Plan> {
         let options = Options {
             seed: self.seed,
             sync: self.sync,
@@ -107,7 +107,9 @@ impl BenchOptions {
             repeat: true,
             ..Options::default()
         };
-        Plan::of(trace, None, &options)
+        let plan = Plan::of(trace, None, &options)?;
+        leaves_room(&plan)?;
+        Ok(plan)
     }
 
     /// So many ranks, with a plan or without.

@@ -69,6 +69,17 @@ pub enum Error {
          --virtual` prints how far their noise takes them"
     )]
     NoDrift,
+    /// No work would end.
+    #[error(
+        "noise takes {noise_pct:.1} % of a CPU of the trace, and so nothing is left to the work: take a \
+         trace with less than {most_pct} %"
+    )]
+    NoRoom {
+        /// Of the CPU that has most, percent.
+        noise_pct: f64,
+        /// So much can be had, percent.
+        most_pct: f64,
+    },
     /// The system did not do what was asked.
     #[error("{call}: {cause}")]
     Call {

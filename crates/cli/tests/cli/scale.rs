@@ -335,6 +335,11 @@ fn noise_that_leaves_nothing_is_said() {
         // A host that others use takes the rest.
         let share = after.split(' ').next().unwrap();
         assert!(share.parse::<f64>().unwrap() >= 90.0, "{said}");
+        // The whole of it: no phase would end, so none is begun.
+        let dir = Dir::new().with("a.csv", "cpu,start_ns,length_ns\n0,0,1000000000\n");
+        dir.run(&[&bench[..], &["--jitter", "a.csv", kind]].concat())
+            .code(2)
+            .stderr(contains("nothing is left to the work"));
     }
 }
 

@@ -44,7 +44,7 @@ pub use measured::{Course, LONGEST_NS, Measured, Segment};
 pub use on_host::OnHost;
 pub use rank::{Length, Phase, Rank};
 pub use ranks::measure;
-pub use saturated::{Load, load};
+pub use saturated::{Load, leaves_room, load};
 pub use with_host::WithHost;
 pub use work::{Lcg, calibrate};
 

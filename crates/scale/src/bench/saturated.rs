@@ -3,12 +3,14 @@
 //! time, or more events come due than can be suffered, what is measured is how
 //! much piled up. Pure.
 
+use sandbag_inject::Plan;
 use serde::Serialize;
 
 use super::alone::Virtual;
 use super::figures::per_rank;
 use super::measured::Measured;
 use crate::predict::SATURATED_PCT;
+use crate::{Error, Result};
 
 /// How much of the ranks' time noise took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -27,6 +29,30 @@ pub struct Load {
 /// is late because somebody had the CPU for a while is made up for.
 const PILED_PCT: f64 = 5.0;
 const PILED_NS: f64 = 50e6;
+
+/// Noise that takes this part of a rank's time leaves it next to nothing, percent; a host
+/// takes the rest, and phases, between which the time is looked at, do not end.
+const MOST_PCT: f64 = 98.0;
+
+/// Whether works end under a plan.
+///
+/// # Errors
+/// Noise takes nearly all of the time that a CPU of the trace was looked at.
+pub fn leaves_room(plan: &Plan) -> Result<()> {
+    let columns = (0..plan.columns() as u64).map(|rank| plan.column(rank));
+    let shares = columns.map(|column| {
+        let known_ns = column.known_ns.max(1) as f64;
+        column.noise_ns() as f64 / known_ns * 100.0
+    });
+    let noise_pct = shares.fold(0.0, f64::max);
+    match noise_pct < MOST_PCT {
+        true => Ok(()),
+        false => Err(Error::NoRoom {
+            noise_pct,
+            most_pct: MOST_PCT,
+        }),
+    }
+}
 
 impl Load {
     fn new(noise_pct: f64, piled_ns: f64, passed_ns: f64) -> Self {

@@ -135,6 +135,7 @@ impl DriftArg {
         let (end_ns, measured) = drift["first_to_last"]
             .as_f64()
             .zip(drift["phases"].as_u64())
+            .filter(|(end_ns, phases)| *end_ns >= 0.0 && *phases > 0)
             .ok_or_else(|| {
                 wrong(
                     "it has no drift (drift_ns): expected what `scale bench --json` writes, of \
@@ -206,7 +207,9 @@ mod tests {
         assert_eq!(found.unwrap().end_ns, 700);
         let found = with(r#"{"drift_ns": {"begin": 50.0, "first_to_last": 70.0, "phases": 1000}}"#);
         assert_eq!(found.unwrap().end_ns, 250);
-        for bad in ["{}", "x", r#"{"drift_ns": null}"#] {
+        let negative = r#"{"drift_ns": {"first_to_last": -5.0, "phases": 10}}"#;
+        let of_none = r#"{"drift_ns": {"first_to_last": 5.0, "phases": 0}}"#;
+        for bad in ["{}", "x", r#"{"drift_ns": null}"#, negative, of_none] {
             assert!(
                 with(bad).unwrap_err().to_string().contains("b.json"),
                 "{bad}"
