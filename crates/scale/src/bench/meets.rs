@@ -24,10 +24,19 @@ pub(super) fn is_inside(column: &Column, at_ns: u64) -> bool {
     event.is_some_and(|event| event.due_ns <= at_ns)
 }
 
-/// Whether noise leaves so little of a column that works would not end.
+/// What noise takes of the column of which it takes most, percent.
+pub(super) fn most_noise_pct(plan: &Plan) -> f64 {
+    let columns = (0..plan.columns() as u64).map(|rank| plan.column(rank));
+    let shares = columns.map(|column| {
+        let known_ns = column.known_ns.max(1) as f64;
+        column.noise_ns() as f64 / known_ns * 100.0
+    });
+    shares.fold(0.0, f64::max)
+}
+
+/// Whether noise leaves so little of a column that a replay says nothing.
 pub(super) fn is_full(plan: &Plan) -> bool {
-    let mut columns = (0..plan.columns() as u64).map(|rank| plan.column(rank));
-    columns.any(|column| column.noise_ns() as f64 * 100.0 >= SATURATED_PCT * column.known_ns as f64)
+    most_noise_pct(plan) >= SATURATED_PCT
 }
 
 /// Noise met, ns: around the column's end, as a rank that repeats its portion. The

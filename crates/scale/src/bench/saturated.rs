@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::alone::Virtual;
 use super::figures::per_rank;
 use super::measured::Measured;
+use super::meets::most_noise_pct;
 use crate::predict::SATURATED_PCT;
 use crate::{Error, Result};
 
@@ -39,12 +40,7 @@ const MOST_PCT: f64 = 98.0;
 /// # Errors
 /// Noise takes nearly all of the time that a CPU of the trace was looked at.
 pub fn leaves_room(plan: &Plan) -> Result<()> {
-    let columns = (0..plan.columns() as u64).map(|rank| plan.column(rank));
-    let shares = columns.map(|column| {
-        let known_ns = column.known_ns.max(1) as f64;
-        column.noise_ns() as f64 / known_ns * 100.0
-    });
-    let noise_pct = shares.fold(0.0, f64::max);
+    let noise_pct = most_noise_pct(plan);
     match noise_pct < MOST_PCT {
         true => Ok(()),
         false => Err(Error::NoRoom {
