@@ -13,11 +13,34 @@ use sandbag_profile::NewFile;
 
 use crate::exit::BadInput;
 
-/// Writes to standard output. Whoever closed the pipe, such as `head`, has
-/// seen enough: that is no failure.
+/// Standard output. A reader that closed the pipe, such as `head`, has seen
+/// enough: what follows is dropped, and that is no failure.
+#[derive(Debug)]
+pub(crate) struct Stdout(io::Stdout);
+
+/// Standard output for a command that writes piece by piece.
+pub(crate) fn stdout() -> Stdout {
+    Stdout(io::stdout())
+}
+
+impl io::Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        unless_closed(self.0.flush())
+    }
+}
+
+/// Writes to [`stdout`].
 pub(crate) fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    unless_closed(out.write_all(text.as_ref()).and_then(|()| out.flush()))
+    let mut out = stdout();
+    out.write_all(text.as_ref())?;
+    out.flush()
 }
 
 /// Columns of the terminal that standard output is.

@@ -3,7 +3,7 @@
 //! `make install`; made from the same definitions as `--help`.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -45,7 +45,7 @@ pub fn main(args: &GenerateArgs) -> Result<u8> {
         What::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "sandbag", &mut text);
-            io::stdout().write_all(&text)?;
+            crate::output::print(&text)?;
         }
     }
     Ok(exit::KEPT)

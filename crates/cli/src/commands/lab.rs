@@ -21,6 +21,7 @@ use sandbag_lab::{experiments, index, interrupt};
 
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
+use crate::output;
 use crate::units::{self, Cpus};
 use methods::find_methods;
 
@@ -127,7 +128,7 @@ pub fn main(args: &LabArgs, messages: &Messages) -> Result<u8> {
 }
 
 fn list() -> Result<u8> {
-    let mut out = std::io::stdout();
+    let mut out = output::stdout();
     let (mut quick, mut full) = (0, 0);
     for experiment in experiments::all() {
         let minutes = [true, false].map(|form| experiment.minutes(form));
@@ -178,7 +179,7 @@ fn page(args: &PageArgs) -> Result<u8> {
         .into());
     }
     let text = index::write(&args.out, &reports)?;
-    std::io::stdout().write_all(text.as_bytes())?;
+    output::print(text)?;
     Ok(exit::KEPT)
 }
 
@@ -233,7 +234,7 @@ fn run_all(args: &RunArgs, messages: &Messages) -> Result<u8> {
     let all = experiments::all();
     let names: Vec<&str> = all.iter().map(|experiment| experiment.name()).collect();
     let text = index::write(&args.out, &index::reports(&args.out, &names)?)?;
-    std::io::stdout().write_all(text.as_bytes())?;
+    output::print(text)?;
     if failed > 0 {
         messages.warning(&format!("{failed} of {of} experiments failed"));
         return Ok(exit::FAILED);

@@ -46,7 +46,7 @@ pub struct RestoreArgs {}
 
 /// `sandbag status`.
 pub fn status(args: &StatusArgs) -> Result<u8> {
-    let mut out = std::io::stdout();
+    let mut out = crate::output::stdout();
     let runs = Registry::open()?.look()?;
     for problem in &runs.problems {
         Messages::error(problem);

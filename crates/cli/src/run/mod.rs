@@ -331,7 +331,7 @@ fn dry_run(
     layout: &Layout,
     options: &RunOptions,
 ) -> Result<u8> {
-    let mut out = std::io::stdout();
+    let mut out = output::stdout();
     let length = length_ns.map_or("until it is ended".to_owned(), |ns| {
         format!(
             "for {}",

@@ -12,6 +12,7 @@ mod jitter_inside;
 mod jitter_replay;
 mod jitter_synth;
 mod lab;
+mod output;
 mod profiles;
 mod scale;
 mod slow;

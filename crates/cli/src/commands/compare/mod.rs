@@ -12,7 +12,6 @@ mod split;
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -389,7 +388,7 @@ fn write_json(comparison: &Comparison, path: &Path) -> std::io::Result<()> {
     let mut text = serde_json::to_vec_pretty(comparison)?;
     text.push(b'\n');
     match path == Path::new("-") {
-        true => std::io::stdout().write_all(&text),
+        true => crate::output::print(&text),
         false => fs::write(path, text),
     }
 }

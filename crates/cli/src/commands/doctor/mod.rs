@@ -72,7 +72,7 @@ pub fn main(args: &DoctorArgs) -> Result<u8> {
     let layout = Layout::find(&root, args.cgroup.as_deref());
     let registry = Registry::open();
     let report = report(&root, &topology, layout, registry);
-    let mut out = std::io::stdout();
+    let mut out = crate::output::stdout();
     match args.json {
         true => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
         false => write!(out, "{}", text(&report))?,

@@ -135,6 +135,11 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
             if made.get() && matches!(*error.fault, Fault::NothingKnown) {
                 let _ = std::fs::remove_file(&args.output);
             }
+            // A reader that has seen enough, such as head.
+            let reader_left = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
+            if to_stdout && matches!(&*error.fault, Fault::Io(cause) if reader_left(cause)) {
+                return Ok(exit::KEPT);
+            }
             return match stop.load(Ordering::Relaxed) {
                 true if matches!(*error.fault, Fault::NothingKnown) => Ok(exit::INTERRUPTED),
                 _ => Err(error.in_file(&name).into()),

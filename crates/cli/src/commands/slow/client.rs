@@ -125,7 +125,7 @@ pub fn set(args: &SetArgs, messages: &Messages) -> Result<u8> {
 
 /// `slow list`.
 pub fn list(args: &ListArgs) -> Result<u8> {
-    let mut out = std::io::stdout();
+    let mut out = crate::output::stdout();
     for node in nodes(&directory()?, ASK_LIMIT)? {
         match node.status {
             Ok(status) if args.json => writeln!(out, "{}", serde_json::to_string(&status)?)?,
