@@ -3,7 +3,7 @@
 
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sandbag_profile::{Fault, Result, Source};
 use serde::Deserialize;
@@ -19,6 +19,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(150);
 /// Between two pieces of an answer.
 const PIECE: Duration = Duration::from_secs(60);
+/// All answers together: pieces that come just within [`PIECE`] would never end.
+const WHOLE: Duration = Duration::from_secs(30 * 60);
 /// Of one answer.
 const MAX_BYTES: u64 = 4 << 30;
 /// An answer without series, and any error, is shorter.
@@ -31,7 +33,16 @@ const LISTED: usize = 10;
 /// # Errors
 /// [`Fault::Server`], or what goes wrong while they are written to disk.
 pub fn fetch(asked: &Asked, token: Option<&str>, name: &Arc<str>) -> Result<Source> {
-    let server = Server::new(asked, token);
+    fetch_within(WHOLE, asked, token, name)
+}
+
+fn fetch_within(
+    limit: Duration,
+    asked: &Asked,
+    token: Option<&str>,
+    name: &Arc<str>,
+) -> Result<Source> {
+    let server = Server::new(asked, token, limit);
     let mut answers = Answers {
         server: &server,
         requests: asked.requests(),
@@ -80,10 +91,13 @@ struct Server<'a> {
     asked: &'a Asked,
     agent: Agent,
     authorization: Option<String>,
+    /// For everything that is asked of it.
+    limit: Duration,
+    began: Instant,
 }
 
 impl<'a> Server<'a> {
-    fn new(asked: &'a Asked, token: Option<&str>) -> Self {
+    fn new(asked: &'a Asked, token: Option<&str>, limit: Duration) -> Self {
         // Certificates are those of this machine: such servers are often
         // signed by their owners.
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier);
@@ -103,6 +117,8 @@ impl<'a> Server<'a> {
             asked,
             agent: agent.into(),
             authorization: asked.authorization.clone().or_else(bearer),
+            limit,
+            began: Instant::now(),
         }
     }
 
@@ -114,6 +130,11 @@ impl<'a> Server<'a> {
         if let Some(value) = &self.authorization {
             get = get.header(header::AUTHORIZATION, value);
         }
+        let left = self.limit.saturating_sub(self.began.elapsed());
+        if left.is_zero() {
+            return Err(self.too_slow());
+        }
+        let get = get.config().timeout_global(Some(left)).build();
         let response = get.call().map_err(|e| self.unreached(&e))?;
         if response.status() != StatusCode::OK {
             return Err(self.refused(response));
@@ -137,7 +158,22 @@ impl<'a> Server<'a> {
     }
 
     fn broken(&self, e: &io::Error) -> String {
-        format!("the answer of {} broke off: {e}", self.asked.server)
+        match self.is_too_slow() {
+            true => self.too_slow(),
+            false => format!("the answer of {} broke off: {e}", self.asked.server),
+        }
+    }
+
+    fn is_too_slow(&self) -> bool {
+        self.began.elapsed() >= self.limit
+    }
+
+    fn too_slow(&self) -> String {
+        format!(
+            "the answers of {} were not complete after {} s; take a shorter time or a longer step",
+            self.asked.server,
+            self.limit.as_secs()
+        )
     }
 
     fn unreached(&self, e: &ureq::Error) -> String {
@@ -148,6 +184,7 @@ impl<'a> Server<'a> {
                 "{server} did not take the connection within {} s",
                 CONNECT.as_secs()
             ),
+            ureq::Error::Timeout(_) if self.is_too_slow() => self.too_slow(),
             ureq::Error::Timeout(_) => format!(
                 "{server} did not answer within {} s; take a shorter time or a longer step",
                 ANSWER.as_secs()
@@ -192,7 +229,11 @@ impl<'a> Server<'a> {
         }
         match serde_json::from_slice::<Said>(&body) {
             Ok(said) if !said.error.is_empty() => {
-                let mut text = format!("Prometheus: {}: {}", said.error_type, said.error);
+                let mut text = format!(
+                    "Prometheus: {}: {}",
+                    one_line(&said.error_type),
+                    one_line(&said.error)
+                );
                 if self.asked.own && self.asked.is_raw() && status == StatusCode::BAD_REQUEST {
                     text += "; without a step only a selector can be asked for, such as \
                              node_cpu_seconds_total{instance=\"X\"}: for any other query add \
@@ -224,18 +265,24 @@ impl<'a> Server<'a> {
             }
             Some(names) => {
                 let more = if names.len() > LISTED { ", ..." } else { "" };
-                let first = names[..names.len().min(LISTED)].join(", ");
+                let named = names.iter().take(LISTED).map(|name| one_line(name));
+                let first = named.collect::<Vec<_>>().join(", ");
                 format!("{none}; instances that have node_cpu_seconds_total then: {first}{more}")
             }
         }
     }
 }
 
+/// The words of a server, which may be spread over lines.
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ")
+}
+
 /// The beginning of what is no JSON.
 fn start_of(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let text: String = words.join(" ").chars().take(60).collect();
+    let text = one_line(&String::from_utf8_lossy(body));
+    let text: String = text.chars().take(60).collect();
     match text.is_empty() {
         true => "nothing".to_owned(),
         false => format!("{text:?}"),
@@ -500,6 +547,38 @@ mod tests {
         assert!(names("").contains("no machine has"));
         let got = message(query, vec![matrix(""), answer("500 x", "", "")]);
         assert!(got.ends_with("{instance=\"x\"}"), "{got}");
+    }
+
+    #[test]
+    fn line_ends_of_a_server_do_not_break_the_message() {
+        let error = "{\"status\":\"error\",\"errorType\":\"bad\\ndata\",\"error\":\"a\\r\\nb\\n\"}";
+        let bad = answer("400 Bad Request", "", error);
+        let got = message("HOST/?from=0&to=5&step=1", vec![bad]);
+        assert_eq!(got, "in: Prometheus: bad data: a b");
+    }
+
+    #[test]
+    fn a_server_that_sends_a_byte_now_and_then_is_given_up() {
+        const LIMIT: Duration = Duration::from_secs(1);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!(
+            "prometheus+http://{}/?from=0&to=5&step=1",
+            listener.local_addr().unwrap()
+        );
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{";
+            stream.write_all(head.as_bytes()).unwrap();
+            // Until the other side closes.
+            while stream.write_all(b" ").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let asked = Asked::parse(&url, jiff::Timestamp::UNIX_EPOCH).unwrap();
+        let got = fetch_within(LIMIT, &asked, None, &"in".into());
+        let got = got.unwrap_err().to_string();
+        assert!(got.contains("were not complete after 1 s"), "{got}");
+        serving.join().unwrap();
     }
 
     #[test]
