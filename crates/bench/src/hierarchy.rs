@@ -31,6 +31,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use sandbag_kernel::Root;
+use sandbag_kernel::signals::ENDING;
 use serde::{Deserialize, Serialize};
 
 use crate::holders::Holders;
@@ -249,12 +250,7 @@ impl Drop for OnV2 {
 /// `sandbag-bench hierarchy-guard`: waits for the end of the pipe, then puts
 /// the mounts back.
 pub fn guard() -> Result<()> {
-    for s in [
-        Signal::SIGINT,
-        Signal::SIGTERM,
-        Signal::SIGHUP,
-        Signal::SIGPIPE,
-    ] {
+    for s in ENDING.into_iter().chain([Signal::SIGPIPE]) {
         // SAFETY: ignoring a signal installs no handler.
         unsafe { signal(s, SigHandler::SigIgn) }.context("ignore signals")?;
     }

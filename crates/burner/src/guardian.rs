@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use sandbag_kernel::signals::ENDING;
+
 use crate::child;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
@@ -60,9 +62,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let Some(path) = arguments.first().map(PathBuf::from) else {
         return Ok(());
     };
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+    for signal in ENDING {
         // SAFETY: SIG_IGN is a valid disposition for these signals.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
+        unsafe { libc::signal(signal as i32, libc::SIG_IGN) };
     }
     let mut byte = [0];
     while !matches!(std::io::stdin().read(&mut byte), Ok(0) | Err(_)) {}

@@ -12,14 +12,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpgid, getpgrp};
 use sandbag_kernel::{Root, clock};
 
-/// Signals that end a run. SIGINT is special: a terminal sends it to the
-/// command as well.
-pub const ENDING: [Signal; 4] = [
-    Signal::SIGINT,
-    Signal::SIGTERM,
-    Signal::SIGHUP,
-    Signal::SIGQUIT,
-];
+// A terminal sends SIGINT and SIGQUIT to the command as well.
+pub use sandbag_kernel::signals::ENDING;
 
 /// Signals that are only passed on to the command.
 const PASSED: [Signal; 2] = [Signal::SIGUSR1, Signal::SIGUSR2];

@@ -24,6 +24,7 @@ pub mod process;
 pub mod procstat;
 pub mod root;
 pub mod sched;
+pub mod signals;
 pub mod sysctl;
 pub mod topology;
 pub mod tracefs;

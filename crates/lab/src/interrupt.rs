@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
+use sandbag_kernel::signals::ENDING;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -14,13 +15,13 @@ extern "C" fn note(_: std::ffi::c_int) {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
-/// Notes SIGINT, SIGTERM and SIGHUP from now on.
+/// Notes the signals of [`ENDING`] from now on.
 ///
 /// # Errors
 /// The kernel refuses, which it does not.
 pub fn watch() -> Result<()> {
     let action = SigAction::new(SigHandler::Handler(note), SaFlags::empty(), SigSet::empty());
-    for s in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+    for s in ENDING {
         // SAFETY: the handler does nothing but store to an atomic.
         let before = unsafe { sigaction(s, &action) }.context("sigaction")?;
         // As nohup wants it.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! SIGINT, SIGTERM and SIGHUP as a descriptor that becomes readable.
+//! Signals that end a recording, as a descriptor that becomes readable.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use sandbag_kernel::signals::ENDING;
 
 /// The signals that end a recording, blocked for the calling thread while
 /// this lives.
@@ -26,7 +27,7 @@ impl StopSignals {
     /// The kernel has no signal descriptor to give.
     pub fn block() -> io::Result<Self> {
         let mut set = SigSet::empty();
-        for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        for signal in ENDING {
             set.add(signal);
         }
         let before = set.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
@@ -74,14 +75,16 @@ mod tests {
     use crate::{Clock as _, LiveClock, Wake};
 
     #[test]
-    fn a_signal_ends_the_wait_and_not_the_process() {
+    fn every_ending_signal_ends_the_wait_and_not_the_process() {
         let signals = StopSignals::block().unwrap();
         let mut clock = LiveClock::new(vec![signals.descriptor().unwrap()]).unwrap();
         assert_eq!(signals.take().unwrap(), None);
-        // To this thread only: the test runner's other threads do not block it.
-        nix::sys::signal::raise(Signal::SIGTERM).unwrap();
-        assert_eq!(clock.wait_until(u64::MAX / 2).unwrap(), Wake::Stopped);
-        assert_eq!(signals.take().unwrap(), Some(Signal::SIGTERM as i32));
-        assert_eq!(signals.take().unwrap(), None);
+        for signal in ENDING {
+            // To this thread only: the test runner's other threads do not block it.
+            nix::sys::signal::raise(signal).unwrap();
+            assert_eq!(clock.wait_until(u64::MAX / 2).unwrap(), Wake::Stopped);
+            assert_eq!(signals.take().unwrap(), Some(signal as i32));
+            assert_eq!(signals.take().unwrap(), None);
+        }
     }
 }

@@ -146,7 +146,11 @@ fn a_node_without_commands_stays_until_it_is_stopped() -> anyhow::Result<()> {
 }
 
 fn signals_end_the_commands_and_the_nodes() -> anyhow::Result<()> {
-    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
+    for (signal, code) in [
+        (Signal::SIGTERM, 143),
+        (Signal::SIGINT, 130),
+        (Signal::SIGQUIT, 131),
+    ] {
         let place = Place::new()?;
         let own = |name: &str| {
             command(&format!(

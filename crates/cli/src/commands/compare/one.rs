@@ -12,18 +12,12 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork};
+use sandbag_kernel::signals::ENDING;
 
 use crate::exit;
 
 /// Where a program's output goes, in the run's directory.
 pub const OUTPUT: &str = "output.txt";
-
-const ENDING: [Signal; 4] = [
-    Signal::SIGINT,
-    Signal::SIGTERM,
-    Signal::SIGHUP,
-    Signal::SIGQUIT,
-];
 
 /// The signals of this process, read instead of obeyed: what has been
 /// measured so far is still to be written.

@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus};
 use anyhow::{Context as _, Result};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
+use sandbag_kernel::signals::ENDING;
 use sandbag_node::place::Placed;
 
 use super::super::options::NodeOptions;
@@ -42,9 +43,6 @@ struct Running {
     child: Child,
     since: std::time::Instant,
 }
-
-/// Signals that end us, and are passed on.
-const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
 /// Runs the commands of all nodes to their ends. Nodes without any stay until
 /// they are stopped, or a signal comes.
