@@ -14,11 +14,15 @@ use sandbag_burner::registry::Registry;
 use sandbag_inject::process::INJECTOR_VERB;
 use sandbag_inject::process::injector::Setup;
 use sandbag_kernel::clock;
-use sandbag_node::socket::{Directory, sweep};
+use sandbag_node::Ratios;
+use sandbag_node::protocol::Status;
+use sandbag_node::socket::{Directory, list, sweep};
 use serde_json::json;
 
+use super::slow::client::speed_lines;
 use crate::exit;
 use crate::messages::Messages;
+use crate::units::ASK_LIMIT;
 
 /// Show the runs of this machine, with what they take right now
 #[derive(Debug, Args)]
@@ -47,12 +51,17 @@ pub struct RestoreArgs {}
 /// `sandbag status`.
 pub fn status(args: &StatusArgs) -> Result<u8> {
     let mut out = crate::output::stdout();
-    let runs = Registry::open()?.look()?;
+    let registry = Registry::open()?;
+    let runs = registry.look()?;
     for problem in &runs.problems {
         Messages::error(problem);
     }
+    let nodes = list(&Directory::in_registry(registry.dir()), ASK_LIMIT).unwrap_or_default();
+    let nodes: Vec<Status> = nodes.into_iter().filter_map(|n| n.status.ok()).collect();
     for run in runs.alive {
+        let node = nodes.iter().find(|node| node.pid == run.pid);
         let loads = current_loads(&run).unwrap_or_default();
+        let load = load_of(&run, node);
         let injectors = injectors(run.pid);
         if args.json {
             let cpus: Vec<_> = loads
@@ -60,8 +69,9 @@ pub fn status(args: &StatusArgs) -> Result<u8> {
                 .map(|(cpu, pct)| json!({"cpu": cpu, "got_pct": pct}))
                 .collect();
             let line = json!({
-                "pid": run.pid, "cpus": run.cpus, "method": run.method, "load": run.load,
+                "pid": run.pid, "cpus": run.cpus, "method": run.method, "load": load,
                 "command": run.command, "started_s": run.started_s, "now": cpus,
+                "speeds": node.map(|node| &node.speeds),
                 "injectors": injectors
                     .iter()
                     .map(|(cpu, pid)| json!({"cpu": cpu, "pid": pid}))
@@ -73,7 +83,7 @@ pub fn status(args: &StatusArgs) -> Result<u8> {
                 out,
                 "{}: {}{}{}; begun {} ago",
                 run.pid,
-                run.load,
+                load,
                 match run.cpus.is_empty() {
                     // A recording beside a command takes no CPU.
                     true => String::new(),
@@ -86,15 +96,34 @@ pub fn status(args: &StatusArgs) -> Result<u8> {
                 },
                 humantime::format_duration(age(&run)),
             )?;
-            for (cpu, pct) in loads {
-                writeln!(out, "  CPU {cpu}: {pct:.2} % in the last second")?;
-            }
+            write!(out, "{}", last_second(&loads, node))?;
             for (cpu, pid) in injectors {
                 writeln!(out, "  CPU {cpu}: events by process {pid}")?;
             }
         }
     }
     Ok(exit::KEPT)
+}
+
+/// What a run does now. Of a node the speeds come from the node itself: the
+/// journal is as old as the run, and `slow set` may have changed them.
+fn load_of(run: &RunInfo, node: Option<&Status>) -> String {
+    let Some(node) = node else {
+        return run.load.clone();
+    };
+    let asked = node.speeds.iter().map(|s| (s.cpu, s.asked)).collect();
+    format!("{}, speed {}", run.load, Ratios::new(asked))
+}
+
+/// A line per CPU in the unit of the run: speeds of a node, else loads.
+fn last_second(loads: &[(u32, f64)], node: Option<&Status>) -> String {
+    match node {
+        Some(node) => speed_lines(&node.speeds),
+        None => loads
+            .iter()
+            .map(|(cpu, pct)| format!("  CPU {cpu}: load {pct:.2} % in the last second\n"))
+            .collect(),
+    }
 }
 
 /// Since when a run is there, whole seconds.
@@ -222,4 +251,43 @@ pub fn restore(_args: &RestoreArgs, messages: &Messages) -> Result<u8> {
         messages.say("nothing to undo");
     }
     Ok(if complete { exit::KEPT } else { exit::FAILED })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbag_node::protocol::CpuSpeed;
+
+    #[test]
+    fn a_node_is_shown_in_the_speeds_that_it_has_now() {
+        let run: RunInfo = serde_json::from_value(json!({
+            "pid": 7, "cpus": "0", "method": "hogs", "load": "node small", "command": [],
+            "started_s": 0, "board_fd": 3, "kill": false, "shares": false,
+        }))
+        .unwrap();
+        let status = Status {
+            name: "small".to_owned(),
+            pid: 7,
+            cpus: "0".to_owned(),
+            speeds: vec![CpuSpeed {
+                cpu: 0,
+                asked: 1.0 - 70.0 / 100.0,
+                got: Some(0.3021),
+            }],
+            method: "hogs".to_owned(),
+            members: Vec::new(),
+        };
+        let loads = [(0, 69.79)];
+        assert_eq!(load_of(&run, Some(&status)), "node small, speed 0=0.3");
+        assert_eq!(
+            last_second(&loads, Some(&status)),
+            "  CPU 0: asked 0.300, 0.302 in the last second\n"
+        );
+        // A node that does not answer: no speed rather than an old one.
+        assert_eq!(load_of(&run, None), "node small");
+        assert_eq!(
+            last_second(&loads, None),
+            "  CPU 0: load 69.79 % in the last second\n"
+        );
+    }
 }

@@ -188,7 +188,11 @@ pub fn run_by(
             highest_pct: load.highest_pct,
             method,
             layout,
-            load: load.name,
+            // What `status` shows. `slow set` changes a node's speed.
+            load: match &node {
+                Some(node) => format!("node {}", node.name),
+                None => load.name,
+            },
             command: (!options.hold.command.is_empty()).then(|| CommandSpec {
                 arguments: options.hold.command.clone(),
                 user: user.clone(),

@@ -186,6 +186,13 @@ fn a_node_is_set_listed_and_stopped() -> anyhow::Result<()> {
     let asked = |n: usize| Ok::<_, anyhow::Error>(node.status()?["speeds"][n]["asked"].as_f64());
     ensure!(asked(0)?.is_some_and(|mu| (mu - 0.2).abs() < 1e-6));
     ensure!(asked(1)?.is_some_and(|mu| (mu - 0.9).abs() < 1e-6));
+    let shown = place.run("status")?.expect(0)?.out;
+    ensure!(
+        shown.contains("node small, speed 0=0.2,1=0.9 by hogs")
+            && shown.contains("CPU 0: asked 0.200, ")
+            && !shown.contains('%'),
+        "{shown}"
+    );
     let env = node.script("echo $SANDBAG_NODE_SPEEDS")?;
     ensure!(env.out.trim() == "0=0.2,1=0.9", "{env:?}");
 

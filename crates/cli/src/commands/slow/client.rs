@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use sandbag_burner::command::User;
 use sandbag_burner::registry::Registry;
-use sandbag_node::protocol::{Reply, Request, Status};
+use sandbag_node::protocol::{CpuSpeed, Reply, Request, Status};
 use sandbag_node::socket::{Directory, ask, list as nodes};
 use sandbag_node::{NodeName, Speeds};
 
@@ -137,7 +137,7 @@ pub fn list(args: &ListArgs) -> Result<u8> {
 }
 
 fn shown(status: &Status) -> String {
-    let mut text = format!(
+    let text = format!(
         "{}: CPUs {} by {}, process {}, {} inside\n",
         status.name,
         status.cpus,
@@ -148,14 +148,19 @@ fn shown(status: &Status) -> String {
             n => format!("{n} processes"),
         }
     );
-    for speed in &status.speeds {
+    text + &speed_lines(&status.speeds)
+}
+
+/// A line per CPU of a node: its speed asked and got.
+pub fn speed_lines(speeds: &[CpuSpeed]) -> String {
+    let line = |speed: &CpuSpeed| {
         let got = speed.got.map_or_else(
             || "not measured yet".to_owned(),
             |got| format!("{got:.3} in the last second"),
         );
-        text += &format!("  CPU {}: asked {:.3}, {got}\n", speed.cpu, speed.asked);
-    }
-    text
+        format!("  CPU {}: asked {:.3}, {got}\n", speed.cpu, speed.asked)
+    };
+    speeds.iter().map(line).collect()
 }
 
 /// `slow stop`.

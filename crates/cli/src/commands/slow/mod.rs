@@ -6,7 +6,7 @@
 //! which the first starts and waits for. `client` asks and tells nodes that
 //! run.
 
-mod client;
+pub mod client;
 mod control;
 mod one;
 mod options;
