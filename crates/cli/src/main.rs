@@ -20,6 +20,7 @@ use clap::Parser as _;
 
 use args::{Cli, Command};
 use messages::Messages;
+use sandbag_report::text::visible;
 
 fn main() -> ExitCode {
     // Our own processes never get as far as the argument parser: a burner
@@ -31,13 +32,19 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() {
-                exit::of_usage(std::env::args_os().skip(1))
-            } else {
-                exit::KEPT
+            if !error.use_stderr() {
+                let _ = error.print();
+                return exit::KEPT.into();
             }
-            .into();
+            // It quotes the arguments, so it is made again of harmless ones. Few
+            // that are refused are accepted then.
+            let words = std::env::args_os();
+            let words = words.map(|word| visible(&word.to_string_lossy()));
+            match Cli::try_parse_from(words) {
+                Err(error) => drop(error.print()),
+                Ok(_) => Messages::error(error.to_string().lines().next().unwrap_or_default()),
+            }
+            return exit::of_usage(std::env::args_os().skip(1)).into();
         }
     };
     let messages = Messages::new(cli.quiet, cli.verbose);

@@ -3,7 +3,7 @@
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 
-use sandbag_report::text::visible;
+use sandbag_report::text::{visible, visible_lines};
 
 /// How much we say.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +23,13 @@ impl Messages {
     pub fn say(&self, text: &str) {
         if !self.quiet {
             line(text);
+        }
+    }
+
+    /// A text of several lines, such as a table.
+    pub fn show(&self, text: &str) {
+        if !self.quiet {
+            lines(text);
         }
     }
 
@@ -64,11 +71,14 @@ impl Messages {
     }
 }
 
-/// A reader who went away is no reason to fail.
+/// Some of it is from commands and files of others, who forge no line of ours.
 fn line(text: &str) {
-    // Some of it is from commands and files of others.
-    let lines: Vec<String> = text.trim_end().lines().map(visible).collect();
-    let _ = writeln!(stderr(), "{}", lines.join("\n"));
+    lines(&visible(text.trim_end()));
+}
+
+/// A reader who went away is no reason to fail.
+fn lines(text: &str) {
+    let _ = writeln!(stderr(), "{}", visible_lines(text.trim_end()));
 }
 
 /// The error and its causes, nothing said twice, and the option that helps.

@@ -2,7 +2,7 @@
 //! What every command that writes has in common.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::fs::{MetadataExt as _, lchown};
 use std::path::Path;
@@ -10,37 +10,58 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use sandbag_burner::command::User;
 use sandbag_profile::NewFile;
+use sandbag_report::text::{visible, visible_lines};
 
 use crate::exit::BadInput;
 
-/// Standard output. A reader that closed the pipe, such as `head`, has seen
-/// enough: what follows is dropped, and that is no failure.
-#[derive(Debug)]
-pub(crate) struct Stdout(io::Stdout);
-
-/// Standard output for a command that writes piece by piece.
-pub(crate) fn stdout() -> Stdout {
-    Stdout(io::stdout())
+/// Writes text or JSON to standard output, with what could drive a terminal
+/// made visible: it ends in one, or in a log that is shown on one. Whoever
+/// closed the pipe, such as `head`, has seen enough: that is no failure.
+pub(crate) fn print(text: impl AsRef<str>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let text = visible_lines(text.as_ref());
+    unless_closed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-impl io::Write for Stdout {
+/// Standard output for files in a format of their own: byte for byte, but on a
+/// terminal as [`print`].
+pub(crate) fn stdout() -> Data<io::Stdout> {
+    let out = io::stdout();
+    Data {
+        held: out.is_terminal().then(Vec::new),
+        out,
+    }
+}
+
+/// See [`stdout`]. Whole lines are passed on; the last by `flush`.
+pub(crate) struct Data<W: Write> {
+    out: W,
+    /// What a terminal has not got yet; `None`: this is no terminal.
+    held: Option<Vec<u8>>,
+}
+
+impl<W: Write> Write for Data<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.0.write(bytes) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
-            written => written,
+        let Some(held) = &mut self.held else {
+            return self.out.write(bytes);
+        };
+        held.extend_from_slice(bytes);
+        if let Some(end) = held.iter().rposition(|byte| *byte == b'\n') {
+            let lines: Vec<u8> = held.drain(..=end).collect();
+            let lines = visible_lines(&String::from_utf8_lossy(&lines));
+            self.out.write_all(lines.as_bytes())?;
         }
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        unless_closed(self.0.flush())
+        if let Some(held) = &mut self.held {
+            let rest = visible(&String::from_utf8_lossy(held));
+            held.clear();
+            self.out.write_all(rest.as_bytes())?;
+        }
+        self.out.flush()
     }
-}
-
-/// Writes to [`stdout`].
-pub(crate) fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
-    let mut out = stdout();
-    out.write_all(text.as_ref())?;
-    out.flush()
 }
 
 /// Columns of the terminal that standard output is.
@@ -78,7 +99,10 @@ pub(crate) fn unless_closed(written: io::Result<()>) -> io::Result<()> {
 /// Writes a file, whole or not at all; standard output for `-`.
 pub(crate) fn put(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
     if path.as_os_str() == "-" {
-        return Ok(print(text)?);
+        let mut out = stdout();
+        return Ok(unless_closed(
+            out.write_all(text.as_ref()).and_then(|()| out.flush()),
+        )?);
     }
     let name = || path.display().to_string();
     let mut file = NewFile::create(path).with_context(name)?;
@@ -115,5 +139,31 @@ pub(crate) fn refuse_same_file(input: &Path, output: &Path) -> Result<()> {
         ))
         .into()),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(terminal: bool, pieces: &[&[u8]]) -> Vec<u8> {
+        let mut data = Data {
+            out: Vec::new(),
+            held: terminal.then(Vec::new),
+        };
+        for piece in pieces {
+            data.write_all(piece).unwrap();
+        }
+        data.flush().unwrap();
+        data.out
+    }
+
+    #[test]
+    fn data_reaches_a_terminal_escaped_and_a_pipe_as_it_is() {
+        // A character that two writes share is still one.
+        let pieces: [&[u8]; 3] = [b"host \xc2", b"\x9b31m\nnext", b"\x1b[m"];
+        let expected = b"host \\u009b31m\nnext\\u001b[m";
+        assert_eq!(data(true, &pieces), expected);
+        assert_eq!(data(false, &pieces), pieces.concat());
     }
 }

@@ -11,7 +11,7 @@ use sandbag_profile::{
 
 use crate::exit::BadInput;
 use crate::messages::Messages;
-use crate::output::give_to_caller;
+use crate::output::{give_to_caller, stdout};
 
 /// The formats that `--to` takes.
 pub(crate) fn writable(text: &str) -> std::result::Result<Format, String> {
@@ -104,7 +104,7 @@ fn write(path: &Path, to: Format, steps: &mut dyn Steps) -> Result<ExportReport>
 }
 
 fn to_stdout(to: Format, steps: &mut dyn Steps) -> Result<ExportReport> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     let written = export(steps, to, &mut out).and_then(|report| {
         out.flush().map_err(Fault::Io)?;
         Ok(report)

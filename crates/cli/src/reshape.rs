@@ -14,6 +14,7 @@ use sandbag_profile::{
     BoxSteps, Error, Fault, Format, Gaps, Header, MapRule, Place, ReadOptions, Result, Source,
     Spread, Step, Steps, Summary, algebra,
 };
+use sandbag_report::text::visible;
 
 use crate::prometheus;
 use crate::units::{self, Cpus, nanos};
@@ -352,7 +353,8 @@ pub fn describe(name: &str, format: Format, summary: &Summary) -> String {
         count => format!("mean load {:.1} %", mean.iter().sum::<f64>() / count as f64),
     };
     format!(
-        "{name} ({format}): CPUs {cpus}, {:.1} s in {} pieces of {} to {} ms, {mean}",
+        "{} ({format}): CPUs {cpus}, {:.1} s in {} pieces of {} to {} ms, {mean}",
+        visible(name),
         summary.end_ns as f64 / 1e9,
         summary.steps,
         summary.shortest_step_ns as f64 / 1e6,

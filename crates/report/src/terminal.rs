@@ -316,7 +316,7 @@ mod tests {
         let text = summary_table(&run);
         assert!(!text.contains('\u{1b}') && !text.contains('\u{7}'));
         let last = text.lines().last().unwrap();
-        assert_eq!(last, r"warning: host \u{1b}[31mred\u{7}");
+        assert_eq!(last, r"warning: host \u001b[31mred\u0007");
     }
 
     #[test]

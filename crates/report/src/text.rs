@@ -4,21 +4,39 @@
 use crate::run::NodeUse;
 
 /// Control characters made visible, so that no text can drive a terminal or
-/// hide in a page; what turns the direction of writing and what is no character
-/// (XML takes none of those), too.
+/// hide in a page; line ends, what turns the direction of writing, what has no
+/// width and what is no character (XML takes none of those), too. As JSON
+/// writes them, so that JSON remains JSON.
 #[must_use]
 pub fn visible(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        let hides = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}');
-        if c.is_control() || hides {
-            safe.extend(c.escape_default());
-        } else {
-            safe.push(c);
+        match c {
+            '\t' | '\r' | '\n' => safe.extend(c.escape_default()),
+            c if c.is_control() || hides(c) => {
+                let units = c.encode_utf16(&mut [0; 2]).to_vec();
+                safe.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+            }
+            c => safe.push(c),
         }
     }
     safe
+}
+
+/// The same of a text of several lines, which remain lines: for text that we
+/// laid out. What others wrote in it, and may not begin a line, is made
+/// [`visible`] before.
+#[must_use]
+pub fn visible_lines(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(visible).collect();
+    lines.join("\n")
+}
+
+/// Direction marks and overrides, blanks of no width, tags, noncharacters.
+fn hides(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Arguments as one would type them into a shell.
@@ -101,7 +119,26 @@ mod tests {
 
     #[test]
     fn control_characters_are_seen() {
-        assert_eq!(visible("a\u{1b}[0m\0b"), r"a\u{1b}[0m\u{0}b");
+        assert_eq!(visible("a\u{1b}[0m\0b"), r"a\u001b[0m\u0000b");
+        assert_eq!(visible("\u{9b}31m\u{7f}"), r"\u009b31m\u007f");
+        assert_eq!(
+            visible("\u{202e}\u{2066}\u{e0041}"),
+            r"\u202e\u2066\udb40\udc41"
+        );
+        assert_eq!(visible("a\r\n\tb"), r"a\r\n\tb");
+        assert_eq!(
+            visible("2 \u{b5}s, \u{2588} \u{e9}"),
+            "2 \u{b5}s, \u{2588} \u{e9}"
+        );
         assert_eq!(command_line(&["a\0".to_owned()]).matches('\0').count(), 0);
+    }
+
+    #[test]
+    fn lines_remain_lines_and_json_remains_json() {
+        assert_eq!(visible_lines("a\n\u{9b}b\r\n"), "a\n\\u009bb\\r\n");
+        let foreign = "\u{1b}[31m\u{9b}\u{202e}\u{e0041}\n\"";
+        let json = serde_json::to_string_pretty(&[foreign]).unwrap();
+        let read: Vec<String> = serde_json::from_str(&visible_lines(&json)).unwrap();
+        assert_eq!(read, [foreign]);
     }
 }

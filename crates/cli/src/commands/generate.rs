@@ -13,7 +13,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use crate::args::Cli;
-use crate::exit;
+use crate::{exit, output};
 
 /// Write man pages or shell completions
 #[derive(Debug, Args)]
@@ -45,7 +45,7 @@ pub fn main(args: &GenerateArgs) -> Result<u8> {
         What::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "sandbag", &mut text);
-            crate::output::print(&text)?;
+            output::put(Path::new("-"), text)?;
         }
     }
     Ok(exit::KEPT)

@@ -3,8 +3,8 @@
 
 mod methods;
 
+use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -121,14 +121,14 @@ pub fn main(args: &LabArgs, messages: &Messages) -> Result<u8> {
         Verb::Page(args) => page(args),
         Verb::Work(args) => {
             let done = workload::work(args)?;
-            writeln!(std::io::stdout(), "{}", serde_json::to_string(&done)?)?;
+            output::print(serde_json::to_string(&done)? + "\n")?;
             Ok(exit::KEPT)
         }
     }
 }
 
 fn list() -> Result<u8> {
-    let mut out = output::stdout();
+    let mut out = String::new();
     let (mut quick, mut full) = (0, 0);
     for experiment in experiments::all() {
         let minutes = [true, false].map(|form| experiment.minutes(form));
@@ -152,6 +152,7 @@ fn list() -> Result<u8> {
         about(quick),
         about(full)
     )?;
+    output::print(out)?;
     Ok(exit::KEPT)
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag status`, `stop` and `restore`: other runs of this machine.
 
-use std::io::Write as _;
+use std::fmt::Write as _;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,11 +17,13 @@ use sandbag_kernel::clock;
 use sandbag_node::Ratios;
 use sandbag_node::protocol::Status;
 use sandbag_node::socket::{Directory, list, sweep};
+use sandbag_report::text::{command_line, visible};
 use serde_json::json;
 
 use super::slow::client::speed_lines;
 use crate::exit;
 use crate::messages::Messages;
+use crate::output;
 use crate::units::ASK_LIMIT;
 
 /// Show the runs of this machine, with what they take right now
@@ -50,7 +52,7 @@ pub struct RestoreArgs {}
 
 /// `sandbag status`.
 pub fn status(args: &StatusArgs) -> Result<u8> {
-    let mut out = crate::output::stdout();
+    let mut out = String::new();
     let registry = Registry::open()?;
     let runs = registry.look()?;
     for problem in &runs.problems {
@@ -79,29 +81,14 @@ pub fn status(args: &StatusArgs) -> Result<u8> {
             });
             writeln!(out, "{line}")?;
         } else {
-            writeln!(
-                out,
-                "{}: {}{}{}; begun {} ago",
-                run.pid,
-                load,
-                match run.cpus.is_empty() {
-                    // A recording beside a command takes no CPU.
-                    true => String::new(),
-                    false => format!(" by {} on CPUs {}", run.method, run.cpus),
-                },
-                match run.command.is_empty() {
-                    true => String::new(),
-                    // Jitter may be inside it as well.
-                    false => format!(", with {}", run.command.join(" ")),
-                },
-                humantime::format_duration(age(&run)),
-            )?;
+            writeln!(out, "{}", heading(&run, &load))?;
             write!(out, "{}", last_second(&loads, node))?;
             for (cpu, pid) in injectors {
                 writeln!(out, "  CPU {cpu}: events by process {pid}")?;
             }
         }
     }
+    output::print(out)?;
     Ok(exit::KEPT)
 }
 
@@ -124,6 +111,21 @@ fn last_second(loads: &[(u32, f64)], node: Option<&Status>) -> String {
             .map(|(cpu, pct)| format!("  CPU {cpu}: load {pct:.2} % in the last second\n"))
             .collect(),
     }
+}
+
+/// A run in one line, whatever its journal holds.
+fn heading(run: &RunInfo, load: &str) -> String {
+    let mut text = format!("{}: {}", run.pid, load);
+    // A recording beside a command takes no CPU.
+    if !run.cpus.is_empty() {
+        text += &format!(" by {} on CPUs {}", run.method, run.cpus);
+    }
+    if !run.command.is_empty() {
+        // Jitter may be inside it as well.
+        text += &format!(", with {}", command_line(&run.command));
+    }
+    let age = humantime::format_duration(age(run));
+    visible(&format!("{text}; begun {age} ago"))
 }
 
 /// Since when a run is there, whole seconds.
@@ -288,6 +290,24 @@ mod tests {
         assert_eq!(
             last_second(&loads, None),
             "  CPU 0: load 69.79 % in the last second\n"
+        );
+    }
+
+    #[test]
+    fn a_journal_of_others_drives_no_terminal_and_forges_no_line() {
+        let foreign = "\u{1b}[31m\u{9b}31m\u{202e}\n4711: forged";
+        let run = RunInfo {
+            cpus: foreign.to_owned(),
+            method: foreign.to_owned(),
+            command: vec![foreign.to_owned(); 2],
+            ..RunInfo::of_watcher(foreign)
+        };
+        let text = heading(&run, &run.load);
+        assert_eq!(text, visible(&text));
+        assert_eq!(
+            text.matches(r"\u001b[31m\u009b31m\u202e\n").count(),
+            5,
+            "{text}"
         );
     }
 }

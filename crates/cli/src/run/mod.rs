@@ -12,8 +12,8 @@ mod record;
 mod schedule;
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -26,6 +26,7 @@ use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{CpuList, Root};
 use sandbag_profile::BoxSteps;
 use sandbag_report::run::Run;
+use sandbag_report::text::{command_line, visible};
 use sandbag_report::{terminal, write};
 
 use crate::exit;
@@ -266,7 +267,7 @@ fn leave(
     if let Some(dir) = dir {
         dir.give();
     }
-    messages.say(&terminal::summary_table(run));
+    messages.show(&terminal::summary_table(run));
     if let Some(began) = run.load_began_s {
         messages.say(&format!("The load began {began:.1} s after CMD."));
     }
@@ -294,8 +295,7 @@ fn leave(
 }
 
 fn write_json(run: &Run, path: &Path) -> std::io::Result<()> {
-    let mut text = serde_json::to_vec_pretty(run)?;
-    text.push(b'\n');
+    let text = serde_json::to_string_pretty(run)? + "\n";
     match path == Path::new("-") {
         true => output::print(&text),
         false => fs::write(path, text),
@@ -335,14 +335,14 @@ fn dry_run(
     layout: &Layout,
     options: &RunOptions,
 ) -> Result<u8> {
-    let mut out = output::stdout();
+    let mut out = String::new();
     let length = length_ns.map_or("until it is ended".to_owned(), |ns| {
         format!(
             "for {}",
             humantime::format_duration(std::time::Duration::from_nanos(ns))
         )
     });
-    writeln!(out, "would put {name} on CPUs {cpus} {length}")?;
+    writeln!(out, "would put {} on CPUs {cpus} {length}", visible(name))?;
     writeln!(out, "by {}: {}", method.name(), method.about())?;
     writeln!(
         out,
@@ -351,7 +351,12 @@ fn dry_run(
         layout.kind()
     )?;
     if !options.hold.command.is_empty() {
-        writeln!(out, "beside: {}", words(&options.hold.command).join(" "))?;
+        writeln!(
+            out,
+            "beside: {}",
+            command_line(&words(&options.hold.command))
+        )?;
     }
+    output::print(out)?;
     Ok(exit::KEPT)
 }

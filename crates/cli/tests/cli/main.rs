@@ -6,6 +6,7 @@ mod algebra;
 mod audit;
 mod bad_input;
 mod dir;
+mod foreign_text;
 mod help;
 mod jitter;
 mod jitter_inside;

@@ -84,11 +84,11 @@ pub(super) fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
         }
         (format, false) => format.unwrap_or(Format::Text),
     };
-    output::print(match format {
-        Format::Text => terminal::comparison(&found, &look(messages)),
-        Format::Json => serde_json::to_string_pretty(&found)? + "\n",
-        Format::Html => page(),
-    })?;
+    match format {
+        Format::Text => output::print(terminal::comparison(&found, &look(messages)))?,
+        Format::Json => output::print(serde_json::to_string_pretty(&found)? + "\n")?,
+        Format::Html => output::put(Path::new("-"), page())?,
+    }
     if let Some(path) = args.html.as_deref().filter(|path| !is_stdin(path)) {
         output::put(path, page())?;
         messages.say(&format!("wrote {}", path.display()));

@@ -96,8 +96,7 @@ impl Places {
             (Err(error), Some(_)) => messages.warning(&told(&error)),
         };
         if let Some(format) = self.on_stdout {
-            let printed = output::print(formed(audit, format, messages));
-            keep(printed.context("standard output"));
+            keep(print(formed(audit, format, messages), format));
         }
         for (format, path, mut file) in self.files {
             let name = || path.display().to_string();
@@ -110,6 +109,14 @@ impl Places {
             keep(written);
         }
         failed.map_or(Ok(()), Err)
+    }
+}
+
+/// To standard output.
+pub(super) fn print(text: String, format: Format) -> Result<()> {
+    match format {
+        Format::Text | Format::Json => output::print(text).context("standard output"),
+        Format::Csv | Format::Junit | Format::Html => output::put(Path::new("-"), text),
     }
 }
 

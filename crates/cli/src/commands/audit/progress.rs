@@ -4,6 +4,8 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use sandbag_audit::Progress;
 
+use sandbag_report::text::visible;
+
 use crate::messages::Messages;
 
 /// Parts of the bar; a test's share of its time is no more exact.
@@ -31,7 +33,7 @@ impl<'a> Shown<'a> {
         match progress {
             Progress::Preparing { name } => {
                 if let Some(bar) = &self.bar {
-                    bar.set_message(format!("{name}: getting ready"));
+                    bar.set_message(format!("{}: getting ready", visible(name)));
                 }
             }
             Progress::Round {
@@ -42,7 +44,11 @@ impl<'a> Shown<'a> {
             } => {
                 if let Some(bar) = &self.bar {
                     bar.set_position((done.clamp(0.0, 1.0) * PARTS as f64) as u64);
-                    bar.set_message(format!("{name}, round {round}{}", known(*half_width_pct)));
+                    bar.set_message(format!(
+                        "{}, round {round}{}",
+                        visible(name),
+                        known(*half_width_pct)
+                    ));
                 }
             }
             Progress::Over {

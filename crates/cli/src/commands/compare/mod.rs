@@ -24,7 +24,7 @@ use sandbag_report::{read_achieved, read_run, write};
 
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
-use crate::output::give_to_caller;
+use crate::output::{self, give_to_caller};
 use crate::program;
 use crate::reshape::{self, Reshape};
 use crate::run::hold_options::HoldOptions;
@@ -123,7 +123,7 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     }
     let comparison = session.comparison(code.is_none());
     session.write(&comparison, messages);
-    messages.say(&result::table(&comparison));
+    messages.show(&result::table(&comparison));
     for (text, times) in warnings(&comparison.runs) {
         messages.warning(&format!("{text} (in {times} runs)"));
     }
@@ -385,10 +385,9 @@ impl Session<'_> {
 }
 
 fn write_json(comparison: &Comparison, path: &Path) -> std::io::Result<()> {
-    let mut text = serde_json::to_vec_pretty(comparison)?;
-    text.push(b'\n');
+    let text = serde_json::to_string_pretty(comparison)? + "\n";
     match path == Path::new("-") {
-        true => crate::output::print(&text),
+        true => output::print(&text),
         false => fs::write(path, text),
     }
 }

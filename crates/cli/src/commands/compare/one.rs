@@ -13,6 +13,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork};
 use sandbag_kernel::signals::ENDING;
+use sandbag_report::text::visible;
 
 use crate::exit;
 
@@ -65,7 +66,7 @@ impl Watch {
                 let code = match attach(&output, &nothing, parent) {
                     Err(_) => exit::FAILED,
                     Ok(stderr) => work().unwrap_or_else(|error| {
-                        let _ = writeln!(&stderr, "sandbag: {error:#}");
+                        let _ = writeln!(&stderr, "sandbag: {}", visible(&format!("{error:#}")));
                         exit::of_error(&error, false)
                     }),
                 };

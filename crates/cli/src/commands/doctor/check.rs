@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use sandbag_report::text::visible;
 use serde::Serialize;
 
 /// How it stands with something.
@@ -99,8 +100,10 @@ pub fn table(title: &str, checks: &[Check]) -> String {
     let mut text = format!("{title}\n");
     for check in checks {
         let state = check.state.word();
+        // Found on the machine, such as the load that a journal names.
+        let why = visible(&check.why);
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {:name$}  {state:7}  {}", check.name, check.why);
+        let _ = writeln!(text, "  {:name$}  {state:7}  {why}", check.name);
         if let Some(remedy) = &check.remedy {
             let _ = writeln!(text, "  {:name$}  {:7}  -> {remedy}", "", "");
         }

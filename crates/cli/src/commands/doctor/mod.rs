@@ -11,7 +11,6 @@ mod node;
 mod probes;
 mod runs;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -25,7 +24,7 @@ use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{CpuList, Root, container, sched};
 use serde::Serialize;
 
-use crate::exit;
+use crate::{exit, output};
 
 use check::{Check, State};
 use methods::{Ground, Verdict};
@@ -72,11 +71,10 @@ pub fn main(args: &DoctorArgs) -> Result<u8> {
     let layout = Layout::find(&root, args.cgroup.as_deref());
     let registry = Registry::open();
     let report = report(&root, &topology, layout, registry);
-    let mut out = crate::output::stdout();
-    match args.json {
-        true => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
-        false => write!(out, "{}", text(&report))?,
-    }
+    output::print(match args.json {
+        true => serde_json::to_string_pretty(&report)? + "\n",
+        false => text(&report),
+    })?;
     Ok(match report.works {
         Some(true) => exit::KEPT,
         Some(false) => exit::NOT_POSSIBLE,

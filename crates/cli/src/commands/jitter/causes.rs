@@ -12,6 +12,7 @@ use sandbag_jitter::attribution::{
 use sandbag_jitter::{CpuTrace, Trace};
 use sandbag_report::quantity::time;
 use sandbag_report::table::{plain, right};
+use sandbag_report::text::visible;
 use serde_json::{Value, json};
 
 /// Rows of the table; the others are summed.
@@ -43,7 +44,7 @@ fn remarks(all: &Attribution) -> String {
     };
     let mut text = by.to_owned();
     if let Some(clock) = &about.clock {
-        let _ = write!(text, " on the clock {clock}");
+        let _ = write!(text, " on the clock {}", visible(clock));
     }
     let _ = write!(
         text,
@@ -61,7 +62,7 @@ fn who(rows: &[Row]) -> Table {
     ]);
     let mut line = |cause: &str, kind: &str, row: &Row| {
         table.add_row([
-            cause.to_owned(),
+            visible(cause),
             kind.to_owned(),
             row.events.to_string(),
             row.times.to_string(),
@@ -145,7 +146,7 @@ fn counters(all: &Attribution) -> String {
         let _ = writeln!(text, "  CPU {}: {}", one.cpu, most(one));
     }
     if let Some(why) = all.about.why.as_ref().filter(|_| coarse) {
-        let _ = writeln!(text, "  Not by tracefs: {why}");
+        let _ = writeln!(text, "  Not by tracefs: {}", visible(why));
     }
     text
 }
@@ -160,7 +161,13 @@ fn most(one: &CpuCounters) -> String {
     let per_s = |counts: &[Count]| -> Vec<String> {
         let named = counts.iter().take(NAMED);
         named
-            .map(|count| format!("{} {:.0}/s", count.name, count.count as f64 / seconds))
+            .map(|count| {
+                format!(
+                    "{} {:.0}/s",
+                    visible(&count.name),
+                    count.count as f64 / seconds
+                )
+            })
             .collect()
     };
     let all = [per_s(&one.interrupts), per_s(&one.softirqs)].concat();
@@ -263,9 +270,10 @@ struct Part<'a> {
 impl Part<'_> {
     fn said(&self) -> String {
         let Source { kind, name, number } = self.source;
+        let name = visible(name);
         let who = match (kind, number) {
             (Kind::Task, Some(number)) if self.is_one => format!("task {name} ({number})"),
-            (Kind::Fault | Kind::Nmi, _) => name.clone(),
+            (Kind::Fault | Kind::Nmi, _) => name,
             _ => format!("{} {name}", kind.name()),
         };
         let net = time(self.net_ns as f64);

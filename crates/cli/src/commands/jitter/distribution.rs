@@ -8,14 +8,16 @@ use sandbag_jitter::stats::QUANTILES_PCT;
 use sandbag_jitter::{Distribution, Quantile, Quantity, Series};
 use sandbag_report::quantity::time;
 use sandbag_report::table::{plain, right};
+use sandbag_report::text::visible;
 
 use super::show::{decades, quantile_name};
 
 /// The whole text.
 pub(super) fn text(all: &Distribution, name: &str) -> String {
     let mut text = format!(
-        "{name}: counted by {}; no single events\n\n{}\n",
-        all.recorder,
+        "{}: counted by {}; no single events\n\n{}\n",
+        visible(name),
+        visible(&all.recorder),
         table(&all.series)
     );
     let _ = writeln!(text, "\n{}", resolution(&all.series));

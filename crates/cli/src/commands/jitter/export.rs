@@ -15,7 +15,7 @@ use super::select::SelectArgs;
 use super::{ImportArgs, causes};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
-use crate::output::{give_to_caller, refuse_same_file, unless_closed};
+use crate::output::{give_to_caller, refuse_same_file, stdout, unless_closed};
 
 /// Write a trace, or what another tool recorded, as a trace, CSV or JSON
 ///
@@ -91,7 +91,7 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
 /// Writes a trace to a file, whole or not at all, or to standard output.
 pub(super) fn put(trace: &Trace, to: To, output: &Path) -> Result<()> {
     if output.as_os_str() == "-" {
-        let written = write(trace, to, &mut BufWriter::new(io::stdout().lock()));
+        let written = write(trace, to, &mut BufWriter::new(stdout()));
         return Ok(unless_closed(written)?);
     }
     let name = output.display().to_string();

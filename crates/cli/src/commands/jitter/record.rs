@@ -25,7 +25,7 @@ use super::attribute::{self, How, Memory};
 use super::memory;
 use crate::exit;
 use crate::messages::Messages;
-use crate::output::give_to_caller;
+use crate::output::{give_to_caller, stdout};
 use crate::units::{self, Cpus};
 
 /// How long unless something else is said.
@@ -105,7 +105,7 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     // Only once everything is in its place: what is refused costs nobody a file.
     let open = || {
         let file: Box<dyn Write> = match to_stdout {
-            true => Box::new(io::stdout()),
+            true => Box::new(stdout()),
             false => {
                 let new = File::create_new(&args.output);
                 made.set(new.is_ok());

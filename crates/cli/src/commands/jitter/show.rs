@@ -13,6 +13,7 @@ use sandbag_jitter::{Event, Notes, Trace};
 use sandbag_report::html::jitter::{self as html, TracePage};
 use sandbag_report::quantity::time;
 use sandbag_report::table::{fitted, plain, right};
+use sandbag_report::text::visible;
 
 use super::periodic::{self, Found};
 use super::select::SelectArgs;
@@ -121,12 +122,16 @@ pub(super) fn shown(recording: &Recording, name: &str) -> String {
 
 fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> String {
     let header = &trace.header;
-    let mut text = format!("{name}: recorded by {}", header.recorder);
+    let mut text = format!(
+        "{}: recorded by {}",
+        visible(name),
+        visible(&header.recorder)
+    );
     if let Some(host) = &header.host {
-        let _ = write!(text, " on {host}");
+        let _ = write!(text, " on {}", visible(host));
     }
     if let Some(kernel) = &header.kernel {
-        let _ = write!(text, ", Linux {kernel}");
+        let _ = write!(text, ", Linux {}", visible(kernel));
     }
     if let Some(priority) = header.real_time {
         let _ = write!(text, ", as a real-time task of priority {priority}");

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use sandbag_report::quantity::{percent, time};
 use sandbag_report::table::{named, plain};
+use sandbag_report::text::visible;
 use sandbag_scale::predict::{Cost, Estimate, Point};
 
 use super::output::Shown;
@@ -68,7 +69,7 @@ fn text(shown: &Shown<'_>) -> String {
         let _ = write!(
             text,
             "\nPoints saved without a class of events (nothing synchronised): {}\n{}\n",
-            classes.name,
+            visible(&classes.name),
             costs(shown, &classes.costs)
         );
     }
@@ -117,7 +118,7 @@ fn beside(shown: &Shown<'_>) -> String {
         shown
             .curves
             .iter()
-            .map(|curve| curve.name.replace(", ", ",\n")),
+            .map(|curve| visible(&curve.name).replace(", ", ",\n")),
     );
     let mut table = plain(header);
     for (i, ranks) in shown.options.ranks.iter().enumerate() {
@@ -138,7 +139,7 @@ fn costs(shown: &Shown<'_>, costs: &[Cost]) -> String {
     let mut table = plain(header);
     let ordered = output_order(costs);
     for cost in &ordered {
-        let mut row = vec![cost.class.clone(), percent(cost.noise_pct)];
+        let mut row = vec![visible(&cost.class), percent(cost.noise_pct)];
         row.push(place_by_noise(costs, cost).to_string());
         row.extend(cost.saves_points.iter().map(|points| percent(*points)));
         table.add_row(row);
@@ -153,7 +154,7 @@ fn costs(shown: &Shown<'_>, costs: &[Cost]) -> String {
             text,
             "\nAt {ranks} ranks {} cost most:\nwithout them {} points are saved. By mean noise their \
              place is {} of {}.",
-            cost.class,
+            visible(&cost.class),
             percent(*points),
             place_by_noise(costs, cost),
             costs.len()

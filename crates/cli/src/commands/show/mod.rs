@@ -17,6 +17,7 @@ use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use sandbag_profile::statistics::statistics;
 use sandbag_profile::{CpuSummary, Format, Header, Source, Summary, summarise, usual_step};
+use sandbag_report::text::visible;
 use sandbag_report::write::{ACHIEVED_CSV, NODES_JSON, RUN_JSON, read_nodes};
 use sandbag_report::{plot_profile, plot_run, read_run, terminal};
 
@@ -133,7 +134,11 @@ fn run(path: &Path, messages: &Messages) -> Result<String> {
     let run = read_run(path).map_err(|error| BadInput(error.to_string()))?;
     let mut text = format!(
         "{} by {}, {}, on {} ({})\n\n",
-        run.profile, run.method.name, run.started_at, run.machine.host, run.machine.kernel
+        visible(&run.profile),
+        visible(&run.method.name),
+        visible(&run.started_at),
+        visible(&run.machine.host),
+        visible(&run.machine.kernel)
     );
     text += &terminal::summary_table(&run);
     match plot_run(&run, &dir.join(ACHIEVED_CSV)) {
@@ -174,7 +179,10 @@ fn profile(source: Arc<Source>, args: &ShowArgs, messages: &Messages) -> Result<
 }
 
 fn origin(header: &Header) -> Option<String> {
-    let host = header.host.as_ref().map(|host| format!("on {host}"));
+    let host = header
+        .host
+        .as_ref()
+        .map(|host| format!("on {}", visible(host)));
     let begin = header.begins_at.map(|begin| format!("from {begin}"));
     let parts: Vec<String> = host.into_iter().chain(begin).collect();
     (!parts.is_empty()).then(|| parts.join(" "))

@@ -2,7 +2,6 @@
 //! Asking and telling nodes that run.
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 
 use anyhow::{Context as _, Result, bail};
@@ -12,11 +11,12 @@ use sandbag_burner::registry::Registry;
 use sandbag_node::protocol::{CpuSpeed, Reply, Request, Status};
 use sandbag_node::socket::{Directory, ask, list as nodes};
 use sandbag_node::{NodeName, Speeds};
+use sandbag_report::text::visible;
 
 use crate::exit::BadInput;
 use crate::messages::Messages;
 use crate::units::ASK_LIMIT;
-use crate::{exit, program};
+use crate::{exit, output, program};
 
 /// Run a program in a node that runs
 #[derive(Debug, Args)]
@@ -125,13 +125,12 @@ pub fn set(args: &SetArgs, messages: &Messages) -> Result<u8> {
 
 /// `slow list`.
 pub fn list(args: &ListArgs) -> Result<u8> {
-    let mut out = crate::output::stdout();
     for node in nodes(&directory()?, ASK_LIMIT)? {
-        match node.status {
-            Ok(status) if args.json => writeln!(out, "{}", serde_json::to_string(&status)?)?,
-            Ok(status) => out.write_all(shown(&status).as_bytes())?,
-            Err(error) => writeln!(out, "{}: {error}", node.name)?,
-        }
+        output::print(match node.status {
+            Ok(status) if args.json => serde_json::to_string(&status)? + "\n",
+            Ok(status) => shown(&status),
+            Err(error) => format!("{}: {}\n", node.name, visible(&error.to_string())),
+        })?;
     }
     Ok(exit::KEPT)
 }
@@ -140,8 +139,8 @@ fn shown(status: &Status) -> String {
     let text = format!(
         "{}: CPUs {} by {}, process {}, {} inside\n",
         status.name,
-        status.cpus,
-        status.method,
+        visible(&status.cpus),
+        visible(&status.method),
         status.pid,
         match status.members.len() {
             1 => "1 process".to_owned(),

@@ -9,6 +9,7 @@ use sandbag_burner::command::User;
 use sandbag_inject::process::beside::{End, Held};
 use sandbag_jitter::Trace;
 use sandbag_report::run::{FORMAT, Machine};
+use sandbag_report::text::visible;
 use sandbag_report::write::RUN_JSON;
 use serde_json::{Map, Value, json};
 
@@ -131,8 +132,7 @@ pub fn leave(
 }
 
 fn write_json(record: &Value, path: &Path) -> io::Result<()> {
-    let mut text = serde_json::to_vec_pretty(record)?;
-    text.push(b'\n');
+    let text = serde_json::to_string_pretty(record)? + "\n";
     match path == Path::new("-") {
         true => output::print(&text),
         false => fs::write(path, text),
@@ -153,7 +153,7 @@ pub fn shown(path: &Path) -> Option<anyhow::Result<String>> {
         super::inside::record::KIND => super::inside::table::shown(&record, output::width()),
         _ => return None,
     };
-    let word = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let word = |value: &Value| visible(value.as_str().unwrap_or("?"));
     Some(
         body.map_err(|error| BadInput(format!("{}: {error}", file.display())).into())
             .map(|body| {

@@ -22,6 +22,7 @@ use sandbag_inside::preloadable;
 use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{Root, clock};
 use sandbag_report::quantity::time;
+use sandbag_report::text::command_line;
 
 use super::super::plan_args::{MethodArg, More};
 use super::common::{About, leave};
@@ -173,7 +174,7 @@ pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Res
         warnings,
     };
     let record = record::json(&about, &outcome, overhead);
-    messages.say(&table::shown(&record, Messages::width())?);
+    messages.show(&table::shown(&record, Messages::width())?);
     about
         .warnings
         .iter()
@@ -202,7 +203,11 @@ fn dry_run(args: &ReplayArgs, columns: &[Column], portions: &[Portion]) -> Resul
             time(portion.offset_ns as f64),
         )?;
     }
-    writeln!(out, "and so on, inside: {}", words(&args.command).join(" "))?;
+    writeln!(
+        out,
+        "and so on, inside: {}",
+        command_line(&words(&args.command))
+    )?;
     output::print(out)?;
     Ok(exit::KEPT)
 }

@@ -27,6 +27,7 @@ use sandbag_jitter::Trace;
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
 use sandbag_report::quantity::time;
+use sandbag_report::text::command_line;
 
 use common::{About, leave};
 use listed::Listed;
@@ -274,7 +275,7 @@ fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
         why,
     };
     let rows: Vec<table::Cpu> = outcome.iter().map(table::Cpu::from).collect();
-    messages.say(&table::outcome(&rows, Messages::width()));
+    messages.show(&table::outcome(&rows, Messages::width()));
     about
         .warnings
         .iter()
@@ -423,7 +424,7 @@ fn dry_run(args: &ReplayArgs, trace: &Trace, plan: &Plan, asks: &[Ask]) -> Resul
         args.plan.method.name()
     )?;
     if args.has_command() {
-        writeln!(out, "beside: {}", words(&args.command).join(" "))?;
+        writeln!(out, "beside: {}", command_line(&words(&args.command)))?;
     }
     output::print(out)?;
     Ok(exit::KEPT)

@@ -121,7 +121,7 @@ impl Nodes {
                 }
             }
         }
-        messages.say(&terminal::nodes_table(&report::Nodes::of(&runs)));
+        messages.show(&terminal::nodes_table(&report::Nodes::of(&runs)));
         for run in &runs {
             for text in &run.warnings {
                 let name = run.node.as_ref().map_or("", |node| node.name.as_str());

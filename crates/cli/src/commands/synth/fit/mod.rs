@@ -180,7 +180,7 @@ pub(super) fn main(args: &FitArgs, messages: &Messages) -> Result<u8> {
         .as_ref()
         .is_some_and(|out| out.as_os_str() == "-")
     {
-        messages.say(&text);
+        messages.show(&text);
     } else {
         output::print(text)?;
     }

@@ -3,6 +3,7 @@
 
 use sandbag_report::quantity::time;
 use sandbag_report::table::{fitted, plain, right};
+use sandbag_report::text::visible;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -98,7 +99,7 @@ pub fn shown(record: &Value, width: Option<usize>) -> serde_json::Result<String>
 
 /// `app 4711`; a thread that is not the initial one: `app 4711/4712`.
 fn name(one: &Process) -> String {
-    let name: String = one.name.chars().filter(|c| !c.is_control()).collect();
+    let name = visible(&one.name);
     match one.pid == one.tid {
         true => format!("{name} {}", one.pid),
         false => format!("{name} {}/{}", one.pid, one.tid),
