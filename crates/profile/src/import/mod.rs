@@ -48,6 +48,7 @@ use std::collections::BTreeSet;
 
 use crate::lines::Lines;
 use crate::reader::{Input, Reader};
+use crate::usual_step::Lengths;
 use crate::{Begin, BoxSteps, Fault, Format, Header, Result};
 
 use sample::{About, Pass, Sample, Samples, duplicate_and_restart_warnings, slack};
@@ -88,6 +89,9 @@ pub(crate) const READERS: &[Reader] = &[
 
 type BoxSamples = Box<dyn Samples>;
 
+/// In which lengths of samples are counted: the clocks of recorders vary by less.
+const LENGTH_UNIT_NS: u64 = 1_000_000;
+
 /// Opens a sampled recording.
 fn sampled(
     format: Format,
@@ -98,7 +102,8 @@ fn sampled(
     let mut scan = samples(lines()?, Pass::Cpus);
     let mut sample = Sample::default();
     let mut cpus = BTreeSet::new();
-    let mut begin_ns = None;
+    let (mut begin_ns, mut last_ns) = (None, None);
+    let (mut lengths, mut count) = (Lengths::default(), 0);
     while scan.next_sample(&mut sample)? {
         for (cpu, _) in &sample.cells {
             // Almost always known already; a look is cheaper than an insert.
@@ -107,7 +112,15 @@ fn sampled(
             }
         }
         begin_ns.get_or_insert(sample.start_ns.unwrap_or(sample.end_ns));
+        let start_ns = sample.start_ns.or(last_ns).unwrap_or(sample.end_ns);
+        if let Ok(ns @ 1..) = u64::try_from(sample.end_ns.saturating_sub(start_ns)) {
+            lengths.add(ns / LENGTH_UNIT_NS);
+            count += 1;
+        }
+        last_ns = Some(sample.end_ns);
     }
+    let usual = lengths.middle().filter(|length| count > 2 && *length > 0);
+    let usual_ns = usual.map(|length| length * LENGTH_UNIT_NS);
     let about = scan.about();
     let Some(begin_ns) = begin_ns else {
         return Err(lines()?.nowhere(Fault::WrongFormat {
@@ -131,7 +144,9 @@ fn sampled(
         has_steal: about.has_steal,
     };
     let again = samples(lines()?, Pass::Loads);
-    Ok(Box::new(timeline::Timeline::new(again, header, begin_ns)))
+    Ok(Box::new(timeline::Timeline::new(
+        again, header, begin_ns, usual_ns,
+    )))
 }
 
 fn begin(about: &About, begin_ns: i64) -> Option<Begin> {

@@ -100,13 +100,19 @@ vm;1;1795222811;0;0;0;0;0;0;70.00
 #[test]
 fn rounded_stamps_make_no_holes() {
     // A second that was skipped by rounding, an interval of 0.
-    let p = read(&csv("\
+    let short = "\
 vm;0;1795222810;0;0;0;0;0;0;50.00
 vm;1;1795222812;0;0;0;0;0;0;60.00
-vm;600;1795223413;0;0;0;0;0;0;70.00
-"));
-    assert_eq!(p.steps.len(), 3);
-    assert!(p.warnings.is_empty());
+";
+    let long = "\
+vm;600;1795222810;0;0;0;0;0;0;50.00
+vm;600;1795223411;0;0;0;0;0;0;70.00
+";
+    for rows in [short, long] {
+        let p = read(&csv(rows));
+        assert_eq!(p.steps.len(), 2);
+        assert!(p.warnings.is_empty(), "{:?}", p.warnings);
+    }
 }
 
 #[rstest]
@@ -333,6 +339,71 @@ fn snapshots_of_proc_stat() {
     assert_eq!(p.steps[0].end_ns, 1_500_000_000);
     assert_eq!(p.steps[0].cells[0].unwrap().steal_pct, 20.0);
     assert_eq!(p.warnings.len(), 4, "{:?}", p.warnings);
+}
+
+/// Samples that end at these seconds: the first begins 10 s before, the others
+/// where the one before ended.
+fn sampled_at(ends_s: &[u64], format: Format) -> String {
+    let mut text = match format {
+        Format::SarText => sar(&format!("00:00:50{SAR}")),
+        Format::SadfCsv => CSV.to_owned(),
+        _ => String::new(),
+    };
+    if format == Format::ProcStat {
+        let before = ends_s[0] - 10;
+        text += &format!("# epoch {before}\ncpu0 {before} 0 0 {before}\n");
+    }
+    let mut last_s = ends_s[0] - 10;
+    for end_s in ends_s {
+        let (h, m, s) = (end_s / 3600 % 24, end_s / 60 % 60, end_s % 60);
+        text += &match format {
+            Format::SarText => format!("{h:02}:{m:02}:{s:02} 0 50.00 0 0 0 0 50.00\n"),
+            Format::SadfCsv => format!("vm;{};{end_s};0;50;0;0;0;0;50\n", end_s - last_s),
+            _ => format!("# epoch {end_s}\ncpu0 {end_s} 0 0 {end_s}\n"),
+        };
+        last_s = *end_s;
+    }
+    text
+}
+
+#[rstest]
+fn the_mean_over_a_pause_is_no_load(
+    #[values(Format::SarText, Format::SadfCsv, Format::ProcStat)] format: Format,
+) {
+    // 00:00:50.
+    const BEGIN: u64 = 1_795_219_250;
+    let at = |seconds: &[u64]| -> Vec<u64> { seconds.iter().map(|s| BEGIN + s).collect() };
+    // 110 s is more than ten times the median, 100 s is not.
+    let p = read(&sampled_at(&at(&[10, 20, 120, 130, 240, 250]), format));
+    let unknown: Vec<(u64, u64)> = p
+        .steps
+        .iter()
+        .filter(|step| step.cells == [None])
+        .map(|step| {
+            (
+                step.start_ns / 1_000_000_000,
+                step.length_ns() / 1_000_000_000,
+            )
+        })
+        .collect();
+    let begin = p.steps[0].end_ns / 1_000_000_000;
+    assert_eq!(unknown, [(120 + begin, 110)], "{:?}", p.steps);
+    let told = format!(
+        "usual (10 s), 110 s in all, the longest at {} s for 110 s",
+        120 + begin
+    );
+    assert!(
+        p.warnings.iter().any(|text| text.contains(&told)),
+        "{:?}",
+        p.warnings
+    );
+    // Of two nobody knows which one is usual.
+    let p = read(&sampled_at(&at(&[10, 1000]), format));
+    assert!(
+        p.steps.iter().all(|step| step.cells != [None]),
+        "{:?}",
+        p.steps
+    );
 }
 
 #[rstest]

@@ -10,6 +10,8 @@ pub(super) struct Timeline {
     samples: BoxSamples,
     header: Header,
     begin_ns: i64,
+    /// A sample that is longer is the mean of a pause, and no load.
+    longest_ns: u64,
     /// End of the last step, in the file's clock.
     last_ns: i64,
     sample: Sample,
@@ -28,14 +30,29 @@ struct Counts {
     hole_ns: u64,
     overlaps: u64,
     absent_ns: u64,
+    pauses: u64,
+    pause_ns: u64,
+    /// Begin and length of the longest.
+    longest_pause_ns: (u64, u64),
 }
 
+/// A sample of more than so many usual lengths (the median) is a pause: the
+/// recorder or the machine stood still.
+const PAUSE: u64 = 10;
+
 impl Timeline {
-    pub(super) fn new(samples: BoxSamples, header: Header, begin_ns: i64) -> Self {
+    /// `usual_ns` is the median length of a sample.
+    pub(super) fn new(
+        samples: BoxSamples,
+        header: Header,
+        begin_ns: i64,
+        usual_ns: Option<u64>,
+    ) -> Self {
         Self {
             samples,
             header,
             begin_ns,
+            longest_ns: usual_ns.map_or(u64::MAX, |ns| ns.saturating_mul(PAUSE)),
             last_ns: begin_ns,
             sample: Sample::default(),
             held: false,
@@ -106,6 +123,19 @@ impl Timeline {
     fn sample_step(&mut self) -> Step {
         let (start_ns, end_ns) = self.advance(self.sample.end_ns);
         let mut cells = vec![None; self.header.cpus.len()];
+        let length_ns = end_ns - start_ns;
+        if length_ns > self.longest_ns {
+            self.counts.pauses += 1;
+            self.counts.pause_ns = self.counts.pause_ns.saturating_add(length_ns);
+            if length_ns > self.counts.longest_pause_ns.1 {
+                self.counts.longest_pause_ns = (start_ns, length_ns);
+            }
+            return Step {
+                start_ns,
+                end_ns,
+                cells,
+            };
+        }
         for (i, (cpu, cell)) in self.sample.cells.iter().enumerate() {
             // CPUs mostly come in the order of the header, without gaps.
             let at = if self.header.cpus.get(i) == Some(cpu) {
@@ -168,6 +198,18 @@ impl Steps for Timeline {
                 "the recording has {} holes, {} in all, in which no load is known",
                 c.holes,
                 Seconds(c.hole_ns)
+            ));
+        }
+        if c.pauses > 0 {
+            let (at_ns, length_ns) = c.longest_pause_ns;
+            all.push(format!(
+                "{} samples are more than {PAUSE} times as long as usual ({}), {} in all, the \
+                 longest at {} for {}; a mean over a pause is no load, so that it is unknown there",
+                c.pauses,
+                Seconds(self.longest_ns / PAUSE),
+                Seconds(c.pause_ns),
+                Seconds(at_ns),
+                Seconds(length_ns)
             ));
         }
         if c.absent_ns > 0 {

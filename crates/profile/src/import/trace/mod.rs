@@ -151,7 +151,7 @@ fn open(trace: &'static Trace, input: &Input<'_>) -> Result<BoxSteps> {
         Stamps::Both => Box::new(tasks::Tasks::new(readings, cells)),
         _ => Box::new(series::Series::new(readings, cells, trace.stamps)),
     };
-    Ok(Box::new(Timeline::new(samples, header, begin_ns)))
+    Ok(Box::new(Timeline::new(samples, header, begin_ns, None)))
 }
 
 /// Lays the load of the machine on its CPUs.

@@ -52,6 +52,29 @@ pub(super) fn dump() -> String {
 }
 
 #[test]
+fn a_long_piece_of_an_archive_is_no_load() {
+    let at = |time: &str, ms| {
+        let stamps = ["10", "20"].map(|hundredths| format!("Sat Nov 21 {time}.{hundredths} 2026"));
+        pass([&stamps[0], &stamps[1]], ms)
+    };
+    // 32382 s, then 60 s each.
+    let text = "Note: timezone set to \"TZ=UTC\"\n\n".to_owned()
+        + &at("01:00:00", 0)
+        + &at("09:59:42", 32_382_000)
+        + &at("10:00:42", 32_442_000)
+        + &at("10:01:42", 32_502_000);
+    let p = read(&text);
+    let cells = [(32_382, vec![None, None])];
+    let loaded = [32_442, 32_502].map(|end| (end, vec![Some(25.0), Some(50.0)]));
+    assert_eq!(loads(&p), [&cells[..], &loaded].concat());
+    assert!(
+        p.warnings[1].contains("the longest at 0 s for 32382 s"),
+        "{:?}",
+        p.warnings
+    );
+}
+
+#[test]
 fn a_dumped_pass_in_two_records_is_one() {
     let p = read(&dump());
     assert_eq!(p.header.format, Format::Pmdumplog);
