@@ -14,6 +14,9 @@ pub const NOISY_SHARE: f64 = 0.1;
 /// This share of the windows must lie within [`Tolerance::window_points`].
 pub const WINDOW_SHARE: f64 = 0.99;
 
+/// Length of a window that counts in full, ns.
+const WINDOW_NS: f64 = 1e9;
+
 /// What counts as kept; `--tolerance MEAN[,WINDOW]`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Tolerance {
@@ -74,7 +77,13 @@ impl VerdictCounter {
             self.holes += 1;
             return;
         }
-        self.accuracy.add(window.error_points());
+        // A last window that is shorter counts as the part of a second that it
+        // is: a tick of steal is a lot of it, and so is a load that is absent.
+        let part = match self.accuracy.count() {
+            0 => 1.0,
+            _ => (window.length_ns as f64 / WINDOW_NS).min(1.0),
+        };
+        self.accuracy.add(window.error_points() * part);
         let foreign = window.foreign_pct().unwrap_or(0.0);
         if window.steal_pct() > NOISY_STEAL_PCT || (!foreign_planned && foreign > NOISY_FOREIGN_PCT)
         {
@@ -172,6 +181,24 @@ mod tests {
         let mut all = vec![window(50.0, 54.0, 0.0); 9];
         all.push(window(50.0, 54.0, 5.0));
         assert_eq!(verdict(&all), Verdict::Missed);
+    }
+
+    #[test]
+    fn a_load_that_is_absent_from_a_short_last_window_is_missed() {
+        let rest = |length_ns, got_pct| Window {
+            length_ns,
+            burner_ns: (length_ns as f64 * got_pct / 100.0) as u64,
+            ..window(50.0, 50.0, 0.0)
+        };
+        let with = |last| {
+            let mut all = vec![window(50.0, 50.0, 0.0); 7];
+            all.push(last);
+            verdict(&all)
+        };
+        assert_eq!(with(rest(400_000_000, 0.0)), Verdict::Missed);
+        // A tick more or less of a tenth of a second.
+        assert_eq!(with(rest(100_000_000, 45.0)), Verdict::Kept);
+        assert_eq!(verdict(&[rest(100_000_000, 45.0)]), Verdict::Missed);
     }
 
     #[test]

@@ -33,8 +33,8 @@ pub struct CpuSums {
     pub holes: u64,
 }
 
-/// A last window shorter than this says little and is left out of the
-/// statistics (not of achieved.csv) if there are others.
+/// A last window shorter than this says little and is left out of a CPU's
+/// statistics (not of the verdict and achieved.csv) if there are others.
 const LEAST_WINDOW_NS: u64 = 500_000_000;
 
 /// Collects a run.
@@ -192,12 +192,10 @@ impl Windows for Collector<'_> {
         sums.busy_ns = sums.busy_ns.zip(window.busy_ns).map(|(a, b)| a + b);
         sums.command_ns = sums.command_ns.zip(window.command_ns).map(|(a, b)| a + b);
         sums.holes += u64::from(window.hole);
-        if window.length_ns >= LEAST_WINDOW_NS || sums.whole.count() == 0 {
-            if !window.hole {
-                sums.whole.add(window.error_points());
-            }
-            self.verdict.add(window, !self.has_command);
+        if !window.hole && (window.length_ns >= LEAST_WINDOW_NS || sums.whole.count() == 0) {
+            sums.whole.add(window.error_points());
         }
+        self.verdict.add(window, !self.has_command);
         self.row.push(window.clone());
         if cpu + 1 == self.cpus.len() {
             self.write_row();
