@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sandbag_kernel::clock::monotonic;
 
+use crate::board::futex;
+
 /// A barrier. All zero is a barrier at which nobody waits.
 #[repr(C)]
 #[derive(Debug, Default)]
@@ -43,25 +45,7 @@ impl Barrier {
     }
 
     fn call(&self, operation: libc::c_int, value: u32, until: Option<u64>) {
-        let deadline = until.map(|ns| libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as libc::time_t,
-            tv_nsec: (ns % 1_000_000_000) as libc::c_long,
-        });
-        // SAFETY: the word lives as long as `self`; FUTEX_WAIT_BITSET takes an
-        // absolute CLOCK_MONOTONIC time, FUTEX_WAKE ignores it.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.round.as_ptr(),
-                operation,
-                value,
-                deadline
-                    .as_ref()
-                    .map_or(std::ptr::null(), std::ptr::from_ref),
-                0,
-                u32::MAX,
-            );
-        }
+        futex(self.round.as_ptr(), operation, value, until);
     }
 }
 

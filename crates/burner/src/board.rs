@@ -51,6 +51,7 @@ struct RawBoundary {
     number: AtomicU64,
     cpu_ns: AtomicU64,
     stolen_ns: AtomicU64,
+    away: AtomicU32,
 }
 
 /// One burner's part of the board.
@@ -66,8 +67,10 @@ pub struct Slot {
     /// 1 if the burner waits for orders without being idle: publishing wakes
     /// it.
     pub listens: AtomicU32,
-    /// 1 when the kernel moved the burner off its CPU (hot-unplug).
-    pub displaced: AtomicU32,
+    /// Times that the burner was found on another CPU and moved back.
+    pub moves: AtomicU32,
+    /// Time for which it could not run on its CPU (offline, a cpuset), ns.
+    pub away_ns: AtomicU64,
     /// 1 from the moment the burner rings for headroom until it is answered.
     pub alarm: AtomicU32,
     /// Wall time from each grid point until the period's load was reached.
@@ -88,6 +91,19 @@ pub struct Boundary {
     pub cpu_ns: u64,
     /// Steal that the burner saw while it was running.
     pub stolen_ns: u64,
+    /// Since the boundary before, the burner was not on its CPU.
+    pub away: bool,
+}
+
+/// What is known of a boundary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Note {
+    /// The clocks there.
+    Noted(Boundary),
+    /// Nothing yet: since then the burner has not run, or is about to note it.
+    NotYet,
+    /// It was looked for too late: the ring is past it.
+    Overwritten,
 }
 
 /// The mapped board.
@@ -221,9 +237,21 @@ impl Board {
 
     /// All burners stop taking load from their next grid point on.
     pub fn set_paused(&self, paused: bool) {
-        self.head()
-            .paused
-            .store(u32::from(paused), Ordering::Release);
+        let word = &self.head().paused;
+        word.store(u32::from(paused), Ordering::Release);
+        futex(word.as_ptr(), libc::FUTEX_WAKE, i32::MAX as u32, None);
+    }
+
+    /// Burner: sleeps until the run goes on.
+    pub fn wait_while_paused(&self) {
+        while self.paused() {
+            futex(
+                self.head().paused.as_ptr(),
+                libc::FUTEX_WAIT_BITSET,
+                1,
+                None,
+            );
+        }
     }
 
     /// Where burners wait for each other.
@@ -324,18 +352,7 @@ impl Slot {
         std::sync::atomic::fence(Ordering::SeqCst);
         let sleeps = [&self.idle, &self.listens];
         if sleeps.iter().any(|flag| flag.load(Ordering::Acquire) != 0) {
-            // SAFETY: the futex word is in shared memory that both sides map.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    self.futex(),
-                    libc::FUTEX_WAKE,
-                    i32::MAX,
-                    0,
-                    0,
-                    0,
-                );
-            }
+            futex(self.futex(), libc::FUTEX_WAKE, i32::MAX as u32, None);
         }
     }
 
@@ -351,25 +368,7 @@ impl Slot {
     /// Burner: sleeps until an order beyond `seen` is published, or `until`
     /// (monotonic) if given.
     pub fn wait_for_order(&self, seen: u64, until: Option<u64>) {
-        let deadline = until.map(|ns| libc::timespec {
-            tv_sec: (ns / 1_000_000_000) as libc::time_t,
-            tv_nsec: (ns % 1_000_000_000) as libc::c_long,
-        });
-        // SAFETY: FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC time
-        // or null; the word is in shared memory.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.futex(),
-                libc::FUTEX_WAIT_BITSET,
-                seen as u32,
-                deadline
-                    .as_ref()
-                    .map_or(std::ptr::null(), std::ptr::from_ref),
-                0,
-                u32::MAX,
-            );
-        }
+        futex(self.futex(), libc::FUTEX_WAIT_BITSET, seen as u32, until);
     }
 
     /// Burner: notes its clocks at boundary `number`.
@@ -378,21 +377,59 @@ impl Slot {
         raw.number.store(0, Ordering::Release);
         raw.cpu_ns.store(boundary.cpu_ns, Ordering::Release);
         raw.stolen_ns.store(boundary.stolen_ns, Ordering::Release);
+        raw.away.store(boundary.away.into(), Ordering::Release);
         raw.number.store(number, Ordering::Release);
+    }
+
+    /// What is known of boundary `number`.
+    #[must_use]
+    pub fn note(&self, number: u64) -> Note {
+        let raw = &self.boundaries[number as usize % BOUNDARIES];
+        let before = raw.number.load(Ordering::Acquire);
+        let boundary = Boundary {
+            cpu_ns: raw.cpu_ns.load(Ordering::Acquire),
+            stolen_ns: raw.stolen_ns.load(Ordering::Acquire),
+            away: raw.away.load(Ordering::Acquire) != 0,
+        };
+        let after = raw.number.load(Ordering::Acquire);
+        match before == number && after == number {
+            true => Note::Noted(boundary),
+            false if before.max(after) > number => Note::Overwritten,
+            false => Note::NotYet,
+        }
     }
 
     /// The clocks at boundary `number`, once the burner noted them.
     #[must_use]
     pub fn boundary(&self, number: u64) -> Option<Boundary> {
-        let raw = &self.boundaries[number as usize % BOUNDARIES];
-        if raw.number.load(Ordering::Acquire) != number {
-            return None;
+        match self.note(number) {
+            Note::Noted(boundary) => Some(boundary),
+            Note::NotYet | Note::Overwritten => None,
         }
-        let boundary = Boundary {
-            cpu_ns: raw.cpu_ns.load(Ordering::Acquire),
-            stolen_ns: raw.stolen_ns.load(Ordering::Acquire),
-        };
-        (raw.number.load(Ordering::Acquire) == number).then_some(boundary)
+    }
+}
+
+/// The system call on a word that several processes map; `until` is an
+/// absolute time of CLOCK_MONOTONIC, ns, of FUTEX_WAIT_BITSET.
+pub(crate) fn futex(word: *const u32, operation: libc::c_int, value: u32, until: Option<u64>) {
+    let deadline = until.map(|ns| libc::timespec {
+        tv_sec: (ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
+    });
+    // SAFETY: the callers' words are in mapped shared memory; the kernel reads
+    // the time or takes null, and FUTEX_WAKE ignores it.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word,
+            operation,
+            value,
+            deadline
+                .as_ref()
+                .map_or(std::ptr::null(), std::ptr::from_ref),
+            0,
+            u32::MAX,
+        );
     }
 }
 
@@ -424,11 +461,14 @@ mod tests {
         let noted = Boundary {
             cpu_ns: 7,
             stolen_ns: 1,
+            away: true,
         };
+        let ring = BOUNDARIES as u64;
         assert_eq!(slot.boundary(300), None);
         slot.note_boundary(300, noted);
         assert_eq!(slot.boundary(300), Some(noted));
-        assert_eq!(slot.boundary(300 + BOUNDARIES as u64), None);
+        assert_eq!(slot.note(300 + ring), Note::NotYet);
+        assert_eq!(slot.note(300 - ring), Note::Overwritten);
     }
 
     #[test]

@@ -347,7 +347,7 @@ impl<'a> Run<'a> {
             }
         }
         self.observer.started();
-        self.mark(0)?;
+        self.mark()?;
         let (run_ns, end) = self.hold(&common, &mut feed)?;
         self.finish(&common, run_ns)?;
         feed.warnings()

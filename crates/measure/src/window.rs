@@ -16,7 +16,8 @@ pub struct Window {
     /// Start of the window on the run's own clock, which stands still while a
     /// run is paused.
     pub start_ns: u64,
-    /// Wall-clock length of the window.
+    /// Wall-clock length of the window, without pauses of the whole run. One
+    /// with a pause in it may be up to 0.1 s longer than others.
     pub length_ns: u64,
     /// Time-weighted mean of the asked load over the window, 0 to 100.
     pub asked_pct: f64,
@@ -30,9 +31,9 @@ pub struct Window {
     /// CPU time of the wrapped command on this CPU; absent where there is no
     /// command or no per-CPU clock of it.
     pub command_ns: Option<u64>,
-    /// The CPU was offline, the burner was being restarted, or the run was
-    /// paused: the window says nothing about the method, but the asked load
-    /// was not there.
+    /// The CPU was offline, the burner was being restarted, the program ran
+    /// while the run was paused, or nothing is known of the window: the asked
+    /// load was not there for all that can be said.
     pub hole: bool,
 }
 

@@ -29,7 +29,10 @@ pub fn run(worker: &mut Worker<'_>, period_ns: u64) -> Result<(), Error> {
             since = (planned, worker.held());
             continue;
         }
-        worker.stay_on_cpu();
+        if worker.stay_on_cpu() {
+            since = (monotonic(), worker.held());
+            continue;
+        }
         let before = plan.level();
         plan.due(worker.slot, planned, now);
         planned = now;
@@ -48,8 +51,8 @@ pub fn run(worker: &mut Worker<'_>, period_ns: u64) -> Result<(), Error> {
             continue;
         }
         let busy = (level * period_ns as f64) as u64;
-        let delay = worker.run_delay();
-        worker.spin(now + busy, delay);
+        let waits = worker.waits();
+        worker.spin(now + busy, waits);
         let held = worker.held();
         worker.show(monotonic() - now, begin, held);
         // The interval is over: at least one nap, whatever the share is.

@@ -29,8 +29,8 @@ pub fn run(worker: &mut Worker<'_>, period_ns: u64, parties: u32) -> Result<(), 
         // One without a load waits with the others all the same: they would
         // never get past the barrier without it.
         let busy = (plan.level() * period_ns as f64) as u64;
-        let (begin, delay) = (worker.held(), worker.run_delay());
-        worker.spin(now + busy, delay);
+        let (begin, waits) = (worker.held(), worker.waits());
+        worker.spin(now + busy, waits);
         let held = worker.held();
         worker.show(monotonic() - now, begin, held);
         let spun = monotonic();

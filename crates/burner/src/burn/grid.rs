@@ -42,11 +42,13 @@ pub fn run(worker: &mut Worker<'_>, duty: Duty, attributes: Attributes) -> Resul
         worker.note_boundaries(monotonic());
         if worker.board.paused() {
             worker.stand_still();
-            grid = monotonic().next_multiple_of(period_ns);
-            debt.settle(worker.held());
+            (grid, debt) = begin_again(worker, debt, &mut plan, period_ns);
             continue;
         }
-        worker.stay_on_cpu();
+        if worker.stay_on_cpu() {
+            (grid, debt) = begin_again(worker, debt, &mut plan, period_ns);
+            continue;
+        }
         let due = plan.due(worker.slot, grid, grid + period_ns);
         debt.add(due);
         if due == 0.0 && debt.owed(worker.held()) == 0 {
@@ -66,8 +68,8 @@ pub fn run(worker: &mut Worker<'_>, duty: Duty, attributes: Attributes) -> Resul
         match duty {
             Duty::Pace { .. } => pace(worker, &debt, plan.level(), grid, grid + period_ns),
             _ => {
-                let delay = worker.run_delay();
-                worker.spin(grid + period_ns, delay);
+                let waits = worker.waits();
+                worker.spin(grid + period_ns, waits);
                 debt.settle(worker.held());
             }
         }
@@ -86,11 +88,26 @@ pub fn run(worker: &mut Worker<'_>, duty: Duty, attributes: Attributes) -> Resul
     }
 }
 
+/// After time that asks for nothing: the grid point to go on at, and what is
+/// due until then.
+fn begin_again(
+    worker: &Worker<'_>,
+    mut debt: Debt,
+    plan: &mut Plan,
+    period_ns: u64,
+) -> (u64, Debt) {
+    let now = monotonic();
+    let grid = now.next_multiple_of(period_ns);
+    debt.settle(worker.held());
+    debt.add(plan.due(worker.slot, now, grid));
+    (grid, debt)
+}
+
 /// Works off the debt until it is gone, then sleeps until `next`; returns at
 /// `next` in any case.
 fn pace(worker: &mut Worker<'_>, debt: &Debt, level: f64, grid: u64, next: u64) {
     let begin = worker.held();
-    let mut delay = worker.run_delay();
+    let mut waits = worker.waits();
     loop {
         let held = worker.held();
         let owed = debt.owed(held);
@@ -107,7 +124,7 @@ fn pace(worker: &mut Worker<'_>, debt: &Debt, level: f64, grid: u64, next: u64) 
             }
             return;
         }
-        delay = worker.spin((now + owed).min(next), delay);
+        waits = worker.spin((now + owed).min(next), waits);
     }
 }
 

@@ -15,10 +15,42 @@ use sandbag_kernel::{CpuList, sched};
 use crate::board::{BOUNDARY_NS, Board, Boundary, Slot};
 use crate::pacing::Plan;
 
-/// A pause in the run and a wait for the first order are looked at this often.
-const PAUSE_POLL_NS: u64 = 20_000_000;
+/// A CPU that is gone is looked for this often.
+const AWAY_POLL_NS: u64 = 20_000_000;
 /// Time away from the CPU that is worth asking the kernel about, ns.
 const GAP_NS: u64 = 20_000;
+
+/// Counters of the time in which a thread does not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waits {
+    /// Time spent runnable but not running, ns.
+    delay_ns: u64,
+    /// Times that it gave up the CPU itself, or was made to (SIGSTOP, freezer).
+    sleeps: u64,
+}
+
+/// The part of `away_ns` that the hypervisor had. Away from the CPU is a
+/// thread that spins either because another task had it (run delay), because
+/// it was stopped (it slept, though it does not by itself), or because of the
+/// hypervisor, of which it counts nothing. One that was stopped owes what was
+/// due meanwhile, so that then nothing counts as stolen.
+fn stolen_ns(away_ns: u64, before: Waits, after: Waits) -> u64 {
+    if after.delay_ns == 0 || after.sleeps > before.sleeps {
+        return 0;
+    }
+    away_ns.saturating_sub(after.delay_ns - before.delay_ns)
+}
+
+/// Voluntary context switches of this thread so far.
+fn sleeps() -> u64 {
+    // SAFETY: a zeroed rusage is valid memory for the call to fill.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    };
+    usage.ru_nvcsw.cast_unsigned()
+}
 
 /// A burner's place and clocks.
 pub struct Worker<'a> {
@@ -32,6 +64,8 @@ pub struct Worker<'a> {
     stolen_ns: u64,
     /// Number of the last boundary that was noted.
     noted: u64,
+    /// Not on our CPU at some time since then.
+    away: bool,
 }
 
 impl<'a> Worker<'a> {
@@ -45,19 +79,32 @@ impl<'a> Worker<'a> {
             schedstat: File::open("/proc/thread-self/schedstat").ok(),
             stolen_ns: 0,
             noted: monotonic() / BOUNDARY_NS,
+            away: false,
         }
     }
 
-    /// Makes sure that we are on our CPU. Hot-unplugged, it never returns:
-    /// the load of this CPU ends; taking another CPU's time would be a lie.
-    pub fn stay_on_cpu(&self) {
-        if sched::current_cpu() == self.cpu || self.back_on_cpu() {
-            return;
+    /// Makes sure that we are on our CPU. Off it the burner sleeps, because
+    /// to take another CPU's time would be a lie, and returns when it is back.
+    /// Whether it was away; that is noted, and nothing is owed for it.
+    pub fn stay_on_cpu(&mut self) -> bool {
+        if sched::current_cpu() == self.cpu {
+            return false;
         }
-        self.slot.displaced.store(1, Ordering::Release);
-        loop {
-            sleep_until(monotonic() + 10 * BOUNDARY_NS);
+        self.away = true;
+        if self.back_on_cpu() {
+            self.slot.moves.fetch_add(1, Ordering::Relaxed);
+            return true;
         }
+        let mut since = monotonic();
+        while !self.back_on_cpu() {
+            sleep_until(monotonic() + AWAY_POLL_NS);
+            let now = monotonic();
+            self.slot.away_ns.fetch_add(now - since, Ordering::Relaxed);
+            since = now;
+            self.note_boundaries(now);
+            self.away = true;
+        }
+        true
     }
 
     /// Somebody changed our affinity (a cpuset, taskset), or the CPU is gone.
@@ -66,23 +113,27 @@ impl<'a> Worker<'a> {
             && sched::current_cpu() == self.cpu
     }
 
-    /// Spins until `until`, then books what was stolen meanwhile. `delay` is
-    /// the run delay before; returns the one after.
-    pub fn spin(&mut self, until: u64, delay: u64) -> u64 {
+    /// What the kernel counts of the time in which we do not run.
+    pub fn waits(&self) -> Waits {
+        Waits {
+            delay_ns: self.run_delay(),
+            sleeps: sleeps(),
+        }
+    }
+
+    /// Spins until `until`, then books what was stolen meanwhile. `waits` is
+    /// what was counted before; returns it as it is after.
+    pub fn spin(&mut self, until: u64, waits: Waits) -> Waits {
         let (wall, cpu) = (monotonic(), thread_cpu());
         while monotonic() < until {
             std::hint::spin_loop();
         }
         let away = (monotonic() - wall).saturating_sub(thread_cpu() - cpu);
         if away < GAP_NS {
-            return delay;
+            return waits;
         }
-        // Away from the CPU either because another task had it (the kernel
-        // counts that as run delay) or because the hypervisor had it.
-        let after = self.run_delay();
-        if after > 0 {
-            self.stolen_ns += away.saturating_sub(after - delay);
-        }
+        let after = self.waits();
+        self.stolen_ns += stolen_ns(away, waits, after);
         after
     }
 
@@ -124,6 +175,7 @@ impl<'a> Worker<'a> {
         let boundary = Boundary {
             cpu_ns: thread_cpu(),
             stolen_ns: self.stolen_ns,
+            away: std::mem::take(&mut self.away),
         };
         let ring = crate::board::BOUNDARIES as u64;
         for number in (self.noted + 1).max(last.saturating_sub(ring - 1))..=last {
@@ -143,6 +195,7 @@ impl<'a> Worker<'a> {
             let boundary = Boundary {
                 cpu_ns,
                 stolen_ns: 0,
+                away: false,
             };
             self.slot.note_boundary(number, boundary);
         }
@@ -174,9 +227,23 @@ impl<'a> Worker<'a> {
     /// Waits for the end of a pause.
     pub fn stand_still(&mut self) {
         self.slot.idle.store(1, Ordering::Release);
-        while self.board.paused() {
-            sleep_until(monotonic() + PAUSE_POLL_NS);
-        }
+        self.board.wait_while_paused();
         self.slot.idle.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_is_not_steal() {
+        let waits = |delay_ns, sleeps| Waits { delay_ns, sleeps };
+        let before = waits(1_000, 7);
+        // Preempted for 300 of 1000 ns; the rest had the hypervisor.
+        assert_eq!(stolen_ns(1_000, before, waits(1_300, 7)), 700);
+        assert_eq!(stolen_ns(3_000_000_000, before, waits(1_300, 8)), 0);
+        // A kernel that counts nothing.
+        assert_eq!(stolen_ns(1_000, waits(0, 7), waits(0, 7)), 0);
     }
 }

@@ -6,7 +6,8 @@ use sandbag_kernel::clock;
 use sandbag_kernel::process::Process;
 
 use super::burner::Common;
-use super::outcome::{End, LoadStart};
+use super::outcome::{End, LoadStart, used_ns};
+use super::running::Running;
 use super::{Run, signal_to};
 use crate::board::BOUNDARY_NS;
 use crate::command::reap;
@@ -35,7 +36,7 @@ impl Run<'_> {
                         end = Some(End::CommandOver);
                     }
                 }
-                (Signal::SIGTSTP, _) => self.stand_still(common, !arrived.by_kernel),
+                (Signal::SIGTSTP, _) => self.stand_still(common, !arrived.by_kernel)?,
                 (signal, _) if self.trigger.as_mut().is_some_and(|t| t.takes(signal)) => {}
                 (signal, Some(pid)) if ENDING.contains(&signal) => {
                     if self.repeats.again(arrived, clock::monotonic()) {
@@ -116,13 +117,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What slows a whole node lets it go when it sees the pause, with a
-    /// SIGCONT where it stops processes: that must not undo the stop of the
-    /// command that comes next.
-    fn wait_for_release(&self, common: &Common<'_>) {
-        if self.method.scope() == Scope::Cpu {
-            return;
-        }
+    /// Waits until the burners have seen a pause: until then they serve their
+    /// levels. What slows a whole node lets it go by then, with a SIGCONT
+    /// where it stops processes: that must not undo the stop of the command
+    /// that comes next.
+    fn wait_for_rest(&self, common: &Common<'_>) {
         let give_up = clock::monotonic() + 2 * BOUNDARY_NS;
         while !self.cpus.iter().all(|cpu| cpu.stands_still(common)) && clock::monotonic() < give_up
         {
@@ -130,23 +129,43 @@ impl Run<'_> {
         }
     }
 
-    /// Ctrl-Z: burners and profile stand still until we are continued.
-    pub(super) fn stand_still(&mut self, common: &Common<'_>, tell_command: bool) {
-        let from_ns = clock::monotonic();
-        self.board.set_paused(true);
-        self.wait_for_release(common);
+    /// Ctrl-Z: burners and profile stand still until we are continued, and so
+    /// must the program. One that runs meanwhile runs without its load, and
+    /// the time of that is no pause.
+    pub(super) fn stand_still(&mut self, common: &Common<'_>, tell_command: bool) -> Result<()> {
         let running = self.command.as_ref().filter(|r| r.ended.is_none());
-        let pid = running.map(|running| running.pid);
-        if let (Some(pid), true) = (pid, tell_command) {
+        let pid = running.map(|running| running.pid).filter(|_| tell_command);
+        // The load stays until the command has stopped, except where its
+        // release would continue it.
+        let stop_first = self.method.scope() == Scope::Cpu;
+        if let (Some(pid), true) = (pid, stop_first) {
             self.stop_command(pid);
         }
-        let load_began = self.trigger.is_none() || self.load_start != LoadStart::WithCommand;
-        if load_began {
-            self.meter.paused_at(self.clock.run_ns(from_ns));
+        self.board.set_paused(true);
+        self.wait_for_rest(common);
+        let before = self.read_counters()?;
+        let (from_ns, used_ns) = (before.at_ns, self.used_by_program());
+        self.meter.sample(before);
+        if let (Some(pid), false) = (pid, stop_first) {
+            self.stop_command(pid);
         }
         // Returns when somebody continues us.
         signal_to(std::process::id(), Signal::SIGSTOP);
-        let now = clock::monotonic();
+        let after = self.read_counters()?;
+        let now = after.at_ns;
+        let unloaded_ns = self.used_by_program().saturating_sub(used_ns);
+        let run_ns = self.clock.run_ns(from_ns);
+        let load_began = self.trigger.is_none() || self.load_start != LoadStart::WithCommand;
+        if load_began {
+            self.meter.pause(run_ns, after, unloaded_ns);
+            if unloaded_ns > BOUNDARY_NS {
+                self.observer.warning(format!(
+                    "the program went on while the run was paused: it used {:.1} s of CPU time \
+                     without the load",
+                    unloaded_ns as f64 / 1e9
+                ));
+            }
+        }
         self.paused_ns += self.clock.pause(from_ns, now);
         self.limit.pause(now - from_ns);
         for cpu in &mut self.cpus {
@@ -158,9 +177,18 @@ impl Run<'_> {
             self.ahead.push_back(piece);
         }
         self.board.set_paused(false);
-        if let (Some(pid), true) = (pid, tell_command) {
+        if let Some(pid) = pid {
             signal_to(pid, Signal::SIGCONT);
         }
+        Ok(())
+    }
+
+    /// CPU time of the command, or of all that is in the virtual node.
+    fn used_by_program(&self) -> u64 {
+        let node = self.node.as_ref();
+        let of_node = node.map(|node| used_ns(&node.group.cpu, &node.group.accounting));
+        let of_command = self.command.as_ref().map(Running::used_in_all_ns);
+        of_node.flatten().or(of_command).unwrap_or(0)
     }
 
     /// Asks the command to stop, and makes it if it does not: the kernel

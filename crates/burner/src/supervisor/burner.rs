@@ -4,12 +4,11 @@
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::process::Child;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 use sandbag_kernel::clock;
 
 use super::meter::Taken;
-use crate::board::{BOUNDARY_NS, Board};
+use crate::board::{BOUNDARY_NS, Board, Note};
 use crate::burn::Setup;
 use crate::child::{self, BURNER_VERB};
 use crate::error::{Error, Result};
@@ -130,7 +129,7 @@ impl Burner {
         if self.until.is_some_and(|until| until < from) || self.since > to {
             return;
         }
-        if self.until.is_some() || slot.displaced.load(Ordering::Acquire) != 0 {
+        if self.until.is_some() {
             taken.hole = true;
         }
         if self.read != Some(from) {
@@ -143,18 +142,28 @@ impl Burner {
                 None => {}
             }
         }
+        let asks = self.until.is_none() && common.method.scope() == Scope::Cpu;
+        let end = match slot.note(to) {
+            Note::Noted(note) => Some(note.cpu_ns),
+            // It sleeps without orders or waited for the CPU since, and its
+            // clock stands; ask it. What throttles takes no CPU time, and
+            // notes every boundary.
+            Note::NotYet if asks => clock::process_cpu_of(self.child.id()).ok(),
+            Note::NotYet => None,
+            Note::Overwritten => {
+                // What comes after begins with a note again.
+                self.read = Some(0);
+                taken.hole = true;
+                return;
+            }
+        };
+        // What it took before the first note after those is not known.
+        taken.hole |= self.read == Some(0) && slot.boundary(from).is_none();
         self.read = Some(to);
-        // A boundary that was not noted: the burner sleeps without orders
-        // or waited for the CPU since, and its clock stands; ask it.
-        let end = slot.boundary(to).map(|b| b.cpu_ns).or_else(|| {
-            // What throttles takes no CPU time, and notes every boundary.
-            let asks = self.until.is_none() && common.method.scope() == Scope::Cpu;
-            let live = asks.then(|| self.child.id());
-            live.and_then(|pid| clock::process_cpu_of(pid).ok())
-        });
-        let stolen = |number| slot.boundary(number).map(|b| b.stolen_ns);
-        if let Some((now, before)) = stolen(to).zip(stolen(from)) {
-            taken.stolen_ns += now.saturating_sub(before);
+        let noted = |number| slot.boundary(number);
+        taken.hole |= noted(to).is_some_and(|note| note.away);
+        if let Some((now, before)) = noted(to).zip(noted(from)) {
+            taken.stolen_ns += now.stolen_ns.saturating_sub(before.stolen_ns);
         }
         let end = end.unwrap_or(self.last_ns);
         taken.ns += end.saturating_sub(self.last_ns);

@@ -402,13 +402,21 @@ impl Cpu {
         })
     }
 
-    /// Whether the kernel moved a burner off its CPU for good.
+    /// Longest time in all that a burner could not run on the CPU, ns.
     #[must_use]
-    pub fn displaced(&self, common: &Common<'_>) -> bool {
+    pub fn away_ns(&self, common: &Common<'_>) -> u64 {
         let slots = self.burners.iter().map(|b| common.board.slot(b.slot));
         slots
-            .into_iter()
-            .any(|slot| slot.displaced.load(Ordering::Acquire) != 0)
+            .map(|slot| slot.away_ns.load(Ordering::Relaxed))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Times that something outside moved a burner to another CPU.
+    #[must_use]
+    pub fn moves(&self, common: &Common<'_>) -> u32 {
+        let slots = self.burners.iter().map(|b| common.board.slot(b.slot));
+        slots.map(|slot| slot.moves.load(Ordering::Relaxed)).sum()
     }
 
     /// Load given up because no room could be made, ns.

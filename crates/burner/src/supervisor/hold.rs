@@ -40,20 +40,22 @@ impl Run<'_> {
             if over && self.load_ended_ns.is_none() {
                 let end = profile_end.unwrap_or(run_ns);
                 self.load_ended_ns = Some(end);
-                // The rest of the last window.
-                if !end.is_multiple_of(WINDOW_NS) {
-                    self.mark(end)?;
-                }
+                self.mark()?;
             }
-            self.skip_missed_windows(next_mark, run_ns);
-            while self.load_ended_ns.is_none_or(|end| next_mark <= end) && run_ns >= next_mark {
-                self.mark(next_mark)?;
-                next_mark += WINDOW_NS;
-                self.assemble(common, 1);
+            if run_ns >= next_mark {
+                if self.load_ended_ns.is_none() {
+                    self.mark()?;
+                }
+                self.note_late(run_ns - next_mark);
+                let second = self.load_ended_ns.unwrap_or(run_ns) / WINDOW_NS;
+                // The newest window waits for the burners' notes.
+                let until_ns = second.saturating_sub(1) * WINDOW_NS;
+                self.assemble(common, until_ns, false);
                 for cpu in &mut self.cpus {
                     cpu.look(common, &mut self.journal)?;
                 }
                 self.observer.progress(run_ns);
+                next_mark = (run_ns / WINDOW_NS + 1) * WINDOW_NS;
             }
             if over && self.command.is_none() {
                 return Ok((profile_end.unwrap_or(run_ns), End::ProfileOver));
@@ -81,21 +83,17 @@ impl Run<'_> {
         }
     }
 
-    /// Windows at whose ends nobody looked, because we were stopped or had no
-    /// CPU for that long, are none: their counters were never read.
-    fn skip_missed_windows(&mut self, next_mark: u64, run_ns: u64) {
-        if self.load_ended_ns.is_some() || run_ns < next_mark + WINDOW_NS {
-            return;
+    /// How late it is for a window's end.
+    fn note_late(&mut self, late_ns: u64) {
+        self.cost.worst_late_ns = self.cost.worst_late_ns.max(late_ns);
+        if late_ns >= WINDOW_NS {
+            self.observer.warning(format!(
+                "sandbag's supervisor did not run for {:.1} s (it was stopped, or had no CPU): \
+                 the load of that time is known from the burners' clocks, steal and foreign \
+                 load only on average",
+                late_ns as f64 / 1e9
+            ));
         }
-        let mut at = next_mark - WINDOW_NS;
-        while at <= run_ns {
-            self.meter.paused_at(at);
-            at += WINDOW_NS;
-        }
-        self.observer.warning(format!(
-            "sandbag itself stood still for {:.1} s; that time is not in the report",
-            (run_ns - next_mark) as f64 / 1e9
-        ));
     }
 
     /// Ends the command, and all that is in its care, when its time is over;
@@ -137,9 +135,13 @@ impl Run<'_> {
                 break;
             };
             self.profile_end_ns = feed.end_ns();
-            self.order_piece(common, &piece, run_ns);
             self.meter.ask(piece.clone());
-            self.ahead.push_back(piece);
+            // Late by more than all that was published: this one is over, but
+            // for the level that the last one leaves.
+            if piece.end_ns > run_ns || self.profile_end_ns == Some(piece.end_ns) {
+                self.order_piece(common, &piece, run_ns);
+                self.ahead.push_back(piece);
+            }
         }
         // A method that makes room may do so early; one whose weight or cap
         // is the level must be exact.

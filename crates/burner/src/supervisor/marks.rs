@@ -4,40 +4,48 @@
 use sandbag_kernel::clock;
 
 use super::burner::Common;
-use super::meter::Mark;
+use super::meter::Sample;
 use super::{Run, suspended_ns};
 use crate::board::BOUNDARY_NS;
 use crate::error::Result;
 use crate::method::Scope;
 
 impl Run<'_> {
-    /// Notes the kernel's counters.
-    pub(super) fn mark(&mut self, run_ns: u64) -> Result<()> {
+    /// Reads the kernel's counters.
+    pub(super) fn read_counters(&mut self) -> Result<Sample> {
         let sample = self.stat.sample()?;
         let times = self
             .cpus
             .iter()
             .map(|cpu| sample.get(cpu.number()).copied())
             .collect();
-        let late = clock::monotonic().saturating_sub(self.clock.monotonic_ns(run_ns));
-        self.cost.worst_late_ns = self.cost.worst_late_ns.max(late);
         let (root, cpus) = (self.root, self.cpus.len());
         let running = self.command.as_mut();
-        let command_ns = running.and_then(|running| running.note(root, cpus));
-        self.meter.mark(Mark {
-            run_ns,
+        Ok(Sample {
+            at_ns: clock::monotonic(),
             times,
-            command_ns,
-        });
+            command_ns: running.and_then(|running| running.note(root, cpus)),
+        })
+    }
+
+    /// Notes the kernel's counters.
+    pub(super) fn mark(&mut self) -> Result<()> {
+        let sample = self.read_counters()?;
+        self.meter.sample(sample);
         Ok(())
     }
 
-    pub(super) fn assemble(&mut self, common: &Common<'_>, keep: usize) {
+    /// Makes the windows up to a run time; see [`Meter::finish`].
+    ///
+    /// [`Meter::finish`]: super::meter::Meter::finish
+    pub(super) fn assemble(&mut self, common: &Common<'_>, until_ns: u64, end: bool) {
         let (cpus, clock) = (&mut self.cpus, &self.clock);
         let own = self.method.scope() == Scope::Cpu;
         let number = |run_ns: u64| clock.monotonic_ns(run_ns) / BOUNDARY_NS;
         self.meter.finish(
-            keep,
+            clock,
+            until_ns,
+            end,
             |cpu, from, to| {
                 // What acts on a whole node takes the same of each CPU.
                 let who = if own { cpu } else { 0 };
@@ -57,17 +65,13 @@ impl Run<'_> {
             clock::sleep_until(clock::monotonic() + BOUNDARY_NS / 20);
         }
         if self.load_ended_ns.is_none() {
-            self.mark(end_ns)?;
+            self.mark()?;
         }
-        self.assemble(common, 0);
+        self.assemble(common, self.load_ended_ns.unwrap_or(end_ns), true);
+        for at in 0..self.cpus.len() {
+            self.warn_of_absence(common, at);
+        }
         for cpu in &self.cpus {
-            if cpu.displaced(common) {
-                self.observer.warning(format!(
-                    "CPU {} went away during the run, and its load with it; what was confined \
-                     to it runs elsewhere",
-                    cpu.number()
-                ));
-            }
             if cpu.exhausted {
                 self.observer.warning(format!(
                     "CPU {}: no room could be made for the load: other groups or tasks there \
@@ -100,5 +104,24 @@ impl Run<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// Says what kept the burners of a CPU off it.
+    fn warn_of_absence(&mut self, common: &Common<'_>, at: usize) {
+        let cpu = &self.cpus[at];
+        let (number, away_ns) = (cpu.number(), cpu.away_ns(common));
+        let (away_s, moves) = (away_ns as f64 / 1e9, cpu.moves(common));
+        if away_ns > 0 {
+            self.observer.warning(format!(
+                "CPU {number} was offline, or closed to its burner by a cpuset, for {away_s:.1} s: \
+                 there was no load on it in that time, and what was confined to it ran elsewhere",
+            ));
+        }
+        if moves > 0 {
+            self.observer.warning(format!(
+                "something outside changed the affinity of the burner of CPU {number} ({moves} \
+                 times); it moved back, and what it had taken elsewhere is a hole",
+            ));
+        }
     }
 }

@@ -1,28 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Makes windows of what burners noted and the kernel counted. Pure apart
-//! from the memory it keeps: two marks and the pieces between them.
+//! from the memory it keeps: what belongs to windows that are not finished.
+//!
+//! Every moment of the run's clock is in a window. Burners note their own
+//! clocks, so a supervisor that did not run for a while knows afterwards what
+//! they took; of the kernel's counters it has a mean only. What is not known
+//! afterwards either is a hole.
 
 use std::collections::VecDeque;
 
-use sandbag_kernel::procstat::CpuTimes;
+use sandbag_kernel::procstat::{CpuDelta, CpuTimes};
 use sandbag_measure::Window;
+use sandbag_measure::verdict::NOISY_STEAL_PCT;
+use sandbag_measure::window::share_pct;
 
 use super::steal::StealEstimate;
-use super::timeline::{Asked, Piece};
+use super::timeline::{Asked, Piece, RunClock};
 use crate::board::BOUNDARY_NS;
 
 /// Length of a reporting window.
 pub const WINDOW_NS: u64 = 1_000_000_000;
 
-/// The kernel's counters at one moment of the run.
+/// The kernel's counters at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Mark {
-    /// Run time the mark stands for, a multiple of [`BOUNDARY_NS`].
-    pub run_ns: u64,
+pub struct Sample {
+    /// When they were read, monotonic.
+    pub at_ns: u64,
     /// `/proc/stat` of each loaded CPU; `None` while it is offline.
     pub times: Vec<Option<CpuTimes>>,
     /// CPU time of the command on each loaded CPU, where it is known.
     pub command_ns: Option<Vec<u64>>,
+}
+
+/// What the kernel counted between two samples.
+#[derive(Debug)]
+struct Interval {
+    from_ns: u64,
+    to_ns: u64,
+    cpus: Vec<Option<CpuDelta>>,
+    command_ns: Option<Vec<u64>>,
+}
+
+impl Interval {
+    fn between(before: &Sample, after: &Sample, tick_ns: u64) -> Self {
+        let delta = |(now, before): (&Option<CpuTimes>, &Option<CpuTimes>)| {
+            let (now, before) = (*now).zip(*before)?;
+            Some(now.since(&before, tick_ns))
+        };
+        let command = after.command_ns.as_ref().zip(before.command_ns.as_ref());
+        Self {
+            from_ns: before.at_ns,
+            to_ns: after.at_ns,
+            cpus: after.times.iter().zip(&before.times).map(delta).collect(),
+            command_ns: command.map(|(now, before)| {
+                let pairs = now.iter().zip(before);
+                pairs
+                    .map(|(now, before)| now.saturating_sub(*before))
+                    .collect()
+            }),
+        }
+    }
+
+    fn overlap_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let end = self.to_ns.min(to_ns);
+        end.saturating_sub(self.from_ns.max(from_ns))
+    }
+
+    /// Too long to say in which part of it time was stolen, and enough was
+    /// stolen for that to change an answer.
+    fn hides_steal(&self, cpu: usize) -> bool {
+        let length_ns = self.to_ns - self.from_ns;
+        let stolen_ns = self
+            .cpus
+            .get(cpu)
+            .copied()
+            .flatten()
+            .map_or(0, |d| d.steal_ns);
+        length_ns > WINDOW_NS * 3 / 2 && share_pct(stolen_ns, length_ns) > NOISY_STEAL_PCT
+    }
+}
+
+/// What the kernel counted in a window.
+#[derive(Debug, Default)]
+struct Counted {
+    steal_ns: f64,
+    busy_ns: f64,
+    command_ns: Option<f64>,
+    /// Time of the window that samples cover.
+    covered_ns: u64,
+    unknown: bool,
 }
 
 /// What the burners of one CPU took between two boundaries.
@@ -52,11 +118,19 @@ pub struct Meter {
     cpus: Vec<u32>,
     tick_ns: u64,
     asked: Asked,
-    marks: VecDeque<Mark>,
-    paused: Vec<u64>,
+    last: Option<Sample>,
+    intervals: VecDeque<Interval>,
+    /// Run time at which the next window begins.
+    next_ns: u64,
+    /// Run time of a pause, and how long the program ran in it.
+    unloaded: Vec<(u64, u64)>,
     steal: Vec<StealEstimate>,
     latest: Vec<Option<Window>>,
 }
+
+/// Time without counters, or of a program without its load, that a window may
+/// contain: what signals and wake-ups take.
+const SLACK_NS: u64 = BOUNDARY_NS;
 
 impl Meter {
     /// For these CPUs; `tick_ns` is the unit of [`CpuTimes`].
@@ -68,8 +142,10 @@ impl Meter {
             cpus,
             tick_ns,
             asked: Asked::default(),
-            marks: VecDeque::new(),
-            paused: Vec::new(),
+            last: None,
+            intervals: VecDeque::new(),
+            next_ns: 0,
+            unloaded: Vec::new(),
         }
     }
 
@@ -89,105 +165,154 @@ impl Meter {
         self.latest.get(cpu)?.as_ref()
     }
 
-    /// The window that contains this run time was interrupted by a pause: it
-    /// is no window.
-    pub fn paused_at(&mut self, run_ns: u64) {
-        self.paused.push(run_ns);
+    /// Adds the kernel's counters. They may be read at any time: a window
+    /// gets its part of what was counted between two samples.
+    pub fn sample(&mut self, sample: Sample) {
+        if let Some(last) = &self.last
+            && sample.at_ns > last.at_ns
+        {
+            let interval = Interval::between(last, &sample, self.tick_ns);
+            self.intervals.push_back(interval);
+        }
+        self.last = Some(sample);
     }
 
-    /// Adds the counters at the next window's end.
-    pub fn mark(&mut self, mark: Mark) {
-        self.marks.push_back(mark);
+    /// The run stood still at this run time. The sample before it was
+    /// [added](Self::sample), `after` is the one at its end; `unloaded_ns` is
+    /// the CPU time that the program used in between, when it should have
+    /// been stopped: the load was absent for as long.
+    pub fn pause(&mut self, run_ns: u64, after: Sample, unloaded_ns: u64) {
+        self.last = Some(after);
+        // As in the clock, a pause belongs to the window that it ends.
+        self.unloaded.push((run_ns.max(1), unloaded_ns));
     }
 
-    /// Makes all windows but the last `keep` that lie between marks; `taken`
-    /// says what the burners of a CPU (by index) took between two run times.
+    /// Makes the windows of [`WINDOW_NS`] that end by the run time `until_ns`,
+    /// and of the rest before it another if it is the `end`. `taken` says what
+    /// the burners of a CPU (by index) took between two run times.
     pub fn finish(
         &mut self,
-        keep: usize,
+        clock: &RunClock,
+        until_ns: u64,
+        end: bool,
         mut taken: impl FnMut(usize, u64, u64) -> Taken,
         out: &mut dyn Windows,
     ) {
-        while self.marks.len() > keep + 1 {
-            let Some(from) = self.marks.pop_front() else {
+        while self.next_ns < until_ns {
+            let (from, to) = (self.next_ns, (self.next_ns + WINDOW_NS).min(until_ns));
+            if to < from + WINDOW_NS && !end {
                 return;
-            };
-            let to = self.marks[0].clone();
-            let interrupted = self
-                .paused
-                .iter()
-                .any(|at| (from.run_ns..to.run_ns).contains(at));
-            if !interrupted && to.run_ns > from.run_ns {
-                for cpu in 0..self.cpus.len() {
-                    self.window(cpu, &from, &to, &mut taken, out);
-                }
             }
-            self.asked.forget_before(to.run_ns);
-            self.paused.retain(|at| *at >= to.run_ns);
+            for cpu in 0..self.cpus.len() {
+                self.window(cpu, clock, (from, to), &mut taken, out);
+            }
+            self.next_ns = to;
+            self.asked.forget_before(to);
+            self.unloaded.retain(|(at, _)| *at > to);
+            let to = clock.monotonic_ns(to);
+            self.intervals.retain(|interval| interval.to_ns > to);
         }
+    }
+
+    /// CPU time that the program used in pauses between two run times.
+    fn unloaded_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let within = |(run, _): &&(u64, u64)| from_ns < *run && *run <= to_ns;
+        self.unloaded.iter().filter(within).map(|(_, ns)| ns).sum()
+    }
+
+    fn counted(&self, cpu: usize, from_ns: u64, to_ns: u64) -> Counted {
+        let mut counted = Counted {
+            command_ns: Some(0.0),
+            ..Counted::default()
+        };
+        for interval in &self.intervals {
+            let overlap = interval.overlap_ns(from_ns, to_ns);
+            if overlap == 0 {
+                continue;
+            }
+            let share = overlap as f64 / (interval.to_ns - interval.from_ns) as f64;
+            let Some(delta) = interval.cpus.get(cpu).copied().flatten() else {
+                counted.unknown = true;
+                continue;
+            };
+            counted.covered_ns += overlap;
+            counted.unknown |= interval.hides_steal(cpu);
+            counted.steal_ns += delta.steal_ns as f64 * share;
+            counted.busy_ns += delta.busy_ns as f64 * share;
+            let of_command = interval.command_ns.as_ref();
+            let command = of_command.and_then(|all| all.get(cpu).copied());
+            let both = counted.command_ns.zip(command);
+            counted.command_ns = both.map(|(sum, ns)| sum + ns as f64 * share);
+        }
+        counted
     }
 
     fn window(
         &mut self,
         cpu: usize,
-        from: &Mark,
-        to: &Mark,
+        clock: &RunClock,
+        (from_ns, to_ns): (u64, u64),
         taken: &mut impl FnMut(usize, u64, u64) -> Taken,
         out: &mut dyn Windows,
     ) {
-        let length_ns = to.run_ns - from.run_ns;
-        let times = |mark: &Mark| mark.times.get(cpu).copied().flatten();
-        let delta = times(to)
-            .zip(times(from))
-            .map(|(now, before)| now.since(&before, self.tick_ns));
-        let parts: Vec<(u64, u64, Taken)> = (from.run_ns..to.run_ns)
+        let of_clock = clock.length_ns(from_ns, to_ns);
+        let unloaded_ns = self.unloaded_ns(from_ns, to_ns);
+        let length_ns = of_clock + unloaded_ns;
+        let counted = self.counted(cpu, clock.monotonic_ns(from_ns), clock.monotonic_ns(to_ns));
+        let parts: Vec<(u64, u64, Taken)> = (from_ns..to_ns)
             .step_by(BOUNDARY_NS as usize)
-            .map(|start| (start, (start + BOUNDARY_NS).min(to.run_ns)))
+            .map(|start| (start, (start + BOUNDARY_NS).min(to_ns)))
             .map(|(start, end)| (start, end, taken(cpu, start, end)))
             .collect();
         let burner_ns: u64 = parts.iter().map(|(_, _, part)| part.ns).sum();
         let seen_ns = parts.iter().map(|(_, _, part)| part.stolen_ns).sum();
-        let hole = delta.is_none() || parts.iter().any(|(_, _, part)| part.hole);
+        let known = !counted.unknown && counted.covered_ns + SLACK_NS >= of_clock;
+        let hole = |part: &Taken| part.hole || !known || unloaded_ns > SLACK_NS;
         let steal_ns = self.steal[cpu]
             .add(
-                delta.map_or(0, |d| d.steal_ns),
+                counted.steal_ns.round() as u64,
                 seen_ns,
                 burner_ns as f64 / length_ns as f64,
                 self.tick_ns,
             )
             .min(length_ns);
-        for (start_ns, end_ns, part) in parts {
-            let length = u128::from(end_ns - start_ns);
+        for (start_ns, end_ns, part) in &parts {
+            let (start_ns, end_ns) = (*start_ns, *end_ns);
+            let part_ns = clock.length_ns(start_ns, end_ns) + self.unloaded_ns(start_ns, end_ns);
+            let steal = u128::from(steal_ns) * u128::from(part_ns) / u128::from(length_ns);
             out.short(&Window {
                 cpu: self.cpus[cpu],
                 start_ns,
-                length_ns: end_ns - start_ns,
+                length_ns: part_ns,
                 asked_pct: self.asked.mean_pct(cpu, start_ns, end_ns),
                 burner_ns: part.ns,
-                steal_ns: (u128::from(steal_ns) * length / u128::from(length_ns)) as u64,
+                steal_ns: steal as u64,
                 busy_ns: None,
                 command_ns: None,
-                hole,
+                hole: hole(part),
             });
         }
-        let command = |mark: &Mark| mark.command_ns.as_ref()?.get(cpu).copied();
         let whole = Window {
             cpu: self.cpus[cpu],
-            start_ns: from.run_ns,
+            start_ns: from_ns,
             length_ns,
-            asked_pct: self.asked.mean_pct(cpu, from.run_ns, to.run_ns),
+            asked_pct: self.asked.mean_pct(cpu, from_ns, to_ns),
             burner_ns,
             steal_ns,
-            busy_ns: delta.map(|d| d.busy_ns),
-            command_ns: command(to)
-                .zip(command(from))
-                .map(|(now, before)| now.saturating_sub(before)),
-            hole,
+            busy_ns: known.then_some(counted.busy_ns.round() as u64),
+            command_ns: counted
+                .command_ns
+                .filter(|_| known)
+                .map(|ns| ns.round() as u64),
+            hole: parts.iter().any(|(_, _, part)| hole(part)),
         };
         out.whole(&whole);
         self.latest[cpu] = Some(whole);
     }
 }
+
+#[cfg(test)]
+mod absence;
 
 #[cfg(test)]
 mod tests {
@@ -205,16 +330,18 @@ mod tests {
         }
     }
 
-    fn mark(run_ns: u64, busy: u64, steal: u64) -> Mark {
-        Mark {
-            run_ns,
+    const SECOND: u64 = WINDOW_NS;
+
+    fn sample(at_ns: u64, busy: u64, steal: u64) -> Sample {
+        Sample {
+            at_ns,
             times: vec![Some(CpuTimes {
                 user: busy,
-                idle: run_ns / 10_000_000 - busy - steal,
+                idle: (at_ns / 10_000_000).saturating_sub(busy + steal),
                 steal,
                 ..CpuTimes::default()
             })],
-            command_ns: Some(vec![run_ns / 4]),
+            command_ns: Some(vec![at_ns / 4]),
         }
     }
 
@@ -231,28 +358,32 @@ mod tests {
         let mut meter = Meter::new(vec![3], 10_000_000);
         meter.ask(Piece {
             start_ns: 0,
-            end_ns: 10 * WINDOW_NS,
+            end_ns: 100 * WINDOW_NS,
             asked_pct: vec![50.0],
         });
         meter
     }
 
+    fn clock() -> RunClock {
+        RunClock::starting_at(0)
+    }
+
     #[test]
-    fn windows_come_when_their_end_is_marked() {
+    fn a_window_is_what_lies_between_two_samples() {
         let (mut meter, mut kept) = (meter(), Kept::default());
-        meter.mark(mark(0, 0, 0));
-        meter.finish(0, half, &mut kept);
+        meter.sample(sample(0, 0, 0));
+        meter.finish(&clock(), 0, false, half, &mut kept);
         assert!(kept.1.is_empty());
-        meter.mark(mark(WINDOW_NS, 60, 10));
-        meter.finish(0, half, &mut kept);
+        meter.sample(sample(SECOND, 60, 10));
+        meter.finish(&clock(), SECOND, false, half, &mut kept);
         let window = &kept.1[0];
         assert_eq!(
             (kept.0.len(), window.cpu, window.steal_ns),
             (10, 3, 100_000_000)
         );
         assert_eq!(window.busy_ns, Some(600_000_000));
-        assert_eq!(window.command_ns, Some(WINDOW_NS / 4));
-        assert_eq!(window.burner_ns, WINDOW_NS / 2);
+        assert_eq!(window.command_ns, Some(SECOND / 4));
+        assert_eq!(window.burner_ns, SECOND / 2);
         assert!((window.asked_pct - 50.0).abs() < 1e-9);
         assert_eq!(kept.0.iter().map(|w| w.steal_ns).sum::<u64>(), 100_000_000);
         assert_eq!(meter.latest(0), Some(window));
@@ -261,32 +392,106 @@ mod tests {
     #[test]
     fn the_newest_windows_can_wait_for_their_notes() {
         let (mut meter, mut kept) = (meter(), Kept::default());
-        (0..3).for_each(|n| meter.mark(mark(n * WINDOW_NS, 0, 0)));
-        meter.finish(1, half, &mut kept);
+        (0..3).for_each(|n| meter.sample(sample(n * SECOND, 0, 0)));
+        meter.finish(&clock(), SECOND, false, half, &mut kept);
         assert_eq!(kept.1.len(), 1);
-        meter.finish(0, half, &mut kept);
+        meter.finish(&clock(), 2 * SECOND + BOUNDARY_NS, false, half, &mut kept);
         assert_eq!(kept.1.len(), 2);
+        // The rest belongs to the end.
+        meter.sample(sample(2 * SECOND + BOUNDARY_NS, 0, 0));
+        meter.finish(&clock(), 2 * SECOND + BOUNDARY_NS, true, half, &mut kept);
+        assert_eq!(kept.1[2].length_ns, BOUNDARY_NS);
     }
 
     #[test]
-    fn a_paused_window_is_left_out() {
+    fn windows_that_the_supervisor_did_not_see_are_judged_by_the_burners_clocks() {
         let (mut meter, mut kept) = (meter(), Kept::default());
-        meter.paused_at(WINDOW_NS + 5);
-        (0..4).for_each(|n| meter.mark(mark(n * WINDOW_NS, 0, 0)));
-        meter.finish(0, half, &mut kept);
-        let starts: Vec<u64> = kept.1.iter().map(|w| w.start_ns).collect();
-        assert_eq!(starts, [0, 2 * WINDOW_NS]);
+        meter.sample(sample(0, 0, 0));
+        meter.sample(sample(4 * SECOND + SECOND / 2, 450, 0));
+        // Stopped from 1 s to 3 s.
+        let absent = |cpu, from, to| Taken {
+            ns: match (SECOND..3 * SECOND).contains(&from) {
+                true => 0,
+                false => half(cpu, from, to).ns,
+            },
+            stolen_ns: 0,
+            hole: false,
+        };
+        meter.finish(&clock(), 4 * SECOND, false, absent, &mut kept);
+        let errors: Vec<f64> = kept.1.iter().map(Window::error_points).collect();
+        assert_eq!(errors, [0.0, -50.0, -50.0, 0.0]);
+        assert!(kept.1.iter().all(|w| !w.hole && w.busy_ns == Some(SECOND)));
+    }
+
+    #[test]
+    fn steal_at_an_unknown_time_makes_holes() {
+        let (mut meter, mut kept) = (meter(), Kept::default());
+        meter.sample(sample(0, 0, 0));
+        meter.sample(sample(SECOND, 50, 10));
+        meter.sample(sample(4 * SECOND, 200, 50));
+        meter.finish(&clock(), 4 * SECOND, false, half, &mut kept);
+        let holes: Vec<bool> = kept.1.iter().map(|w| w.hole).collect();
+        assert_eq!(holes, [false, true, true, true]);
+    }
+
+    #[test]
+    fn a_window_before_the_first_sample_is_a_hole() {
+        let (mut meter, mut kept) = (meter(), Kept::default());
+        meter.sample(sample(SECOND / 2, 0, 0));
+        meter.sample(sample(2 * SECOND, 0, 0));
+        meter.finish(&clock(), 2 * SECOND, false, half, &mut kept);
+        let holes: Vec<bool> = kept.1.iter().map(|w| w.hole).collect();
+        assert_eq!(holes, [true, false]);
+    }
+
+    /// Paused for 2.45 s at 1.2 s of the run, which counts as 2.5 s.
+    fn paused(unloaded_ns: u64, taken_ns: u64) -> Window {
+        let (mut meter, mut kept, mut clock) = (meter(), Kept::default(), clock());
+        let (from, to) = (12 * BOUNDARY_NS, 36 * BOUNDARY_NS + BOUNDARY_NS / 2);
+        meter.sample(sample(0, 0, 0));
+        meter.sample(sample(SECOND, 0, 0));
+        meter.sample(sample(from, 0, 0));
+        clock.pause(from, to);
+        meter.pause(clock.run_ns(from), sample(to, 240, 0), unloaded_ns);
+        meter.sample(sample(45 * BOUNDARY_NS, 240, 0));
+        let taken = |_, start, _| Taken {
+            ns: if start < SECOND { 50_000_000 } else { taken_ns },
+            stolen_ns: 0,
+            hole: false,
+        };
+        meter.finish(&clock, 2 * SECOND, false, taken, &mut kept);
+        assert_eq!(kept.1.len(), 2);
+        assert!(!kept.1[0].hole && kept.1[0].error_points().abs() < 1e-9);
+        kept.1.remove(1)
+    }
+
+    #[test]
+    fn a_pause_is_no_part_of_the_window_that_contains_it() {
+        // 50 % of the window's 1.05 s in its ten parts.
+        let window = paused(0, 52_500_000);
+        assert_eq!(window.length_ns, SECOND + BOUNDARY_NS / 2);
+        assert_eq!((window.busy_ns, window.hole), (Some(0), false));
+        assert!(window.error_points().abs() < 1e-9);
+        // The rest of it is judged as any other.
+        assert!(paused(0, 40_000_000).error_points() < -10.0);
+    }
+
+    #[test]
+    fn a_pause_in_which_the_program_ran_is_time_without_the_load() {
+        let window = paused(52_500_000, 52_500_000);
+        assert!(!window.hole && (-3.0..-2.0).contains(&window.error_points()));
+        assert!(paused(2 * SECOND, 52_500_000).hole);
     }
 
     #[test]
     fn an_offline_cpu_is_a_hole() {
         let (mut meter, mut kept) = (meter(), Kept::default());
-        meter.mark(mark(0, 0, 0));
-        meter.mark(Mark {
+        meter.sample(sample(0, 0, 0));
+        meter.sample(Sample {
             times: vec![None],
-            ..mark(WINDOW_NS, 0, 0)
+            ..sample(SECOND, 0, 0)
         });
-        meter.finish(0, half, &mut kept);
+        meter.finish(&clock(), SECOND, false, half, &mut kept);
         assert!(kept.1[0].hole);
     }
 }

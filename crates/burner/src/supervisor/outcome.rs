@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is known when a run is over, apart from its windows.
 
+use std::path::Path;
+
 use sandbag_kernel::root;
 
 use crate::command::Ended;
@@ -84,16 +86,26 @@ pub struct NodeOutcome {
     pub waited_ns: Option<u64>,
 }
 
+/// CPU time of all that ever ran in a group and below it, ns, by its directory
+/// and that of its accounting (v1). `None` if the kernel does not keep it.
+pub(super) fn used_ns(dir: &Path, accounting: &Path) -> Option<u64> {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    if let Ok(text) = root::read(&accounting.join("cpuacct.usage")) {
+        return number(&text);
+    }
+    let stat = root::read(&dir.join("cpu.stat")).ok()?;
+    let us = stat
+        .lines()
+        .find_map(|line| line.strip_prefix("usage_usec "))?;
+    number(us).map(|us| us * 1000)
+}
+
 /// Reads the books of a node's group; what a kernel does not keep is `None`.
 pub(super) fn of_node(group: &NodeGroup, entered: usize, changes: u64) -> NodeOutcome {
     let stat = root::read(&group.cpu.join("cpu.stat")).unwrap_or_default();
     let field = |name: &str| -> Option<u64> {
         let line = stat.lines().find_map(|line| line.strip_prefix(name))?;
         line.trim().parse().ok()
-    };
-    let v1_usage = || -> Option<u64> {
-        let text = root::read(&group.accounting.join("cpuacct.usage")).ok()?;
-        text.trim().parse().ok()
     };
     let throttled_ns = || {
         let us = field("throttled_usec ").map(|us| us * 1000);
@@ -107,7 +119,7 @@ pub(super) fn of_node(group: &NodeGroup, entered: usize, changes: u64) -> NodeOu
     NodeOutcome {
         entered,
         changes,
-        used_ns: field("usage_usec ").map(|us| us * 1000).or_else(v1_usage),
+        used_ns: used_ns(&group.cpu, &group.accounting),
         throttled: field("nr_throttled ").zip(throttled_ns()),
         waited_ns: total.map(|us| us * 1000),
     }

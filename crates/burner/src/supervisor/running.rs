@@ -8,7 +8,7 @@ use sandbag_kernel::perf::GroupMigrations;
 use sandbag_kernel::process::Process;
 use sandbag_kernel::{CpuList, Root, clock};
 
-use super::outcome::{CommandOutcome, Migrations};
+use super::outcome::{self, CommandOutcome, Migrations};
 use super::signal_to;
 use crate::command::{Ended, Gone, Waiting};
 use crate::error::Result;
@@ -96,6 +96,17 @@ impl Running {
     /// CPU time on a loaded CPU (by index) between the first mark and the last.
     pub fn used_ns(&self, cpu: usize) -> Option<u64> {
         Some(self.last.get(cpu)?.saturating_sub(*self.first.get(cpu)?))
+    }
+
+    /// CPU time of all that is or was in its care, ns, on all CPUs. Where the
+    /// kernel does not keep that, of what is there now.
+    pub fn used_in_all_ns(&self) -> u64 {
+        let accounting = self.group.accounting_dir();
+        let of_now = || {
+            let clock = |pid| clock::process_cpu_of(pid).unwrap_or(0);
+            self.everyone().into_iter().map(clock).sum()
+        };
+        outcome::used_ns(self.group.dir(), accounting).unwrap_or_else(of_now)
     }
 
     /// How it fared, once it ended.

@@ -8,11 +8,14 @@ use crate::board::BOUNDARY_NS;
 /// Translates between run time (0 at the start of the profile, standing still
 /// while the run is paused) and the monotonic clock. Run time and the clock
 /// always differ by whole boundaries, so that windows end where burners note
-/// their clocks.
+/// their clocks. A pause therefore counts as up to a boundary longer than it
+/// was, and the window that contains it is longer than others by the rest.
 #[derive(Debug, Clone)]
 pub struct RunClock {
     /// (run time from which it holds, monotonic time of run time 0).
     zeros: Vec<(u64, u64)>,
+    /// (run time at which the run stood still, for how long).
+    pauses: Vec<(u64, u64)>,
 }
 
 impl RunClock {
@@ -22,17 +25,15 @@ impl RunClock {
         debug_assert_eq!(zero_ns % BOUNDARY_NS, 0);
         Self {
             zeros: vec![(0, zero_ns)],
+            pauses: Vec::new(),
         }
-    }
-
-    fn zero(&self) -> u64 {
-        self.zeros.last().map_or(0, |(_, zero)| *zero)
     }
 
     /// Run time at a monotonic time now or later.
     #[must_use]
     pub fn run_ns(&self, monotonic_ns: u64) -> u64 {
-        monotonic_ns.saturating_sub(self.zero())
+        let (least, zero) = self.zeros.last().copied().unwrap_or_default();
+        monotonic_ns.saturating_sub(zero).max(least)
     }
 
     /// Monotonic time of a run time, also of one before a pause.
@@ -47,9 +48,19 @@ impl RunClock {
     pub fn pause(&mut self, from_ns: u64, to_ns: u64) -> u64 {
         let length = (to_ns - from_ns).next_multiple_of(BOUNDARY_NS);
         let run = self.run_ns(from_ns);
-        let zero = self.zero() + length;
+        let zero = self.zeros.last().map_or(0, |(_, zero)| *zero) + length;
         self.zeros.push((run, zero));
+        self.pauses.push((run, to_ns - from_ns));
         length
+    }
+
+    /// Time between two run times on the monotonic clock, without the pauses.
+    #[must_use]
+    pub fn length_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        // At its own run time the clock is past a pause already.
+        let within = |(run, _): &&(u64, u64)| from_ns < *run && *run <= to_ns;
+        let paused: u64 = self.pauses.iter().filter(within).map(|(_, ns)| ns).sum();
+        (self.monotonic_ns(to_ns) - self.monotonic_ns(from_ns)).saturating_sub(paused)
     }
 }
 
@@ -127,6 +138,22 @@ mod tests {
         assert_eq!(clock.monotonic_ns(15 * B), 25 * B);
         assert_eq!(clock.monotonic_ns(16 * B), 28 * B);
         assert_eq!(clock.run_ns(28 * B), 16 * B);
+    }
+
+    #[test]
+    fn a_window_is_longer_by_what_a_pause_counts_too_much() {
+        let mut clock = RunClock::starting_at(0);
+        clock.pause(5 * B + 10, 6 * B);
+        // A second one before run time has gone on.
+        clock.pause(6 * B + 5, 6 * B + 9);
+        assert_eq!(clock.run_ns(6 * B + 9), 5 * B + 10);
+        assert_eq!(clock.length_ns(4 * B, 5 * B), B);
+        assert_eq!(clock.length_ns(5 * B, 6 * B), B + 10 + B - 4);
+        assert_eq!(clock.length_ns(6 * B, 7 * B), B);
+        // At the end of a window.
+        clock.pause(clock.monotonic_ns(8 * B), clock.monotonic_ns(10 * B));
+        assert_eq!(clock.length_ns(7 * B, 8 * B), B);
+        assert_eq!(clock.length_ns(8 * B, 9 * B), B);
     }
 
     #[test]

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! No sequence of stops, steals and pauses makes a load that was absent a load
+//! that was kept. A run in steps of 1 ms: a burner that takes half of what is
+//! delivered, a kernel that counts, a supervisor that looks when it can.
+
+use proptest::prelude::*;
+use sandbag_kernel::procstat::CpuTimes;
+use sandbag_measure::{Tolerance, Verdict, VerdictCounter, Window};
+
+use super::{BOUNDARY_NS, Meter, Sample, Taken, WINDOW_NS, Windows};
+use crate::board::BOUNDARIES;
+use crate::supervisor::timeline::{Piece, RunClock};
+
+const MS: u64 = 1_000_000;
+const ASKED_PCT: f64 = 50.0;
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    /// SIGSTOP of the burner: the program goes on.
+    Burner,
+    /// SIGSTOP of the supervisor.
+    Supervisor,
+    /// SIGSTOP of both.
+    Both,
+    /// The hypervisor has the CPU.
+    Steal,
+    /// Ctrl-Z of all, until all are continued.
+    Pause,
+    /// Ctrl-Z, but somebody continues the program alone.
+    PauseWithoutProgram,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Event {
+    what: What,
+    from_ms: u64,
+    length_ms: u64,
+}
+
+fn events(most: usize) -> impl Strategy<Value = Vec<Event>> {
+    let what = prop_oneof![
+        Just(What::Burner),
+        Just(What::Supervisor),
+        Just(What::Both),
+        Just(What::Steal),
+        Just(What::Pause),
+        Just(What::PauseWithoutProgram),
+    ];
+    let event = (what, 0u64..11_000, 1u64..4_000).prop_map(|(what, from_ms, length_ms)| Event {
+        what,
+        from_ms,
+        length_ms,
+    });
+    prop::collection::vec(event, 0..most)
+}
+
+#[derive(Default)]
+struct Judge {
+    verdict: VerdictCounter,
+    judged_ns: u64,
+}
+
+impl Windows for Judge {
+    fn short(&mut self, _: &Window) {}
+    fn whole(&mut self, window: &Window) {
+        self.verdict.add(window, true);
+        self.judged_ns += window.length_ns;
+    }
+}
+
+struct Truth {
+    verdict: Verdict,
+    judged_ms: u64,
+    /// Time in which the program could run, and that without the load.
+    delivered_ms: u64,
+    absent_ms: u64,
+}
+
+/// A run of `run_ms` on its own clock.
+fn simulate(events: &[Event], run_ms: u64) -> Truth {
+    let mut clock = RunClock::starting_at(0);
+    let mut meter = Meter::new(vec![0], 10 * MS);
+    meter.ask(Piece {
+        start_ns: 0,
+        end_ns: u64::MAX / 4,
+        asked_pct: vec![ASKED_PCT],
+    });
+    let mut judge = Judge::default();
+    // What the burner notes, in steps of 1 ms.
+    let mut notes = vec![0];
+    let (mut stolen, mut busy, mut absent, mut delivered) = (0, 0, 0, 0);
+    let mut next_mark = WINDOW_NS;
+    let mut pause: Option<(u64, u64)> = None;
+    let mut used_by_program = 0u64;
+    let sample = |at_ms: u64, stolen: u64, busy: u64| Sample {
+        at_ns: at_ms * MS,
+        times: vec![Some(CpuTimes {
+            user: busy / 10,
+            steal: stolen / 10,
+            ..CpuTimes::default()
+        })],
+        command_ns: None,
+    };
+    meter.sample(sample(0, 0, 0));
+    for ms in 0.. {
+        let now = |test: fn(What) -> bool| {
+            let within = |e: &&Event| (e.from_ms..e.from_ms + e.length_ms).contains(&ms);
+            events.iter().filter(within).any(|e| test(e.what))
+        };
+        let awake = !now(|what| matches!(what, What::Supervisor | What::Both));
+        let wants_pause = now(|what| matches!(what, What::Pause | What::PauseWithoutProgram));
+        let number = |run_ns, clock: &RunClock| clock.monotonic_ns(run_ns) / MS;
+        let oldest = ms.saturating_sub(BOUNDARIES as u64 * BOUNDARY_NS / MS);
+        let taken = |notes: &[u64], from: u64, to: u64| Taken {
+            ns: (notes[to as usize] - notes[from as usize]) * MS / 2,
+            stolen_ns: 0,
+            hole: from < oldest,
+        };
+        match pause {
+            None if awake && wants_pause => {
+                meter.sample(sample(ms, stolen, busy));
+                pause = Some((ms, used_by_program));
+            }
+            Some((from_ms, used)) if !wants_pause && awake => {
+                let at = clock.run_ns(from_ms * MS);
+                let unloaded = (used_by_program - used) * MS;
+                meter.pause(at, sample(ms, stolen, busy), unloaded);
+                clock.pause(from_ms * MS, ms * MS);
+                pause = None;
+            }
+            _ => {}
+        }
+        let run_ns = clock.run_ns(ms * MS);
+        let over = run_ns >= run_ms * MS;
+        if awake && pause.is_none() && (run_ns >= next_mark || over) {
+            meter.sample(sample(ms, stolen, busy));
+            let until = match over {
+                true => run_ms * MS,
+                false => (run_ns / WINDOW_NS - 1) * WINDOW_NS,
+            };
+            let what = |_, from, to| taken(&notes, number(from, &clock), number(to, &clock));
+            meter.finish(&clock, until, over, what, &mut judge);
+            next_mark = (run_ns / WINDOW_NS + 1) * WINDOW_NS;
+            if over {
+                break;
+            }
+        }
+        let steal = now(|what| matches!(what, What::Steal));
+        let burns = pause.is_none() && !now(|what| matches!(what, What::Burner | What::Both));
+        let runs = match pause {
+            None => true,
+            Some(_) => now(|what| matches!(what, What::PauseWithoutProgram)),
+        };
+        stolen += u64::from(steal);
+        busy += u64::from(!steal && (runs || burns));
+        notes.push(notes[notes.len() - 1] + u64::from(burns && !steal));
+        if runs && !steal {
+            used_by_program += 1;
+            delivered += u64::from(run_ns < run_ms * MS);
+            absent += u64::from(!burns && run_ns < run_ms * MS);
+        }
+    }
+    Truth {
+        verdict: judge.verdict.verdict(Tolerance::default()),
+        judged_ms: judge.judged_ns / MS,
+        delivered_ms: delivered,
+        absent_ms: absent,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn an_absent_load_is_never_kept(events in events(8), run_ms in 70u64..120) {
+        let truth = simulate(&events, run_ms * 100);
+        // Half a window more or less: where a burner's time is noted.
+        let absent_pct = truth.absent_ms as f64 * ASKED_PCT / truth.delivered_ms as f64;
+        if truth.verdict == Verdict::Kept {
+            prop_assert!(absent_pct <= 1.5, "{} ms of {}", truth.absent_ms, truth.delivered_ms);
+        }
+    }
+
+    #[test]
+    fn a_load_that_was_there_is_kept(events in events(8), run_ms in 70u64..120) {
+        let harmless = |e: &&Event| matches!(e.what, What::Supervisor | What::Pause);
+        let events: Vec<Event> = events.iter().filter(harmless).copied().collect();
+        let truth = simulate(&events, run_ms * 100);
+        prop_assert_eq!(truth.absent_ms, 0);
+        prop_assert_eq!(truth.verdict, Verdict::Kept);
+        // No moment of it was left out.
+        prop_assert!(truth.judged_ms.abs_diff(truth.delivered_ms) <= 1);
+    }
+}
+
+#[test]
+fn what_was_absent_from_windows_that_nobody_saw_is_missed() {
+    let stop = |what, from_ms, length_ms| Event {
+        what,
+        from_ms,
+        length_ms,
+    };
+    let verdict = |event| simulate(&[event], 7_000).verdict;
+    assert_eq!(verdict(stop(What::Both, 2_000, 3_000)), Verdict::Missed);
+    assert_eq!(verdict(stop(What::Supervisor, 2_000, 3_000)), Verdict::Kept);
+    assert_eq!(verdict(stop(What::Pause, 2_000, 3_000)), Verdict::Kept);
+    let alone = stop(What::PauseWithoutProgram, 2_000, 3_000);
+    assert_eq!(verdict(alone), Verdict::Missed);
+    // Longer than the burners' notes reach back.
+    let long = stop(What::Supervisor, 2_000, 40_000);
+    assert_eq!(simulate(&[long], 50_000).verdict, Verdict::Missed);
+}
