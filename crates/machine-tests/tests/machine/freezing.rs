@@ -24,7 +24,7 @@ pub const CASES: &[Case] = cases![can_freeze;
     restore_thaws_continues_and_puts_back,
 ];
 
-fn can_freeze() -> Result<(), String> {
+pub fn can_freeze() -> Result<(), String> {
     root()?;
     find_freezer(&Root::default()).map_err(|error| error.to_string())?;
     Ok(())

@@ -3,6 +3,7 @@
 //! runs a command, what it refuses, what it survives, what it holds.
 //! What they need and show: `docs/testing.md`.
 
+mod absences;
 mod audit;
 mod commands;
 mod descriptors;
@@ -71,6 +72,9 @@ fn main() -> ExitCode {
         record_command::OPPOSING,
         record_command::FAMILY,
         pace::CASES,
+        absences::CASES,
+        absences::FREEZING,
+        absences::MOVED,
         jitter::CASES,
         audit::CASES,
         audit::QUIET,

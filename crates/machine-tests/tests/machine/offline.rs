@@ -15,6 +15,7 @@ use crate::processes::{lives, pid_of};
 
 pub const CASES: &[Case] = cases![hotplug;
     a_cpu_that_goes_offline_is_a_hole_the_others_go_on,
+    a_burner_comes_back_with_its_cpu,
     a_recording_ends_and_keeps_what_it_has,
     a_replay_goes_on_on_the_other_cpu,
     an_audit_goes_on_without_the_cpu,
@@ -69,6 +70,25 @@ fn a_cpu_that_goes_offline_is_a_hole_the_others_go_on() -> anyhow::Result<()> {
     ensure!(first.holes == 0, "{first:?}");
     figure!((first.got_pct - 30.0).abs() < 5.0, "{first:?}");
     ensure!(second.holes >= 3, "{second:?}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_burner_comes_back_with_its_cpu() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start("load 50 --cpus 1 -d 7s --out r")?;
+    place.burners(1)?;
+    std::thread::sleep(Duration::from_millis(2500));
+    let back = BackOnline::later()?;
+    std::thread::sleep(Duration::from_millis(600));
+    drop(back);
+    let ended = finish(run)?.expect(3)?;
+    ended.says(&["CPU 1 was offline, or closed to its burner by a cpuset, for 0."])?;
+    let record = place.record("r")?;
+    let cpu = &record.cpus[0];
+    // Of seven windows those that the CPU was away from.
+    ensure!((1..=3).contains(&cpu.holes), "{cpu:?}");
+    figure!((cpu.got_pct - 50.0).abs() < 10.0, "{cpu:?}");
     place.as_before()?;
     Ok(())
 }

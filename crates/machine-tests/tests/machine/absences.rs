@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A load that is absent while the program runs is never called kept: each
+//! process of a run is stopped, or moved to another CPU, at a time drawn by
+//! chance. A real-time sampler reads from outside what the burner took.
+
+use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sandbag_kernel::clock::{monotonic, sleep_until};
+use sandbag_kernel::sched::{self, Attributes};
+use sandbag_kernel::{CpuList, Root, procstat};
+use sandbag_machine_tests::case::{self, Case};
+use sandbag_machine_tests::figure;
+use sandbag_machine_tests::ours::Role;
+
+use crate::cases;
+use crate::freezing::can_freeze;
+use crate::place::{Ended, Place, finish, root, text_of, two_cpus, wait_for};
+use crate::processes::pid_of;
+
+pub const CASES: &[Case] = cases![root;
+    a_load_that_stops_beside_its_supervisor_is_not_kept,
+    stops_of_each_process_are_judged_as_seen_from_outside,
+    a_pause_of_all_is_no_absence,
+    a_pause_in_which_the_program_runs_is_an_absence,
+];
+
+pub const FREEZING: &[Case] = cases![can_freeze;
+    a_node_whose_throttle_stops_is_not_kept,
+];
+
+pub const MOVED: &[Case] = cases![two_cpus;
+    a_burner_that_is_moved_comes_back,
+];
+
+const SPIN: &str = "trap exit TERM; while :; do :; done";
+const LOAD_PCT: f64 = 50.0;
+
+/// CPU time of a process by the kernel's schedstat, ns.
+fn cpu_ns(pid: Pid) -> Option<u64> {
+    let text = text_of(format!("/proc/{pid}/schedstat")).ok()?;
+    text.split(' ').next()?.parse().ok()
+}
+
+/// Steal of CPU 0 so far, ns.
+fn stolen_ns() -> Option<u64> {
+    let mut stat = procstat::ProcStat::open(&Root::default()).ok()?;
+    let sample = stat.sample().ok()?;
+    Some(sample.get(0)?.steal * procstat::tick_ns())
+}
+
+/// What a sampler saw of a process, and when.
+type Seen = Vec<(u64, u64)>;
+
+/// Looks every 20 ms until it is told to end, at a real-time priority: a
+/// sampler that waits for the CPU would not know when it looked.
+fn sample(pid: Pid, ends: &AtomicBool) -> anyhow::Result<Seen> {
+    sched::set_attributes(0, Attributes::Fifo { priority: 20 })?;
+    let mut seen = Vec::new();
+    let mut next = monotonic();
+    while !ends.load(Ordering::Acquire) {
+        // One that ended is reaped with the run.
+        let Some(ns) = cpu_ns(pid) else { break };
+        seen.push((monotonic(), ns));
+        next += 20_000_000;
+        sleep_until(next);
+    }
+    Ok(seen)
+}
+
+/// Time in which a process took less than a tenth of its load, ns: by pieces
+/// of a tenth of a second.
+fn absent_ns(seen: &Seen) -> u64 {
+    let ends: Vec<_> = seen.iter().step_by(5).collect();
+    let pieces = ends
+        .windows(2)
+        .map(|ends| (ends[1].0 - ends[0].0, ends[1].1 - ends[0].1));
+    let absent = pieces.filter(|(wall, cpu)| (*cpu as f64) < *wall as f64 * LOAD_PCT / 1000.0);
+    absent.map(|(wall, _)| wall).sum()
+}
+
+/// A run with a program, and what stops in it.
+struct Run<'a> {
+    place: &'a Place,
+    child: Child,
+    burner: Pid,
+}
+
+impl<'a> Run<'a> {
+    fn start(place: &'a Place, options: &str) -> anyhow::Result<Self> {
+        let script = format!("echo $$ > pid; {SPIN}");
+        let child = place.start_script(options, &script)?;
+        place.written("pid")?;
+        let burner = place.burners(1)?[0];
+        Ok(Self {
+            place,
+            child,
+            burner,
+        })
+    }
+
+    fn pids(&self, roles: &[Role]) -> Vec<Pid> {
+        roles
+            .iter()
+            .flat_map(|role| self.place.ours(*role))
+            .collect()
+    }
+
+    fn program(&self) -> anyhow::Result<Pid> {
+        Ok(Pid::from_raw(self.place.written("pid")?.parse()?))
+    }
+
+    fn end(self) -> anyhow::Result<Ended> {
+        kill(self.program()?, Signal::SIGTERM)?;
+        finish(self.child)
+    }
+}
+
+fn pause(ms: u64) {
+    std::thread::sleep(Duration::from_millis(ms));
+}
+
+/// Missed, or undecided for what others did on the machine.
+fn not_kept(ended: Ended) -> anyhow::Result<Ended> {
+    ensure!([3, 4].contains(&ended.code()), "{ended:?}");
+    Ok(ended)
+}
+
+/// All at once, or nearly.
+fn tell(pids: &[Pid], signal: Signal) {
+    for pid in pids {
+        let _ = kill(*pid, signal);
+    }
+}
+
+/// A run of 5 s in which processes are stopped for a while. Returns how it
+/// ended, for how long the burner took nothing, and its load by the sampler.
+fn stopped(place: &Place, roles: &[Role], at: u64, ms: u64) -> anyhow::Result<(Ended, u64, f64)> {
+    let run = Run::start(place, &format!("load {LOAD_PCT} --cpus 0 --strict --out r"))?;
+    let ends = AtomicBool::new(false);
+    let (seen, stolen) = std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| sample(run.burner, &ends));
+        let stolen = stolen_ns();
+        pause(at);
+        let victims = run.pids(roles);
+        tell(&victims, Signal::SIGSTOP);
+        pause(ms);
+        tell(&victims, Signal::SIGCONT);
+        pause(5000u64.saturating_sub(at + ms));
+        ends.store(true, Ordering::Release);
+        let stolen = stolen_ns()
+            .zip(stolen)
+            .map_or(0, |(now, before)| now - before);
+        let seen = sampler
+            .join()
+            .map_err(|_| anyhow::anyhow!("the sampler panicked"))?;
+        anyhow::Ok((seen?, stolen))
+    })?;
+    let ended = run.end()?;
+    let (first, last) = seen.first().zip(seen.last()).context("nothing was seen")?;
+    let wall = (last.0 - first.0).saturating_sub(stolen);
+    let got_pct = (last.1 - first.1) as f64 * 100.0 / wall as f64;
+    Ok((ended, absent_ns(&seen), got_pct))
+}
+
+fn a_load_that_stops_beside_its_supervisor_is_not_kept() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let roles = [Role::Supervisor, Role::Burner];
+    let (ended, absent, _) = stopped(&place, &roles, 1500, 2500)?;
+    figure!(absent > 2_000_000_000, "absent for {absent} ns");
+    let ended = not_kept(ended)?.says(&["supervisor did not run for"])?;
+    let record = place.record("r")?;
+    ensure!(record.cpus[0].got_pct < 40.0, "{record:?}: {ended:?}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn stops_of_each_process_are_judged_as_seen_from_outside() -> anyhow::Result<()> {
+    let mut chance = fastrand::Rng::with_seed(fastrand::u64(..1_000_000));
+    case::note(&format!("seed {}", chance.get_seed()));
+    let all: &[&[Role]] = &[
+        &[Role::Supervisor],
+        &[Role::Burner],
+        &[Role::Guardian],
+        &[Role::Supervisor, Role::Burner],
+        &[Role::Supervisor, Role::Burner, Role::Guardian],
+    ];
+    for roles in all {
+        let place = Place::new()?;
+        let (at, ms) = (chance.u64(200..2500), chance.u64(300..2200));
+        let what = format!("{roles:?} stopped at {at} ms for {ms} ms");
+        let (ended, absent, got_pct) = stopped(&place, roles, at, ms)?;
+        let ended = match absent >= 300_000_000 {
+            true => not_kept(ended).with_context(|| format!("{what}: absent for {absent} ns"))?,
+            false => ended,
+        };
+        let record = place.record("r")?;
+        let said_pct = record.cpus[0].got_pct;
+        figure!(
+            (said_pct - got_pct).abs() < 4.0,
+            "{what}: {said_pct} % reported, {got_pct} % seen: {ended:?}"
+        );
+        place.as_before()?;
+    }
+    Ok(())
+}
+
+/// A run that is paused as by Ctrl-Z for 2 s, and what is done meanwhile.
+fn paused(
+    place: &Place,
+    meanwhile: impl FnOnce(Pid) -> anyhow::Result<()>,
+) -> anyhow::Result<Ended> {
+    let run = Run::start(place, &format!("load {LOAD_PCT} --cpus 0 --strict --out r"))?;
+    pause(1300);
+    kill(pid_of(&run.child), Signal::SIGTSTP)?;
+    pause(500);
+    meanwhile(run.program()?)?;
+    pause(1500);
+    kill(pid_of(&run.child), Signal::SIGCONT)?;
+    pause(2000);
+    run.end()
+}
+
+fn a_pause_of_all_is_no_absence() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let ended = paused(&place, |_| Ok(()))?;
+    let record = place.record("r")?;
+    ensure!(record.cpus[0].holes == 0, "{record:?}: {ended:?}");
+    figure!(ended.code() != 3, "{record:?}: {ended:?}");
+    figure!((1.5..2.6).contains(&record.paused_s), "{record:?}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_pause_in_which_the_program_runs_is_an_absence() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let ended = paused(&place, |program| Ok(kill(program, Signal::SIGCONT)?))?;
+    let ended = not_kept(ended)?;
+    ended.says(&["the program went on while the run was paused"])?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_node_whose_throttle_stops_is_not_kept() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = Run::start(
+        &place,
+        "slow --cpus 0 --speed 0.5 --method gov --strict --out r",
+    )?;
+    pause(1500);
+    let victims = run.pids(&[Role::Supervisor, Role::Burner]);
+    tell(&victims, Signal::SIGSTOP);
+    pause(2500);
+    tell(&victims, Signal::SIGCONT);
+    pause(1000);
+    not_kept(run.end()?)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_burner_that_is_moved_comes_back() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = place.start("load 50 --cpus 0 -d 6s --out r")?;
+    let burner = place.burners(1)?[0];
+    let number = burner.as_raw().cast_unsigned();
+    pause(2500);
+    sched::set_affinity(number, &CpuList::from_iter([1]))?;
+    wait_for("its return", || {
+        let now = sched::affinity(number).ok()?;
+        (now == CpuList::from_iter([0])).then_some(())
+    })?;
+    let ended = finish(run)?;
+    ended.says(&["changed the affinity of the burner of CPU 0 (1 times)"])?;
+    let record = place.record("r")?;
+    let cpu = &record.cpus[0];
+    ensure!((1..=2).contains(&cpu.holes), "{cpu:?}");
+    figure!((cpu.got_pct - 50.0).abs() < 3.0, "{cpu:?}");
+    place.as_before()?;
+    Ok(())
+}
