@@ -8,28 +8,30 @@
 //! of its own and ignores the signals that people send to programs; only
 //! SIGKILL ends it early, and then the supervisor starts another.
 
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use sandbag_kernel::Root;
 use sandbag_kernel::signals::ENDING;
 
 use crate::child;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
-use crate::undo::{Leftovers, undo};
+use crate::undo::{Left, Leftovers, undo_on};
 
 /// How long a journal may be held by somebody else after the supervisor's
 /// end: by the supervisor itself, whose descriptors close one after another,
-/// or by another sandbag that found it and undoes it.
+/// or by another sandbag that found it and undoes it. After that it is undone
+/// all the same: each step may be done twice.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long it goes on with what could not be undone at once: processes that
-/// have ended keep their group until their parent has asked for their end.
-const PERSISTENCE: Duration = Duration::from_secs(60);
-/// Between two tries.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Between two looks at a journal that is held.
+const POLL: Duration = Duration::from_millis(2);
+/// First and longest pause between two tries to undo what could not be undone
+/// at once: processes that have ended keep their group until their parent has
+/// asked for their end.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 
 /// Starts a guardian for a journal that is or will be at `journal`.
 pub fn start(journal: &Path) -> Result<Child> {
@@ -68,22 +70,132 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
     let mut byte = [0];
     while !matches!(std::io::stdin().read(&mut byte), Ok(0) | Err(_)) {}
-    let mut give_up = Instant::now() + PATIENCE;
-    let mut tried = false;
-    while path.exists() && Instant::now() < give_up {
-        let Some(journal) = Journal::take_over(&path)? else {
-            std::thread::sleep(Duration::from_millis(2));
-            continue;
-        };
-        // What is left stays in the journal: for the next try, or `restore`.
-        if undo(journal, Leftovers::AsNoted).is_empty() {
-            break;
-        }
-        if !tried {
-            tried = true;
-            give_up = Instant::now() + PERSISTENCE;
-        }
-        std::thread::sleep(PAUSE);
-    }
+    finish(&path, PATIENCE, PAUSES, |journal| {
+        undo_on(&Root::default(), journal, Leftovers::AsNoted)
+    });
     Ok(())
+}
+
+/// Undoes a journal whose run has ended, until nothing is left that another
+/// try could undo. What is left then stays in it, for `restore` to name.
+fn finish(
+    path: &Path,
+    patience: Duration,
+    (mut pause, most): (Duration, Duration),
+    mut undo: impl FnMut(Journal) -> Left,
+) {
+    let begin = Instant::now();
+    let mut ours = None;
+    loop {
+        let journal = match Journal::open(path) {
+            Ok(None) => return,
+            Ok(Some(journal)) => match journal.inode() {
+                // Undone by another sandbag, and this is a later run's.
+                Ok(inode) if *ours.get_or_insert(inode) != inode => return,
+                Ok(_) => journal,
+                Err(_) => {
+                    std::thread::sleep(pause);
+                    continue;
+                }
+            },
+            // Nothing that we would undo.
+            Err(Error::File { cause, .. }) if cause.kind() == ErrorKind::InvalidData => return,
+            // Too many files are open, say.
+            Err(_) => {
+                std::thread::sleep(pause);
+                continue;
+            }
+        };
+        let locked = journal.lock().unwrap_or(false);
+        if !locked && begin.elapsed() < patience {
+            std::thread::sleep(POLL);
+            continue;
+        }
+        // Removed by whoever had it.
+        if locked && !path.exists() {
+            return;
+        }
+        if undo(journal).later.is_empty() {
+            return;
+        }
+        std::thread::sleep(pause);
+        pause = most.min(pause * 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::RunInfo;
+
+    const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(2));
+
+    fn journal(dir: &Path) -> Journal {
+        let info = RunInfo {
+            pid: 7,
+            ..RunInfo::of_watcher("test")
+        };
+        Journal::create(dir, info).unwrap()
+    }
+
+    fn later(why: &str) -> Left {
+        Left {
+            later: vec![why.to_owned()],
+            ..Left::default()
+        }
+    }
+
+    #[test]
+    fn a_journal_that_somebody_keeps_locked_is_undone_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = journal(dir.path());
+        let path = held.path().to_owned();
+        let begin = Instant::now();
+        finish(&path, Duration::from_millis(30), PAUSES, |journal| {
+            journal.close().unwrap();
+            Left::default()
+        });
+        assert!(begin.elapsed() >= Duration::from_millis(30));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_could_not_be_undone_is_tried_again_until_nothing_is_left_to_try() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = journal(dir.path()).path().to_owned();
+        let mut tries = 0;
+        finish(&path, Duration::ZERO, PAUSES, |_| {
+            tries += 1;
+            match tries {
+                // For longer than it would wait for a lock.
+                1..40 => later("processes do not leave"),
+                _ => Left {
+                    never: vec!["not understood".to_owned()],
+                    ..Left::default()
+                },
+            }
+        });
+        assert_eq!(tries, 40);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn the_journal_of_a_later_run_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = journal(dir.path());
+        let path = first.path().to_owned();
+        drop(first);
+        let mut second = None;
+        let mut tries = 0;
+        finish(&path, Duration::ZERO, PAUSES, |first| {
+            tries += 1;
+            // Another sandbag undoes it, and a process gets the same number;
+            // the first file keeps its inode as long as it is open.
+            std::fs::remove_file(first.path()).unwrap();
+            second = Some((journal(dir.path()), first));
+            later("not yet")
+        });
+        assert_eq!(tries, 1);
+        assert!(path.exists());
+    }
 }

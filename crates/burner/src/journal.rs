@@ -6,20 +6,24 @@
 //! alive, and is undone by whoever finds it: the supervisor's guardian, which
 //! waits for that, or another sandbag.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd as _, RawFd};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::RawFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::lock::try_lock;
 use crate::named::Named;
+use crate::private;
+use crate::run_process::{RunId, RunProcess};
 
 /// One line: a change about to be made, with what undoes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "entry", rename_all = "kebab-case")]
+#[serde(tag = "entry", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Entry {
     /// First line: whose journal this is.
     Run(RunInfo),
@@ -108,6 +112,7 @@ pub enum Entry {
 /// A file of the machine's that is written, with what was in it before. To
 /// undo, that is written again, unless another run needs it changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Setting {
     /// What kind of file.
     pub of: SettingOf,
@@ -132,9 +137,14 @@ pub enum SettingOf {
 
 /// What others may know about a run while it lives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RunInfo {
-    /// The supervisor.
+    /// The supervisor, by its number in its PID namespace.
     pub pid: u32,
+    /// Which process that is. Filled in for this process when its journal is
+    /// created; an earlier sandbag did not note it.
+    #[serde(default)]
+    pub process: Option<RunProcess>,
     /// The loaded CPUs, as a list.
     pub cpus: String,
     /// Method by name.
@@ -161,6 +171,7 @@ impl RunInfo {
     pub fn of_watcher(what: &str) -> Self {
         Self {
             pid: std::process::id(),
+            process: None,
             cpus: String::new(),
             method: "none".to_owned(),
             load: what.to_owned(),
@@ -172,6 +183,26 @@ impl RunInfo {
             kill: false,
             shares: false,
         }
+    }
+
+    /// The name of the run in those of its groups and units.
+    #[must_use]
+    pub fn id(&self) -> RunId {
+        RunId::new(self.pid, self.process.as_ref())
+    }
+
+    /// The supervisor by the number that it has here, if it lives and is
+    /// proven to be the one that is meant: nobody else gets a signal.
+    #[must_use]
+    pub fn supervisor(&self) -> Option<Named> {
+        self.process.as_ref()?.find(self.pid)
+    }
+
+    /// Whether the supervisor has certainly ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let process = self.process.as_ref();
+        process.is_some_and(|process| process.has_ended(self.pid))
     }
 }
 
@@ -185,23 +216,22 @@ pub struct Journal {
 impl Journal {
     /// Where the journal of a run is.
     #[must_use]
-    pub fn path_of(dir: &Path, pid: u32) -> PathBuf {
-        dir.join(format!("{pid}.journal"))
+    pub fn path_of(dir: &Path, run: impl Into<RunId>) -> PathBuf {
+        dir.join(format!("{}.journal", run.into()))
     }
 
-    /// Creates and locks the journal of this run.
-    pub fn create(dir: &Path, info: RunInfo) -> Result<Self> {
-        let path = Self::path_of(dir, info.pid);
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(|cause| Error::File {
-                path: path.clone(),
-                cause,
-            })?;
+    /// Creates and locks the journal of this run, readable by nobody else.
+    pub fn create(dir: &Path, mut info: RunInfo) -> Result<Self> {
+        if info.pid == std::process::id() {
+            info.process = RunProcess::own();
+        }
+        let path = Self::path_of(dir, info.id());
+        let file = private::create(&path).map_err(|cause| Error::File {
+            path: path.clone(),
+            cause,
+        })?;
         let mut journal = Self { file, path };
-        if !journal.try_lock() {
+        if !journal.lock()? {
             return Err(journal.failed(io::ErrorKind::WouldBlock.into()));
         }
         journal.note(Entry::Run(info))?;
@@ -209,25 +239,52 @@ impl Journal {
     }
 
     /// Opens a journal that was found, if nobody alive holds it.
+    ///
+    /// # Errors
+    /// [`Error::File`] if it cannot be opened, or somebody else may have
+    /// written it.
     pub fn take_over(path: &Path) -> Result<Option<Self>> {
-        let file = match OpenOptions::new().append(true).open(path) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(|cause| Error::File {
-                path: path.to_owned(),
-                cause,
-            })?,
-        };
-        let journal = Self {
-            file,
-            path: path.to_owned(),
+        let Some(journal) = Self::open(path)? else {
+            return Ok(None);
         };
         // It may have been removed between the two calls.
-        Ok((journal.try_lock() && path.exists()).then_some(journal))
+        Ok((journal.lock()? && path.exists()).then_some(journal))
     }
 
-    fn try_lock(&self) -> bool {
-        // SAFETY: an open descriptor of ours.
-        unsafe { libc::flock(self.file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+    /// Opens a journal that was found, whoever holds it: for the guardian,
+    /// who knows that its run has ended. `None` if it is gone.
+    ///
+    /// # Errors
+    /// As [`take_over`](Self::take_over).
+    pub fn open(path: &Path) -> Result<Option<Self>> {
+        match private::open(path) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(Error::File {
+                path: path.to_owned(),
+                cause,
+            }),
+            Ok(file) => Ok(Some(Self {
+                file,
+                path: path.to_owned(),
+            })),
+        }
+    }
+
+    /// Locks it unless somebody else holds it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn lock(&self) -> Result<bool> {
+        try_lock(&self.file).map_err(|cause| self.failed(cause))
+    }
+
+    /// Which file it is, whatever its name is by now.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn inode(&self) -> Result<u64> {
+        let meta = self.file.metadata().map_err(|cause| self.failed(cause))?;
+        Ok(meta.ino())
     }
 
     fn failed(&self, cause: io::Error) -> Error {
@@ -261,7 +318,7 @@ impl Journal {
     /// # Errors
     /// [`Error::File`] if it cannot be read at all.
     pub fn read(&self) -> Result<Contents> {
-        read(&self.path)
+        contents(&self.file, &self.path)
     }
 
     /// All entries so far that can be read.
@@ -298,12 +355,25 @@ pub struct Contents {
 /// problem, of a disk or of a newer sandbag, and the others still count.
 ///
 /// # Errors
-/// [`Error::File`] if it cannot be read at all.
+/// [`Error::File`] if it cannot be read at all, or somebody else may have
+/// written it.
 pub fn read(path: &Path) -> Result<Contents> {
-    let text = fs::read(path).map_err(|cause| Error::File {
+    let file = private::open(path).map_err(|cause| Error::File {
         path: path.to_owned(),
         cause,
     })?;
+    contents(&file, path)
+}
+
+/// What an open journal says; `path` names it in problems.
+fn contents(mut file: &File, path: &Path) -> Result<Contents> {
+    let mut text = Vec::new();
+    file.rewind()
+        .and_then(|()| file.read_to_end(&mut text))
+        .map_err(|cause| Error::File {
+            path: path.to_owned(),
+            cause,
+        })?;
     let mut contents = Contents::default();
     let mut lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
     // Empty if the text ends with a line's end.
@@ -341,6 +411,12 @@ pub fn all(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(journals)
 }
 
+/// Whose journal this is, by its name.
+#[must_use]
+pub fn run_of(path: &Path) -> Option<RunId> {
+    path.file_stem()?.to_str()?.parse().ok()
+}
+
 /// The entries of the other runs' journals, of live and dead ones. One that
 /// cannot be read has none: whoever undoes it says so.
 #[must_use]
@@ -360,6 +436,7 @@ mod tests {
     fn info(pid: u32) -> RunInfo {
         RunInfo {
             pid,
+            process: None,
             cpus: "0-1".into(),
             method: "pace".into(),
             load: "constant 50 %".into(),

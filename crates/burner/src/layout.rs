@@ -21,6 +21,7 @@ use sandbag_kernel::{Root, container, root};
 use crate::error::{Error, Result};
 use crate::journal::{self, Entry, Journal};
 use crate::lock::Lock;
+use crate::run_process::RunId;
 
 pub use holder::Holder;
 
@@ -110,12 +111,16 @@ impl Layout {
             true => path.to_owned(),
             false => hierarchies.cpu.join(path.strip_prefix("/").unwrap_or(path)),
         };
-        if !base.is_dir() {
+        // Without links and `..`: what is noted in the journal must be undone
+        // where it was done.
+        let real = base.canonicalize().ok();
+        let real = real.filter(|dir| dir.is_dir() && dir.starts_with(&hierarchies.cpu));
+        let Some(base) = real else {
             return Err(not_possible(
                 format!("{} is not a group", base.display()),
                 "--cgroup takes a directory of the cgroup tree, or a path below its root",
             ));
-        }
+        };
         if hierarchies.version == Version::V2 {
             let offered = root::read(&base.join("cgroup.controllers"))?;
             if !offered.split_whitespace().any(|c| c == "cpu") {
@@ -249,7 +254,7 @@ impl Layout {
     pub fn settle(
         &self,
         journal: &mut Journal,
-        run: u32,
+        run: RunId,
         tenant: Tenant,
         pid: u32,
     ) -> Result<Holder> {

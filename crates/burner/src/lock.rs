@@ -4,9 +4,20 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sandbag_kernel::Root;
+use sandbag_kernel::process::Process;
 
 use crate::error::{Error, Result};
+
+/// How long the lock is waited for. It is held for milliseconds, and for up to
+/// 1.5 s per setting that the kernel does not take back at once.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two tries.
+const POLL: Duration = Duration::from_millis(2);
 
 /// The lock on the directory of the journals, held as long as this lives.
 ///
@@ -21,34 +32,100 @@ use crate::error::{Error, Result};
 pub struct Lock(#[expect(dead_code, reason = "closing it unlocks")] File);
 
 impl Lock {
-    /// Waits for it.
+    /// Waits for it, for 5 s at most.
     ///
     /// # Errors
-    /// The directory cannot be opened.
+    /// The directory cannot be opened, or is locked for longer than that: the
+    /// holder is named.
     pub fn of(dir: &Path) -> Result<Self> {
+        Self::within(dir, PATIENCE)
+    }
+
+    /// Waits for it, for `patience` at most.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn within(dir: &Path, patience: Duration) -> Result<Self> {
         let failed = |cause| Error::File {
             path: dir.to_owned(),
             cause,
         };
         let file = File::open(dir).map_err(failed)?;
-        loop {
-            // SAFETY: an open descriptor of ours.
-            match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } {
-                0 => return Ok(Self(file)),
-                _ => match io::Error::last_os_error() {
-                    cause if cause.kind() == io::ErrorKind::Interrupted => {}
-                    cause => return Err(failed(cause)),
-                },
+        let begin = Instant::now();
+        while !try_lock(&file).map_err(failed)? {
+            if begin.elapsed() >= patience {
+                return Err(failed(held(&file, patience)));
             }
+            std::thread::sleep(POLL);
         }
+        Ok(Self(file))
     }
+}
+
+/// Locks an open file unless somebody else has it locked.
+pub fn try_lock(file: &File) -> io::Result<bool> {
+    // SAFETY: an open descriptor of ours.
+    match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
+        0 => Ok(true),
+        _ => match io::Error::last_os_error() {
+            cause
+                if matches!(
+                    cause.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                Ok(false)
+            }
+            cause => Err(cause),
+        },
+    }
+}
+
+fn held(file: &File, patience: Duration) -> io::Error {
+    let holder = holder(&Root::default(), file);
+    let (who, remedy) = match holder {
+        Some(pid) => {
+            let name = Process::new(&Root::default(), pid).stat();
+            let name = name.map_or_else(|_| String::new(), |stat| stat.name);
+            (
+                format!("process {pid} ({})", name),
+                format!(": end it, or let it go on if it is stopped (kill -CONT {pid})"),
+            )
+        }
+        None => (
+            "a process that cannot be seen from here".to_owned(),
+            ", perhaps in another container".to_owned(),
+        ),
+    };
+    io::Error::new(
+        io::ErrorKind::TimedOut,
+        format!("locked for more than {patience:?} by {who}{remedy}"),
+    )
+}
+
+/// Which process holds a lock on this file, by `/proc/locks`
+/// (proc_locks(5)).
+fn holder(root: &Root, file: &File) -> Option<u32> {
+    let inode = file.metadata().ok()?.ino();
+    let locks = root.read("/proc/locks").ok()?;
+    locks.lines().find_map(|line| {
+        // `1: FLOCK  ADVISORY  WRITE 1234 fd:01:5678 0 EOF`; those who wait
+        // have `->` after the number.
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, place, ..] = fields[..] else {
+            return None;
+        };
+        // The device is that of the file below an overlay.
+        let (_, number) = place.rsplit_once(':')?;
+        let pid: u32 = pid.parse().ok()?;
+        (number.parse() == Ok(inode) && pid != 0).then_some(pid)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Duration;
 
     #[test]
     fn the_second_waits_for_the_first() {
@@ -64,6 +141,22 @@ mod tests {
             released.store(true, Ordering::SeqCst);
             drop(first);
         });
+    }
+
+    #[test]
+    fn a_lock_that_is_never_released_is_waited_for_in_vain_and_its_holder_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let _first = Lock::of(dir.path()).unwrap();
+        let begin = Instant::now();
+        let error = Lock::within(dir.path(), Duration::from_millis(20)).unwrap_err();
+        assert!(begin.elapsed() >= Duration::from_millis(20));
+        let text = error.to_string();
+        assert!(
+            text.starts_with(&dir.path().display().to_string()),
+            "{text}"
+        );
+        let us = format!("by process {} (", std::process::id());
+        assert!(text.contains(&us) && text.contains("kill -CONT"), "{text}");
     }
 
     #[test]

@@ -33,6 +33,7 @@ use crate::guardian;
 use crate::journal::{Journal, RunInfo};
 use crate::layout::{Holder, Layout, Tenant};
 use crate::registry::Registry;
+use crate::run_process::RunId;
 use crate::undo::{Leftovers, undo};
 
 pub use node::{Freezing, Frozen, NodeSeen, Stopping};
@@ -164,6 +165,7 @@ impl<'a> Bench<'a> {
             Board::create(slots.max(1)).map_err(|cause| Error::call("memfd_create", cause))?;
         let info = RunInfo {
             pid: std::process::id(),
+            process: None,
             cpus: cpus.to_string(),
             method: "probe".to_owned(),
             load: "a probe of sandbag doctor".to_owned(),
@@ -285,7 +287,7 @@ impl<'a> Bench<'a> {
             },
         };
         self.groups += 1;
-        let run = std::process::id();
+        let run = RunId::own();
         let holder = match self.layout.settle(journal, run, tenant, child.id()) {
             Ok(holder) => holder,
             Err(error) => {

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The runs of this machine: who holds which CPUs, and what dead ones left.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sandbag_kernel::CpuList;
+use sandbag_kernel::{CpuList, Root};
 
 use crate::error::{Error, Result};
 use crate::journal::{self, Entry, Journal, RunInfo};
 use crate::lock::Lock;
-use crate::undo::{Leftovers, undo};
+use crate::private;
+use crate::run_process::RunId;
+use crate::undo::{Leftovers, undo_on};
 
 /// The directory of the journals.
 #[derive(Debug, Clone)]
 pub struct Registry {
     dir: PathBuf,
+    /// The machine on which what dead runs left is undone.
+    root: Root,
 }
 
 /// How long a run waits for the guardian of a dead one on its CPUs.
@@ -48,11 +50,12 @@ impl Registry {
     /// if need be.
     ///
     /// # Errors
-    /// [`Error::NotPossible`] for a user without `XDG_RUNTIME_DIR`.
+    /// [`Error::NotPossible`] for a user without `XDG_RUNTIME_DIR`, and as
+    /// [`at`](Self::at).
     pub fn open() -> Result<Self> {
         Self::at(usual_dir().ok_or_else(|| {
             Error::NotPossible {
-                what: "XDG_RUNTIME_DIR is not set".into(),
+                what: "XDG_RUNTIME_DIR does not name a directory by its full path".into(),
                 remedy: "without root, sandbag keeps its journal there: log in through a session \
                      manager, or set it to a directory that only you can write to"
                     .into(),
@@ -64,16 +67,24 @@ impl Registry {
     #[must_use]
     pub fn existing() -> Option<Self> {
         let dir = usual_dir().filter(|dir| dir.is_dir())?;
-        Self::at(dir).ok()
+        private::check_dir(&dir).ok()?;
+        Some(Self::of(dir))
     }
 
-    /// A registry in another directory.
+    /// A registry in another directory, made if need be. It is private,
+    /// whatever the umask: what a journal says is done with our rights.
+    ///
+    /// # Errors
+    /// [`Error::NotPossible`] for a directory that others can write in.
     pub fn at(dir: PathBuf) -> Result<Self> {
-        match fs::create_dir(&dir) {
-            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
-                Err(Error::File { path: dir, cause })
-            }
-            _ => Ok(Self { dir }),
+        private::make_dir(&dir)?;
+        Ok(Self::of(dir))
+    }
+
+    fn of(dir: PathBuf) -> Self {
+        Self {
+            dir,
+            root: Root::default(),
         }
     }
 
@@ -124,10 +135,7 @@ impl Registry {
         let lock = Lock::of(&self.dir)?;
         let mut found = Vec::new();
         for path in journal::all(&self.dir)? {
-            let pid = path
-                .file_stem()
-                .and_then(|name| name.to_str()?.parse().ok())
-                .unwrap_or(0);
+            let pid = journal::run_of(&path).map_or(0, |run| run.pid());
             match Journal::take_over(&path) {
                 Ok(None) => {}
                 Ok(Some(journal)) => found.push((pid, Ok(journal))),
@@ -139,7 +147,7 @@ impl Registry {
         let restored = found.into_iter().map(|(pid, journal)| Restored {
             pid,
             left: match journal {
-                Ok(journal) => undo(journal, Leftovers::AsNoted),
+                Ok(journal) => undo_on(&self.root, journal, Leftovers::AsNoted).all(),
                 Err(error) => vec![error.to_string()],
             },
         });
@@ -149,7 +157,7 @@ impl Registry {
     /// Where the journal of this process will be, once it is registered.
     #[must_use]
     pub fn own_journal(&self) -> PathBuf {
-        Journal::path_of(&self.dir, std::process::id())
+        Journal::path_of(&self.dir, RunId::own())
     }
 
     /// Registers a run and opens its journal. A run that was killed holds its
@@ -162,15 +170,18 @@ impl Registry {
         let begin = Instant::now();
         loop {
             let lock = Lock::of(&self.dir)?;
-            let Some((pid, both)) = self.holder_of(cpus)? else {
+            let Some((holder, both)) = self.holder_of(cpus)? else {
                 return Journal::create(&self.dir, info);
             };
-            let patience = match is_alive(pid) {
-                true => DEATH_PATIENCE,
-                false => GUARDIAN_PATIENCE,
+            let patience = match holder.has_ended() {
+                false => DEATH_PATIENCE,
+                true => GUARDIAN_PATIENCE,
             };
             if begin.elapsed() > patience {
-                return Err(Error::Busy { pid, cpus: both });
+                return Err(Error::Busy {
+                    pid: holder.pid,
+                    cpus: both,
+                });
             }
             drop(lock);
             std::thread::sleep(Duration::from_millis(5));
@@ -178,13 +189,13 @@ impl Registry {
     }
 
     /// A run on one of these CPUs, and the CPUs that both want.
-    fn holder_of(&self, cpus: &CpuList) -> Result<Option<(u32, CpuList)>> {
+    fn holder_of(&self, cpus: &CpuList) -> Result<Option<(RunInfo, CpuList)>> {
         let runs = self.look_under_lock()?.alive.into_iter();
         let mut holding = runs.filter(|run| !run.shares);
         Ok(holding.find_map(|run| {
             let theirs: CpuList = run.cpus.parse().unwrap_or_default();
             let both = theirs.intersection(cpus);
-            (!both.is_empty()).then_some((run.pid, both))
+            (!both.is_empty()).then_some((run, both))
         }))
     }
 }
@@ -195,7 +206,9 @@ fn usual_dir() -> Option<PathBuf> {
     // SAFETY: no arguments, cannot fail.
     match unsafe { libc::geteuid() } {
         0 => Some(PathBuf::from("/run/sandbag")),
-        _ => std::env::var_os("XDG_RUNTIME_DIR").map(|dir| PathBuf::from(dir).join("sandbag")),
+        _ => std::env::var_os("XDG_RUNTIME_DIR")
+            .map(|dir| PathBuf::from(dir).join("sandbag"))
+            .filter(|dir| dir.is_absolute()),
     }
 }
 
@@ -216,18 +229,29 @@ fn first_if_alive(path: &Path) -> std::result::Result<Option<RunInfo>, String> {
     }
 }
 
-/// Whether a process runs a program; a zombie does not.
-fn is_alive(pid: u32) -> bool {
-    fs::read_link(format!("/proc/{pid}/exe")).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::run_process::RunProcess;
+
+    /// A registry whose machine has a tree of groups at `dir`.
+    fn registry(dir: &Path) -> Registry {
+        let mounts = "25 1 0:22 / / rw - cgroup2 cgroup2 rw\n";
+        fs::create_dir_all(dir.join("proc/self")).unwrap();
+        fs::write(dir.join("proc/self/mountinfo"), mounts).unwrap();
+        fs::write(dir.join("proc/self/cgroup"), "0::/\n").unwrap();
+        Registry {
+            root: Root::at(dir),
+            ..Registry::at(dir.join("r")).unwrap()
+        }
+    }
 
     fn info(pid: u32, cpus: &str) -> RunInfo {
         RunInfo {
             pid,
+            process: None,
             cpus: cpus.into(),
             method: "pace".into(),
             load: String::new(),
@@ -242,7 +266,7 @@ mod tests {
     #[test]
     fn the_same_cpu_cannot_be_had_twice() {
         let dir = tempfile::tempdir().unwrap();
-        let registry = Registry::at(dir.path().join("r")).unwrap();
+        let registry = registry(dir.path());
         let first: CpuList = "0-1".parse().unwrap();
         let me = std::process::id();
         let _held = registry.register(info(me, "0-1"), &first).unwrap();
@@ -262,7 +286,7 @@ mod tests {
     #[test]
     fn a_run_that_shares_its_cpus_keeps_nobody_from_them() {
         let dir = tempfile::tempdir().unwrap();
-        let registry = Registry::at(dir.path().join("r")).unwrap();
+        let registry = registry(dir.path());
         let jitter = RunInfo {
             shares: true,
             ..info(12, "0-1")
@@ -278,10 +302,14 @@ mod tests {
     #[test]
     fn the_cpus_of_a_dead_run_are_had_when_its_guardian_is_done() {
         let dir = tempfile::tempdir().unwrap();
-        let registry = Registry::at(dir.path().join("r")).unwrap();
+        let registry = registry(dir.path());
         let cpus: CpuList = "0".parse().unwrap();
         // No process can have this number.
-        let dead = registry.register(info(u32::MAX, "0"), &cpus).unwrap();
+        let dead = RunInfo {
+            process: RunProcess::own(),
+            ..info(u32::MAX, "0")
+        };
+        let dead = registry.register(dead, &cpus).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(50));
@@ -294,7 +322,7 @@ mod tests {
     #[test]
     fn a_journal_that_cannot_be_read_stops_nobody() {
         let dir = tempfile::tempdir().unwrap();
-        let registry = Registry::at(dir.path().join("r")).unwrap();
+        let registry = registry(dir.path());
         let cpus: CpuList = "0".parse().unwrap();
         let held = registry.register(info(12, "0"), &cpus).unwrap();
         let dead = |pid: u32| Journal::path_of(registry.dir(), pid);
@@ -329,7 +357,7 @@ mod tests {
     #[test]
     fn what_a_dead_run_left_is_undone_once() {
         let dir = tempfile::tempdir().unwrap();
-        let registry = Registry::at(dir.path().join("r")).unwrap();
+        let registry = registry(dir.path());
         let cpus: CpuList = "0".parse().unwrap();
         let group = dir.path().join("sandbag-10-cpu0");
         let mut journal = registry.register(info(10, "0"), &cpus).unwrap();

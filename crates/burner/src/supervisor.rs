@@ -52,6 +52,7 @@ use crate::layout::{Layout, Tenant};
 use crate::method::{Method, Scope};
 use crate::realtime;
 use crate::registry::Registry;
+use crate::run_process::RunId;
 use crate::signals::{Repeats, Signals};
 use crate::undo::{Leftovers, undo};
 
@@ -149,6 +150,7 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
     let registered = registry.register(
         RunInfo {
             pid: std::process::id(),
+            process: None,
             cpus: cpus.to_string(),
             method: plan.method.name().to_owned(),
             load: plan.load.clone(),
@@ -281,7 +283,7 @@ impl<'a> Run<'a> {
             alarm: burner::alarm_fd(self.alarm),
             layout: self.layout,
             method: self.method,
-            run: std::process::id(),
+            run: RunId::own(),
             parties: self.cpus.len() as u32,
             node: self.node.as_ref().map(|node| Rc::clone(&node.group)),
         }
@@ -362,7 +364,7 @@ impl<'a> Run<'a> {
         pin: &Option<CpuList>,
     ) -> Result<(Waiting, Group)> {
         let waiting = Waiting::start(spec)?;
-        let run = std::process::id();
+        let run = RunId::own();
         let holder = self
             .layout
             .settle(&mut self.journal, run, Tenant::Command, waiting.pid())?;

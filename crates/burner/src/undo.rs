@@ -12,6 +12,7 @@
 //! Settings and controllers are the machine's: what another run's journal
 //! names as well stays, and is undone with that.
 
+mod allowed;
 mod confined;
 mod groups;
 mod settings;
@@ -24,13 +25,21 @@ use sandbag_kernel::cgroup::{Freezer, kill_all};
 use sandbag_kernel::tracefs::TraceFs;
 use sandbag_kernel::{Root, root};
 
-use crate::journal::{self, Entry, Journal, Setting};
+use crate::journal::{self, Entry, Journal, RunInfo, Setting};
 use crate::lock::Lock;
+use crate::named::Named;
+use crate::run_process::{RunId, RunProcess};
+use allowed::Allowed;
 use units::{Manager, Units};
 
 /// How long those who may stop or freeze others are waited for when they were
 /// killed.
 const LAST_ACT: Duration = Duration::from_millis(500);
+
+/// How long the lock of the journals is waited for. It keeps two runs from
+/// changing the same setting at once; what has to be undone is undone without
+/// it, too.
+const LOCK_PATIENCE: Duration = Duration::from_millis(1500);
 
 /// How long a group is tried to be removed after its processes were killed,
 /// and a setting to be put back.
@@ -53,23 +62,91 @@ pub enum Leftovers {
 /// Takes the lock of its directory.
 #[must_use]
 pub fn undo(journal: Journal, leftovers: Leftovers) -> Vec<String> {
-    undo_by(journal, leftovers, &mut units::Systemd)
+    undo_on(&Root::default(), journal, leftovers).all()
 }
 
-fn undo_by(journal: Journal, leftovers: Leftovers, manager: &mut dyn Manager) -> Vec<String> {
-    let journal::Contents {
-        entries,
-        problems: mut left,
-    } = match journal.read() {
+/// What could not be undone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// Another try may succeed.
+    pub later: Vec<String>,
+    /// No try will: lines that make no sense, or that name what a journal must
+    /// not name.
+    pub never: Vec<String>,
+}
+
+impl Left {
+    /// All of it.
+    pub fn all(mut self) -> Vec<String> {
+        self.never.append(&mut self.later);
+        self.never
+    }
+}
+
+/// The same, told apart by whether to try again.
+pub(crate) fn undo_on(root: &Root, journal: Journal, leftovers: Leftovers) -> Left {
+    undo_by(journal, leftovers, &Allowed::on(root), &mut units::Systemd)
+}
+
+/// For tests, whose machines are below the directory for temporary files.
+#[cfg(test)]
+pub(crate) fn undo_in_temp(journal: Journal, leftovers: Leftovers) -> Vec<String> {
+    let allowed = Allowed::below(&std::env::temp_dir());
+    undo_by(journal, leftovers, &allowed, &mut units::Systemd).all()
+}
+
+fn undo_by(
+    journal: Journal,
+    leftovers: Leftovers,
+    allowed: &Allowed,
+    manager: &mut dyn Manager,
+) -> Left {
+    let contents = match journal.read() {
         Ok(contents) => contents,
-        Err(error) => return vec![error.to_string()],
+        Err(error) => {
+            return Left {
+                later: vec![error.to_string()],
+                ..Left::default()
+            };
+        }
     };
-    let run = entries.iter().find_map(|entry| match entry {
-        Entry::Run(info) => Some(info),
+    let mut never = contents.problems;
+    let run = contents.entries.iter().find_map(|entry| match entry {
+        Entry::Run(info) => Some(info.clone()),
         _ => None,
     });
-    let kill = leftovers == Leftovers::AsNoted && run.is_some_and(|info| info.kill);
-    let mut units = Units::of_run(run.map_or_else(std::process::id, |info| info.pid), manager);
+    let process = run.as_ref().and_then(|info| info.process.as_ref());
+    if process.is_some_and(RunProcess::is_of_earlier_boot) {
+        // Nothing of it outlived the kernel.
+        return Left {
+            later: journal
+                .close()
+                .err()
+                .map(|e| e.to_string())
+                .into_iter()
+                .collect(),
+            ..Left::default()
+        };
+    }
+    let id = run
+        .as_ref()
+        .map(RunInfo::id)
+        .or_else(|| journal::run_of(journal.path()));
+    let id = id.unwrap_or_else(RunId::own);
+    let mut entries = contents.entries;
+    entries.retain(|entry| {
+        let checked = allowed.check(entry, id);
+        never.extend(checked.as_ref().err().map(|why| {
+            format!(
+                "{}: {why}: see who wrote that, then remove the file",
+                journal.path().display()
+            )
+        }));
+        checked.is_ok()
+    });
+    let mut left = Vec::new();
+    let kill = leftovers == Leftovers::AsNoted && run.as_ref().is_some_and(|info| info.kill);
+    let mut units = Units::of_run(id, manager);
     for entry in entries.iter().rev() {
         if let Entry::Group { dirs, back: None } = entry {
             dirs.iter().for_each(|dir| {
@@ -79,11 +156,15 @@ fn undo_by(journal: Journal, leftovers: Leftovers, manager: &mut dyn Manager) ->
         }
     }
     await_end_of_killed(&entries);
-    left.extend(entries.iter().rev().flat_map(go_on));
+    left.extend(entries.iter().rev().flat_map(|entry| go_on(entry, process)));
+    let mut patience = LOCK_PATIENCE;
     if entries.iter().any(|e| matches!(e, Entry::Setting(_))) {
         // Early, for groups may take their time. What is refused now, or
         // needed by a run that ends meanwhile, has another chance below.
-        let _lock = Lock::of(journal.dir());
+        let lock = Lock::within(journal.dir(), patience);
+        if lock.is_err() {
+            patience = Duration::ZERO;
+        }
         let _ = put_settings_back(&entries, &journal::of_others(&journal));
     }
     for entry in entries.iter().rev() {
@@ -103,19 +184,19 @@ fn undo_by(journal: Journal, leftovers: Leftovers, manager: &mut dyn Manager) ->
     }
     // One step with the removal of the journal: another run either still sees
     // that we need what is shared, and puts it back itself, or we see that it
-    // does not need it any more.
-    let lock = Lock::of(journal.dir());
+    // does not need it any more. Without the lock it is put back all the same:
+    // whoever has it may be stopped for good.
+    let _lock = Lock::within(journal.dir(), patience);
     let others = journal::of_others(&journal);
     left.extend(put_settings_back(&entries, &others));
     left.extend(entries.iter().rev().filter_map(|entry| match entry {
         Entry::Controller { path, name } if !others.contains(entry) => disable(path, name).err(),
         _ => None,
     }));
-    left.extend(lock.as_ref().err().map(ToString::to_string));
-    if left.is_empty() {
+    if left.is_empty() && never.is_empty() {
         left.extend(journal.close().err().map(|error| error.to_string()));
     }
-    left
+    Left { later: left, never }
 }
 
 /// Whoever was killed ends only when it leaves the system call it is in, and
@@ -167,8 +248,8 @@ fn put_settings_back(entries: &[Entry], others: &[Entry]) -> Vec<String> {
 }
 
 /// Lets everything go on that the entry says may stand still, and run where it
-/// may not; what failed.
-fn go_on(entry: &Entry) -> Vec<String> {
+/// may not; what failed. `process` is the run's.
+fn go_on(entry: &Entry, process: Option<&RunProcess>) -> Vec<String> {
     let outcomes: Vec<sandbag_kernel::Result<()>> = match entry {
         Entry::Frozen { dir } => {
             let freezer = Freezer::detect(dir);
@@ -176,7 +257,8 @@ fn go_on(entry: &Entry) -> Vec<String> {
         }
         Entry::Stopped { processes } => processes
             .iter()
-            .map(|process| process.signal(libc::SIGCONT))
+            .filter_map(|stopped| here(*stopped, process))
+            .map(|stopped| stopped.signal(libc::SIGCONT))
             .collect(),
         Entry::StoppedGroup { dir } => groups::continue_all(dir),
         Entry::Confined { dir, cpus, before } => match (cpus.parse(), before.parse()) {
@@ -190,6 +272,21 @@ fn go_on(entry: &Entry) -> Vec<String> {
         .filter(|error| !error.is_absent())
         .map(|error| error.to_string())
         .collect()
+}
+
+/// A process that the run's journal names, by its number here: the run may
+/// have been in another PID namespace.
+fn here(named: Named, run: Option<&RunProcess>) -> Option<Named> {
+    match run.filter(|run| !run.is_of_our_namespace()) {
+        None => Some(named),
+        Some(run) => {
+            let elsewhere = RunProcess {
+                start_ticks: named.start_ticks,
+                ..run.clone()
+            };
+            elsewhere.find(named.pid)
+        }
+    }
 }
 
 /// Removes an instance of tracefs, wherever that is mounted today.

@@ -23,6 +23,7 @@ use crate::guardian;
 use crate::journal::{Journal, RunInfo};
 use crate::layout::{Holder, Layout, Tenant};
 use crate::registry::Registry;
+use crate::run_process::RunId;
 use crate::signals::{self, ENDING, Repeats, Signals};
 use crate::undo::{Leftovers, undo};
 
@@ -84,6 +85,7 @@ impl Wrapped {
         let words = spec.arguments.iter();
         let info = RunInfo {
             pid: std::process::id(),
+            process: None,
             // It takes no CPU from anybody.
             cpus: String::new(),
             method: "none".to_owned(),
@@ -279,7 +281,7 @@ fn settled(layout: &Layout, mut journal: Journal, spec: &CommandSpec) -> Result<
         .prepare(&mut journal)
         .and_then(|()| Waiting::start(spec))
         .and_then(|waiting| {
-            let run = std::process::id();
+            let run = RunId::own();
             let holder = layout.settle(&mut journal, run, Tenant::Command, waiting.pid())?;
             Ok((waiting, holder))
         });
@@ -307,8 +309,7 @@ fn undo_all(journal: Journal, leftovers: Leftovers) -> std::result::Result<(), S
     match left.is_empty() {
         true => Ok(()),
         false => Err(format!(
-            "could not undo yet: {}; the guardian goes on trying for a minute, and sandbag \
-             restore after that",
+            "could not undo yet: {}; the guardian goes on trying, and sandbag restore does so, too",
             left.join("; ")
         )),
     }

@@ -16,7 +16,7 @@ pub use cpuset::{CpusetTree, confine, find_cpuset};
 pub use freezer::{FreezeTree, Freezer, find_freezer};
 pub use group::{Cap, Group, Weight, kill_all, processes, remove_dir};
 pub(crate) use mounts::Mounts;
-pub use mounts::{Hierarchies, find};
+pub use mounts::{Hierarchies, find, mount_points};
 pub use partition::{Partition, partitions};
 
 /// Which of the two interfaces a group lives in.

@@ -89,10 +89,13 @@ impl Process {
         }
     }
 
-    /// This process.
+    /// This process, also where `/proc` has numbers of another PID namespace.
     #[must_use]
     pub fn current(root: &Root) -> Self {
-        Self::new(root, std::process::id())
+        Self {
+            pid: std::process::id(),
+            dir: root.path("/proc/self"),
+        }
     }
 
     /// Its number.

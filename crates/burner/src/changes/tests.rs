@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::journal::RunInfo;
-use crate::undo::{Leftovers, undo};
+use crate::undo::{Leftovers, undo_in_temp as undo};
 
 /// A machine, and the directory of its journals.
 struct Fake {
@@ -34,6 +34,7 @@ impl Fake {
     fn journal(&self, pid: u32) -> Journal {
         let info = RunInfo {
             pid,
+            process: None,
             cpus: "0".into(),
             method: "pace".into(),
             load: String::new(),
@@ -178,18 +179,18 @@ fn looking_noting_and_setting_are_one_step() {
 #[test]
 fn a_frozen_group_is_thawed_and_one_that_is_gone_is_no_problem() {
     for file in ["freezer.state", "cgroup.freeze"] {
-        let fake = Fake::new(&[(&format!("node/{file}"), "")]);
-        fs::write(fake.path("node/cgroup.events"), "frozen 1\n").unwrap();
-        let freezer = Freezer::detect(&fake.path("node")).unwrap();
+        let fake = Fake::new(&[(&format!("sandbag-1-node/{file}"), "")]);
+        fs::write(fake.path("sandbag-1-node/cgroup.events"), "frozen 1\n").unwrap();
+        let freezer = Freezer::detect(&fake.path("sandbag-1-node")).unwrap();
         let mut journal = fake.journal(1);
         freeze(&mut journal, &freezer, Duration::from_secs(1)).unwrap();
-        let frozen = fake.text(&format!("node/{file}"));
+        let frozen = fake.text(&format!("sandbag-1-node/{file}"));
         assert!(["FROZEN", "1"].contains(&&*frozen), "{frozen}");
         let entries = journal.entries().unwrap();
         assert_eq!(undo_all(&entries), Vec::<String>::new());
-        let thawed = fake.text(&format!("node/{file}"));
+        let thawed = fake.text(&format!("sandbag-1-node/{file}"));
         assert!(["THAWED", "0"].contains(&&*thawed), "{thawed}");
-        fs::remove_dir_all(fake.path("node")).unwrap();
+        fs::remove_dir_all(fake.path("sandbag-1-node")).unwrap();
         assert_eq!(undo_all(&entries), Vec::<String>::new());
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::journal::{Entry, RunInfo};
-use crate::undo::{Leftovers, undo};
+use crate::undo::{Leftovers, undo_in_temp as undo};
 use std::fs;
 use std::path::PathBuf;
 
@@ -86,6 +86,7 @@ fn journal() -> (tempfile::TempDir, Journal) {
     let dir = tempfile::tempdir().unwrap();
     let info = RunInfo {
         pid: 7,
+        process: None,
         cpus: "0-1".into(),
         method: "gov".into(),
         load: String::new(),

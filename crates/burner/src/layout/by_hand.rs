@@ -9,12 +9,13 @@ use sandbag_kernel::cgroup::Group;
 use super::{Holder, Kind, Layout, PREFIX, Tenant};
 use crate::error::Result;
 use crate::journal::{Entry, Journal};
+use crate::run_process::RunId;
 
 impl Layout {
     pub(super) fn settle_by_hand(
         &self,
         journal: &mut Journal,
-        run: u32,
+        run: RunId,
         tenant: Tenant,
         pid: u32,
     ) -> Result<Holder> {
@@ -58,7 +59,7 @@ impl Layout {
 }
 
 /// Directory of a tenant: whose run, and which CPU.
-fn name(run: u32, tenant: Tenant) -> String {
+fn name(run: RunId, tenant: Tenant) -> String {
     match tenant {
         Tenant::Burner { cpu, nth: 0 } => format!("{PREFIX}-{run}-cpu{cpu}"),
         Tenant::Burner { cpu, nth } => format!("{PREFIX}-{run}-cpu{cpu}.{nth}"),
@@ -72,9 +73,9 @@ mod tests {
 
     #[test]
     fn names_tell_run_and_cpu() {
-        let burner = |cpu, nth| name(7, Tenant::Burner { cpu, nth });
+        let burner = |cpu, nth| name(RunId::from(7), Tenant::Burner { cpu, nth });
         assert_eq!(burner(3, 0), "sandbag-7-cpu3");
         assert_eq!(burner(3, 2), "sandbag-7-cpu3.2");
-        assert_eq!(name(7, Tenant::Command), "sandbag-7-cmd");
+        assert_eq!(name(RunId::from(7), Tenant::Command), "sandbag-7-cmd");
     }
 }

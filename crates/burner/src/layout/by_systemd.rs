@@ -8,13 +8,14 @@ use sandbag_kernel::cgroup::{Group, Version};
 use super::{Holder, Layout, PREFIX, Tenant};
 use crate::error::{Error, Result};
 use crate::journal::{Entry, Journal};
+use crate::run_process::RunId;
 use crate::systemd;
 
 impl Layout {
     pub(super) fn settle_by_systemd(
         &self,
         journal: &mut Journal,
-        run: u32,
+        run: RunId,
         tenant: Tenant,
         pid: u32,
     ) -> Result<Holder> {

@@ -18,6 +18,7 @@ use super::{Kind, Layout, PREFIX};
 use crate::error::{Error, Result};
 use crate::journal::{Entry, Journal};
 use crate::node_group::NodeGroup;
+use crate::run_process::RunId;
 use crate::systemd;
 
 impl Layout {
@@ -29,7 +30,7 @@ impl Layout {
         &self,
         root: &Root,
         journal: &mut Journal,
-        run: u32,
+        run: RunId,
         cpus: &CpuList,
     ) -> Result<NodeGroup> {
         match self.kind {
@@ -43,7 +44,7 @@ impl Layout {
         &self,
         root: &Root,
         journal: &mut Journal,
-        run: u32,
+        run: RunId,
         cpus: &CpuList,
     ) -> Result<NodeGroup> {
         let name = node_name(run);
@@ -78,7 +79,7 @@ impl Layout {
         Ok(node)
     }
 
-    fn make_v2_node(&self, journal: &mut Journal, run: u32, cpus: &CpuList) -> Result<NodeGroup> {
+    fn make_v2_node(&self, journal: &mut Journal, run: RunId, cpus: &CpuList) -> Result<NodeGroup> {
         let dir = self.base.join(node_name(run));
         let offered = root::read(&self.base.join("cgroup.controllers"))?;
         let confined = offered.split_whitespace().any(|c| c == "cpuset");
@@ -102,7 +103,7 @@ impl Layout {
     fn make_systemd_node(
         &self,
         journal: &mut Journal,
-        run: u32,
+        run: RunId,
         cpus: &CpuList,
     ) -> Result<NodeGroup> {
         let slice = slice_name(run);
@@ -129,7 +130,7 @@ impl Layout {
     pub fn enter_node(
         &self,
         journal: &mut Journal,
-        run: u32,
+        run: RunId,
         node: &NodeGroup,
         pid: u32,
         nth: usize,
@@ -151,12 +152,12 @@ impl Layout {
     }
 }
 
-fn node_name(run: u32) -> String {
+fn node_name(run: RunId) -> String {
     format!("{PREFIX}-{run}-node")
 }
 
 /// Without a dash: see the burners' slices.
-fn slice_name(run: u32) -> String {
+fn slice_name(run: RunId) -> String {
     format!("{PREFIX}{run}node.slice")
 }
 

@@ -72,6 +72,7 @@ fn the_controller_is_noted_before_it_is_enabled() {
 fn journal(dir: &Path, pid: u32) -> Journal {
     let info = crate::journal::RunInfo {
         pid,
+        process: None,
         cpus: "0".into(),
         method: "pace".into(),
         load: String::new(),
@@ -86,7 +87,7 @@ fn journal(dir: &Path, pid: u32) -> Journal {
 
 #[test]
 fn the_controller_outlives_the_run_that_enabled_it_while_another_needs_it() {
-    use crate::undo::{Leftovers, undo};
+    use crate::undo::{Leftovers, undo_in_temp as undo};
     let (dir, root) = fake_v2("cpu\n");
     let layout = Layout::find(&root, None).unwrap();
     let control = root.path("/sys/fs/cgroup/cgroup.subtree_control");

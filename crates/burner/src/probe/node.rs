@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::frequencies::Wishes;
 use crate::journal::Journal;
 use crate::node_group::NodeGroup;
+use crate::run_process::RunId;
 use crate::throttle::{self, LimVariant, Throttling};
 
 /// How long the group may take to freeze or to go on: it may have to wait for
@@ -117,7 +118,7 @@ impl Bench<'_> {
         cap: f64,
     ) -> Result<NodeSeen> {
         self.layout.prepare(journal)?;
-        let run = std::process::id();
+        let run = RunId::own();
         let cpus = CpuList::from_iter([self.cpu]);
         let node = self.layout.make_node(self.root, journal, run, &cpus)?;
         for throttling in [LIM, GOV] {

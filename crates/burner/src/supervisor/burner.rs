@@ -17,6 +17,7 @@ use crate::layout::{Holder, Layout, Tenant};
 use crate::method::{Method, Scope};
 use crate::node_group::NodeGroup;
 use crate::realtime;
+use crate::run_process::RunId;
 
 /// What every burner of a run has in common.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub struct Common<'a> {
     /// How the load is produced.
     pub method: &'a dyn Method,
     /// Names our groups.
-    pub run: u32,
+    pub run: RunId,
     /// The virtual node's group, if the run is one.
     pub node: Option<Rc<NodeGroup>>,
     /// Burners that wait for each other, where the method has them do so.

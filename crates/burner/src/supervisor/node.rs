@@ -18,6 +18,7 @@ use crate::journal::Entry;
 use crate::members;
 use crate::method::Scope;
 use crate::node_group::NodeGroup;
+use crate::run_process::RunId;
 use crate::throttle;
 
 /// A node to be.
@@ -44,7 +45,7 @@ impl Run<'_> {
     /// Makes the node's group, and notes what its method may leave behind.
     pub(super) fn make_node(&mut self, plan: NodePlan) -> Result<()> {
         let cpus: CpuList = self.cpus.iter().map(super::Cpu::number).collect();
-        let run = std::process::id();
+        let run = RunId::own();
         let group = self
             .layout
             .make_node(self.root, &mut self.journal, run, &cpus)?;
@@ -98,7 +99,7 @@ impl Run<'_> {
         let Some(node) = &mut self.node else {
             return Ok(());
         };
-        let (run, nth) = (std::process::id(), node.entered);
+        let (run, nth) = (RunId::own(), node.entered);
         node.entered += 1;
         self.layout
             .enter_node(&mut self.journal, run, &node.group, pid, nth)?;

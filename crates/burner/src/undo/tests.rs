@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use std::fs;
 
+use super::undo_in_temp as undo;
 use super::*;
 use crate::journal::{RunInfo, SettingOf};
 
@@ -10,6 +11,7 @@ fn journal(dir: &Path, pid: u32, kill: bool, entries: &[Entry]) -> Journal {
     fs::create_dir_all(&dir).unwrap();
     let info = RunInfo {
         pid,
+        process: None,
         cpus: "0".into(),
         method: "pace".into(),
         load: String::new(),
@@ -36,7 +38,7 @@ fn undo_all(entries: &[Entry]) -> Vec<String> {
 fn what_was_announced_but_not_done_is_no_problem() {
     let dir = tempfile::tempdir().unwrap();
     let entries = [Entry::Group {
-        dirs: vec![dir.path().join("never-made")],
+        dirs: vec![dir.path().join("sandbag-1-cpu0")],
         back: None,
     }];
     assert_eq!(undo_all(&entries), Vec::<String>::new());
@@ -206,7 +208,11 @@ fn what_stands_still_goes_on_and_settings_are_back_before_groups_go() {
 #[test]
 fn a_setting_that_is_refused_is_tried_again_after_the_others_and_then_said() {
     let dir = tempfile::tempdir().unwrap();
-    let good = dir.path().join("good");
+    let policy = dir.path().join("cpufreq");
+    // A directory cannot be read as a file.
+    let bad = policy.join("scaling_min_freq");
+    fs::create_dir_all(&bad).unwrap();
+    let good = policy.join("scaling_max_freq");
     fs::write(&good, "1").unwrap();
     let setting = |path: &std::path::Path| {
         Entry::Setting(Setting {
@@ -215,8 +221,7 @@ fn a_setting_that_is_refused_is_tried_again_after_the_others_and_then_said() {
             old: "5".into(),
         })
     };
-    // A directory cannot be read as a file.
-    let left = undo_all(&[setting(&good), setting(dir.path())]);
+    let left = undo_all(&[setting(&good), setting(&bad)]);
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(fs::read_to_string(good).unwrap(), "5");
 }
@@ -238,13 +243,13 @@ fn whoever_stands_still_in_a_group_goes_on() {
     unsafe { libc::kill(child.id().cast_signed(), libc::SIGSTOP) };
     state(true);
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("cgroup.procs"), child.id().to_string()).unwrap();
+    let group = dir.path().join("sandbag-1-node");
+    fs::create_dir(&group).unwrap();
+    fs::write(group.join("cgroup.procs"), child.id().to_string()).unwrap();
     let entries = [
+        Entry::StoppedGroup { dir: group },
         Entry::StoppedGroup {
-            dir: dir.path().to_owned(),
-        },
-        Entry::StoppedGroup {
-            dir: dir.path().join("gone"),
+            dir: dir.path().join("sandbag-1-node2"),
         },
     ];
     assert_eq!(undo_all(&entries), Vec::<String>::new());
@@ -299,7 +304,9 @@ fn who_entered_a_node_of_systemd_goes_on_where_he_came_from() {
         ..Listener::default()
     };
     let by = |manager: &mut Listener, kill, leftovers| {
-        undo_by(journal(dir.path(), 7, kill, &entries), leftovers, manager)
+        let allowed = Allowed::below(dir.path());
+        let journal = journal(dir.path(), 7, kill, &entries);
+        undo_by(journal, leftovers, &allowed, manager).all()
     };
     let none = Vec::<String>::new();
     assert_eq!(by(&mut manager, false, Leftovers::AsNoted), none);
@@ -314,4 +321,93 @@ fn who_entered_a_node_of_systemd_goes_on_where_he_came_from() {
     assert_eq!(by(&mut manager, true, Leftovers::GoBack), none);
     assert_eq!(by(&mut manager, true, Leftovers::AsNoted), none);
     assert_eq!(manager.heard[2..], [stopped, stopped]);
+}
+
+/// Should a journal be forged all the same.
+#[test]
+fn a_forged_journal_writes_nowhere_and_kills_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, "before").unwrap();
+        path
+    };
+    let (shadow, control) = (file("shadow"), file("control"));
+    let mut sleep = std::process::Command::new("sleep");
+    let mut child = sleep.arg("1000").spawn().unwrap();
+    let theirs = dir.path().join("system.slice");
+    fs::create_dir(&theirs).unwrap();
+    fs::write(theirs.join("cgroup.procs"), child.id().to_string()).unwrap();
+    let entries = [
+        Entry::Setting(Setting {
+            of: SettingOf::Cpufreq,
+            path: shadow.clone(),
+            old: "root::0:0::/:/bin/sh".into(),
+        }),
+        Entry::Controller {
+            path: control.clone(),
+            name: "NAME".into(),
+        },
+        Entry::Group {
+            dirs: vec![theirs.clone()],
+            back: None,
+        },
+    ];
+    let journal = journal(dir.path(), 1, true, &entries);
+    let path = journal.path().to_owned();
+    let allowed = Allowed::below(dir.path());
+    let left = undo_by(journal, Leftovers::AsNoted, &allowed, &mut units::Systemd);
+    assert_eq!((left.never.len(), left.later.len()), (3, 0), "{left:?}");
+    for kept in [shadow, control] {
+        assert_eq!(fs::read_to_string(kept).unwrap(), "before");
+    }
+    assert!(theirs.exists() && path.exists());
+    assert!(child.try_wait().unwrap().is_none(), "killed");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn the_undo_does_not_wait_for_a_lock_that_is_never_released() {
+    let dir = tempfile::tempdir().unwrap();
+    let sysctl = dir.path().join("sched_rt_runtime_us");
+    fs::write(&sysctl, "-1").unwrap();
+    let entry = Entry::Setting(Setting {
+        of: SettingOf::Sysctl,
+        path: sysctl.clone(),
+        old: "950000".into(),
+    });
+    let journal = journal(dir.path(), 1, false, &[entry]);
+    let _lock = Lock::of(journal.dir()).unwrap();
+    let begin = Instant::now();
+    assert_eq!(undo(journal, Leftovers::GoBack), Vec::<String>::new());
+    assert_eq!(fs::read_to_string(&sysctl).unwrap(), "950000");
+    assert!(begin.elapsed() < 3 * LOCK_PATIENCE);
+}
+
+#[test]
+fn what_was_changed_before_the_machine_was_started_anew_is_not_put_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let sysctl = dir.path().join("sched_rt_runtime_us");
+    fs::write(&sysctl, "950000").unwrap();
+    fs::create_dir(dir.path().join("journals")).unwrap();
+    let info = RunInfo {
+        pid: 7,
+        process: Some(RunProcess {
+            boot: "another".into(),
+            ..RunProcess::own().unwrap()
+        }),
+        ..RunInfo::of_watcher("test")
+    };
+    let mut journal = Journal::create(&dir.path().join("journals"), info).unwrap();
+    let setting = Setting {
+        of: SettingOf::Sysctl,
+        path: sysctl.clone(),
+        old: "5".into(),
+    };
+    journal.note(Entry::Setting(setting)).unwrap();
+    let path = journal.path().to_owned();
+    assert_eq!(undo(journal, Leftovers::AsNoted), Vec::<String>::new());
+    assert_eq!(fs::read_to_string(&sysctl).unwrap(), "950000");
+    assert!(!path.exists());
 }

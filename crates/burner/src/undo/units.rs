@@ -10,6 +10,7 @@ use sandbag_kernel::cgroup::kill_all;
 
 use crate::layout::PREFIX;
 use crate::members;
+use crate::run_process::RunId;
 use crate::systemd;
 
 /// How long PID 1 may take to move processes that go on forking.
@@ -43,18 +44,18 @@ impl Manager for Systemd {
 pub struct Units<'a> {
     manager: &'a mut dyn Manager,
     /// Whose run: the scopes for those who go on are named by it.
-    run: u32,
+    run: RunId,
     /// Scopes that were asked for.
     asked: usize,
     patience: Duration,
 }
 
 impl<'a> Units<'a> {
-    /// Of a run, by the process id of its supervisor.
-    pub fn of_run(run: u32, manager: &'a mut dyn Manager) -> Self {
+    /// Of a run.
+    pub fn of_run(run: impl Into<RunId>, manager: &'a mut dyn Manager) -> Self {
         Self {
             manager,
-            run,
+            run: run.into(),
             asked: 0,
             patience: PATIENCE,
         }

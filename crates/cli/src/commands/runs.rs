@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use sandbag_burner::board::{BOUNDARY_NS, Board};
 use sandbag_burner::journal::RunInfo;
+use sandbag_burner::named::Named;
 use sandbag_burner::registry::Registry;
 use sandbag_inject::process::INJECTOR_VERB;
 use sandbag_inject::process::injector::Setup;
@@ -64,14 +65,15 @@ pub fn status(args: &StatusArgs) -> Result<u8> {
         let node = nodes.iter().find(|node| node.pid == run.pid);
         let loads = current_loads(&run).unwrap_or_default();
         let load = load_of(&run, node);
-        let injectors = injectors(run.pid);
+        let here = run.supervisor().map(|process| process.pid);
+        let injectors = here.map_or_else(Vec::new, injectors);
         if args.json {
             let cpus: Vec<_> = loads
                 .iter()
                 .map(|(cpu, pct)| json!({"cpu": cpu, "got_pct": pct}))
                 .collect();
             let line = json!({
-                "pid": run.pid, "cpus": run.cpus, "method": run.method, "load": load,
+                "pid": run.pid, "pid_here": here, "cpus": run.cpus, "method": run.method, "load": load,
                 "command": run.command, "started_s": run.started_s, "now": cpus,
                 "speeds": node.map(|node| &node.speeds),
                 "injectors": injectors
@@ -115,17 +117,34 @@ fn last_second(loads: &[(u32, f64)], node: Option<&Status>) -> String {
 
 /// A run in one line, whatever its journal holds.
 fn heading(run: &RunInfo, load: &str) -> String {
-    let mut text = format!("{}: {}", run.pid, load);
-    // A recording beside a command takes no CPU.
-    if !run.cpus.is_empty() {
-        text += &format!(" by {} on CPUs {}", run.method, run.cpus);
-    }
+    let mut text = format!("{}: {}", number(run), what(run, load));
     if !run.command.is_empty() {
         // Jitter may be inside it as well.
         text += &format!(", with {}", command_line(&run.command));
     }
     let age = humantime::format_duration(age(run));
     visible(&format!("{text}; begun {age} ago"))
+}
+
+/// A run's process number, by which `stop` knows it; of a run in another PID
+/// namespace that which the supervisor has here.
+fn number(run: &RunInfo) -> String {
+    match run.supervisor() {
+        Some(process) if process.pid == run.pid => run.pid.to_string(),
+        Some(process) => format!("{} (in its container {})", process.pid, run.pid),
+        None if run.has_ended() => format!("{} (ended, and is being undone)", run.pid),
+        None if run.process.is_none() => format!("{} (of an earlier sandbag)", run.pid),
+        None => format!("{} (in a container that cannot be seen from here)", run.pid),
+    }
+}
+
+/// What a run does to which CPUs.
+fn what(run: &RunInfo, load: &str) -> String {
+    match run.cpus.is_empty() {
+        // A recording beside a command takes no CPU.
+        true => load.to_owned(),
+        false => format!("{load} by {} on CPUs {}", run.method, run.cpus),
+    }
 }
 
 /// Since when a run is there, whole seconds.
@@ -167,7 +186,8 @@ fn parent(pid: u32) -> Option<u32> {
 /// What the burners of a run took in the last second, by the clocks that
 /// they note on their board: the run itself is not disturbed.
 fn current_loads(run: &RunInfo) -> Result<Vec<(u32, f64)>> {
-    let path = format!("/proc/{}/fd/{}", run.pid, run.board_fd);
+    let supervisor = run.supervisor().context("it cannot be seen from here")?;
+    let path = format!("/proc/{}/fd/{}", supervisor.pid, run.board_fd);
     let file = std::fs::File::open(&path).with_context(|| path.clone())?;
     let board = Board::open(OwnedFd::from(file), false).context(path)?;
     let now = clock::monotonic() / BOUNDARY_NS - 2;
@@ -195,39 +215,83 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// `sandbag stop`.
 pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
     let registry = Registry::open()?;
-    let runs = registry.runs()?;
-    let wanted: Vec<u32> = match args.pid {
-        None => runs.iter().map(|run| run.pid).collect(),
-        Some(pid) if runs.iter().any(|run| run.pid == pid) => vec![pid],
-        Some(pid) => bail!("no run has process id {pid} (see sandbag status)"),
-    };
-    let ask = |pids: &[u32]| {
-        for pid in pids {
-            // SAFETY: a signal to a process that holds a journal of ours.
-            unsafe { libc::kill(pid.cast_signed(), libc::SIGTERM) };
-            messages.detail(&format!("asked {pid} to end"));
+    let (mut wanted, unknown) = chosen(registry.runs()?, args.pid)?;
+    for run in &unknown {
+        Messages::error(&not_proven(run));
+    }
+    let ask = |runs: &[(RunInfo, Named)]| {
+        for (run, process) in runs {
+            match process.signal(libc::SIGTERM) {
+                Ok(()) => messages.detail(&format!("asked {} to end", number(run))),
+                Err(error) => Messages::error(&error.to_string()),
+            }
         }
     };
     ask(&wanted);
     let begin = Instant::now();
     let mut again = false;
     while begin.elapsed() < PATIENCE {
-        let alive: Vec<u32> = registry.runs()?.iter().map(|run| run.pid).collect();
-        let alive: Vec<u32> = wanted
-            .iter()
-            .copied()
-            .filter(|pid| alive.contains(pid))
-            .collect();
-        if alive.is_empty() {
-            return Ok(exit::KEPT);
+        let alive: Vec<_> = registry.runs()?.iter().map(RunInfo::id).collect();
+        wanted.retain(|(run, process)| {
+            let lives = alive.contains(&run.id());
+            if !lives {
+                messages.say(&format!("ended {}: {}", process.pid, what(run, &run.load)));
+            }
+            lives
+        });
+        if wanted.is_empty() {
+            return Ok(match unknown.is_empty() {
+                true => exit::KEPT,
+                false => exit::FAILED,
+            });
         }
         if !again && begin.elapsed() > GRACE {
             again = true;
-            ask(&alive);
+            ask(&wanted);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    bail!("some runs did not end within 10 s (see sandbag status)")
+    let names: Vec<String> = wanted.iter().map(|(run, _)| number(run)).collect();
+    bail!(
+        "did not end within 10 s: {} (see sandbag status)",
+        names.join(", ")
+    )
+}
+
+/// The runs to end, each with the process that gets the signal, and those
+/// among them whose process is not proven to be theirs.
+fn chosen(runs: Vec<RunInfo>, pid: Option<u32>) -> Result<(Vec<(RunInfo, Named)>, Vec<RunInfo>)> {
+    let mut proven = Vec::new();
+    let mut unknown = Vec::new();
+    for run in runs {
+        match run.supervisor() {
+            Some(process) => proven.push((run, process)),
+            None => unknown.push(run),
+        }
+    }
+    let Some(pid) = pid else {
+        return Ok((proven, unknown));
+    };
+    proven.retain(|(_, process)| process.pid == pid);
+    match (proven.is_empty(), unknown.iter().find(|run| run.pid == pid)) {
+        (false, _) => Ok((proven, Vec::new())),
+        (true, Some(run)) => bail!("{}", not_proven(run)),
+        (true, None) => bail!("no run has process id {pid} (see sandbag status)"),
+    }
+}
+
+fn not_proven(run: &RunInfo) -> String {
+    let (pid, what) = (run.pid, what(run, &run.load));
+    match &run.process {
+        Some(_) => format!(
+            "run {pid} ({what}) is not ended: its supervisor is in another PID namespace and \
+             cannot be seen from here; run sandbag stop there"
+        ),
+        None => format!(
+            "run {pid} ({what}) is not ended: an earlier sandbag began it and did not note \
+             which process it is; if process {pid} is a sandbag, kill -TERM {pid}"
+        ),
+    }
 }
 
 /// `sandbag restore`.

@@ -68,6 +68,15 @@ impl Mounts {
     }
 }
 
+/// Where trees of groups are mounted, of either version.
+///
+/// # Errors
+/// [`Error::Read`] if `/proc/self` is not there.
+pub fn mount_points(root: &Root) -> Result<Vec<PathBuf>> {
+    let mounts = Mounts::read(root)?;
+    Ok(mounts.all.into_iter().map(|mount| mount.point).collect())
+}
+
 /// Finds the cpu controller: a v1 hierarchy that carries it, else the v2 tree
 /// if its root offers it.
 ///

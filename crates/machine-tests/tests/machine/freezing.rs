@@ -128,7 +128,7 @@ const SYSCTL: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
 /// No method needs these yet; the journal is written as one would.
 fn restore_thaws_continues_and_puts_back() -> anyhow::Result<()> {
     let place = Place::new()?;
-    let frozen = Frozen::new(&place, "sandbag-0-node", "exec sleep 1000")?;
+    let frozen = Frozen::new(&place, &format!("sandbag-{NOBODY}-node"), "exec sleep 1000")?;
     let mut stopped = place.program("sleep", ["1000"]).spawn()?;
     let outcome = left_behind(&place, &frozen, pid_of(&stopped));
     let _ = stopped.kill();

@@ -29,6 +29,7 @@ mod processes;
 mod prometheus;
 mod record_command;
 mod refusals;
+mod registry;
 mod run_record;
 mod signals;
 mod slowed;
@@ -60,6 +61,8 @@ fn main() -> ExitCode {
         terminal::CASES,
         users::CASES,
         others::CASES,
+        registry::CASES,
+        registry::APART,
         doctor::CASES,
         freezing::CASES,
         throttles::CASES,

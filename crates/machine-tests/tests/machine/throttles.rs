@@ -70,7 +70,7 @@ struct Node {
 impl Node {
     fn new(place: &Place) -> anyhow::Result<Self> {
         let found = find(&Root::default())?;
-        let name = format!("machine-test-node-{}", std::process::id());
+        let name = format!("sandbag-{}-node", std::process::id());
         let cpus = sched::affinity(0)?;
         let mut this = Self {
             group: NodeGroup {
@@ -330,6 +330,7 @@ fn journal(place: &Place) -> anyhow::Result<Journal> {
     fs::create_dir_all(&dir)?;
     let info = RunInfo {
         pid: std::process::id(),
+        process: None,
         cpus: String::new(),
         method: String::new(),
         load: String::new(),

@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::Path;
 
-use sandbag_burner::journal::{Journal, RunInfo};
+use sandbag_burner::journal::{Journal, RunInfo, run_of};
 use sandbag_burner::layout::{Layout, PREFIX};
 use sandbag_burner::registry::Registry;
+use sandbag_burner::run_process::RunId;
 
 use super::check::Check;
 
@@ -52,7 +53,7 @@ fn dead_journals(dir: &Path) -> Vec<u32> {
         .filter(|path| path.extension().is_some_and(|e| e == "journal"))
         // The lock is given back at once: this only looks.
         .filter(|path| matches!(Journal::take_over(path), Ok(Some(_))))
-        .filter_map(|path| path.file_stem()?.to_str()?.parse().ok())
+        .filter_map(|path| Some(run_of(&path)?.pid()))
         .collect();
     dead.sort_unstable();
     dead
@@ -68,13 +69,13 @@ fn orphans(top: &Path, runs: &[RunInfo]) -> Vec<String> {
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let rest = name.strip_prefix(PREFIX)?;
-            let pid: String = rest
+            let id: String = rest
                 .trim_start_matches('-')
                 .chars()
-                .take_while(char::is_ascii_digit)
+                .take_while(|c| c.is_ascii_digit() || *c == 'x')
                 .collect();
-            let pid: u32 = pid.parse().ok()?;
-            (!runs.iter().any(|run| run.pid == pid)).then_some(name)
+            let id: RunId = id.parse().ok()?;
+            (!runs.iter().any(|run| run.id() == id)).then_some(name)
         })
         .collect();
     groups.sort_unstable();
@@ -89,6 +90,7 @@ mod tests {
     fn info(pid: u32) -> RunInfo {
         RunInfo {
             pid,
+            process: None,
             cpus: "0".into(),
             method: "pace".into(),
             load: "constant 50 %".into(),

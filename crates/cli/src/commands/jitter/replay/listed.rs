@@ -31,6 +31,7 @@ impl Listed {
         let cpus: CpuList = cpus.iter().copied().collect();
         let info = RunInfo {
             pid: std::process::id(),
+            process: None,
             cpus: cpus.to_string(),
             method: method.to_owned(),
             load: what,
