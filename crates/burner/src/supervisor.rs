@@ -15,6 +15,7 @@ mod burner;
 pub mod control;
 mod cpu;
 mod feed;
+mod foreign;
 mod headroom;
 mod hold;
 mod limit;
@@ -59,6 +60,7 @@ use crate::undo::{Leftovers, undo};
 use burner::Common;
 use cpu::{Cpu, SLOTS_PER_CPU};
 use feed::Feed;
+use foreign::Foreign;
 use limit::TimeLimit;
 use meter::Meter;
 use node::Node;
@@ -68,6 +70,7 @@ use trigger::Trigger;
 
 pub use control::{Control, Controlled, Level};
 pub use cpu::check_online;
+pub use foreign::ForeignProcess;
 pub use meter::Windows;
 pub use node::NodePlan;
 pub use outcome::{
@@ -208,6 +211,7 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
         load_start: LoadStart::WithCommand,
         limit: TimeLimit::new(plan.timeout_ns),
         load_ended_ns: None,
+        foreign: None,
     };
     let outcome = run.all(
         plan.steps,
@@ -273,6 +277,8 @@ struct Run<'a> {
     trigger: Option<Trigger>,
     load_start: LoadStart,
     load_ended_ns: Option<u64>,
+    /// Where there is a program that foreign load could disturb.
+    foreign: Option<Foreign>,
 }
 
 impl<'a> Run<'a> {
@@ -321,6 +327,9 @@ impl<'a> Run<'a> {
         let first = feed
             .peek()?
             .map_or_else(Vec::new, |piece| piece.asked_pct.clone());
+        if command.is_some() || self.node.is_some() {
+            self.expect_foreign();
+        }
         let mut waiting = waiting;
         let zero_ns = if self.trigger.is_some() {
             self.begin(waiting.take())?;
@@ -446,6 +455,7 @@ impl<'a> Run<'a> {
             cpus,
             command,
             node: self.node_outcome(),
+            foreign: self.foreign_processes(),
             cost: self.cost,
         }
     }

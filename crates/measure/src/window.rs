@@ -28,8 +28,8 @@ pub struct Window {
     /// Busy time of the CPU by `/proc/stat`, everything included except
     /// steal; absent where it was not sampled.
     pub busy_ns: Option<u64>,
-    /// CPU time of the wrapped command on this CPU; absent where there is no
-    /// command or no per-CPU clock of it.
+    /// CPU time of the wrapped command, or of the programs in the virtual
+    /// node, on this CPU; absent where there is neither or no per-CPU clock.
     pub command_ns: Option<u64>,
     /// The CPU was offline, the burner was being restarted, the program ran
     /// while the run was paused, or nothing is known of the window: the asked
@@ -62,13 +62,22 @@ impl Window {
         share_pct(self.steal_ns, self.length_ns)
     }
 
-    /// What neither the burner nor the command took of the busy time, percent
-    /// of the delivered time; `None` where busy time was not sampled.
+    /// Busy time of processes that are neither sandbag's nor the program's;
+    /// `None` where busy time or the program's part of it is not known.
+    /// `burns`: the burner's time is CPU time, and not time in which it kept
+    /// the program from running.
+    #[must_use]
+    pub fn foreign_ns(&self, burns: bool) -> Option<u64> {
+        let burned = if burns { self.burner_ns } else { 0 };
+        let ours = burned + self.command_ns?;
+        self.busy_ns.map(|busy| busy.saturating_sub(ours))
+    }
+
+    /// The same beside a burner that burns, percent of the delivered time.
     #[must_use]
     pub fn foreign_pct(&self) -> Option<f64> {
-        let ours = self.burner_ns + self.command_ns.unwrap_or(0);
-        self.busy_ns
-            .map(|busy| share_pct(busy.saturating_sub(ours), self.delivered_ns()))
+        self.foreign_ns(true)
+            .map(|ns| share_pct(ns, self.delivered_ns()))
     }
 
     /// The command's share of the delivered time, percent of one CPU.
@@ -121,11 +130,13 @@ mod tests {
     }
 
     #[test]
-    fn foreign_load_is_what_nobody_of_ours_took() {
+    fn foreign_load_is_busy_time_of_neither_burner_nor_program() {
         let mut w = window(1000, 500, 0);
         assert_eq!(w.foreign_pct(), None);
         w.busy_ns = Some(900);
+        assert_eq!(w.foreign_pct(), None, "the program's part is not known");
         w.command_ns = Some(300);
         assert!((w.foreign_pct().unwrap() - 10.0).abs() < 1e-9);
+        assert_eq!(w.foreign_ns(false), Some(600));
     }
 }

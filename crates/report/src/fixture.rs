@@ -361,6 +361,7 @@ fn cpu_result(cpu: u32, windows: &[Window]) -> CpuResult {
         burner_s: sum(&|w| w.burner_ns) as f64 / 1e9,
         command_s: mine.first().and_then(|w| w.command_ns).map(|_| command),
         busy_s: Some(sum(&|w| w.busy_ns.unwrap_or(0)) as f64 / 1e9),
+        foreign_pct: None,
     }
 }
 
@@ -374,6 +375,7 @@ fn command_result(run: &Run) -> CommandResult {
         user_s: used * 0.97,
         system_s: used * 0.03,
         available_s: Some(used / 0.985),
+        used_s: Some(used),
         efficiency: Some(0.985),
         switches: (412, 18_233),
         migrations: Some(27),

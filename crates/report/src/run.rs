@@ -144,10 +144,15 @@ pub struct CpuResult {
     pub weight_changes: u64,
     /// CPU time of the burner by its own clock, seconds.
     pub burner_s: f64,
-    /// CPU time of the command on this CPU, seconds.
+    /// CPU time of the command, or of the programs in the node, on this CPU,
+    /// seconds.
     pub command_s: Option<f64>,
     /// Busy time of the CPU by /proc/stat, seconds.
     pub busy_s: Option<f64>,
+    /// Foreign load: CPU time of processes that are neither sandbag's nor the
+    /// program's, percent of the delivered time. Absent without a program.
+    #[serde(default)]
+    pub foreign_pct: Option<f64>,
 }
 
 /// The CPUs in the order in which a reader must look at them: an absent load
@@ -199,10 +204,14 @@ pub struct CommandResult {
     pub user_s: f64,
     /// System time, seconds.
     pub system_s: f64,
-    /// CPU time that was available to it: delivered minus burner, over the
-    /// loaded CPUs and its run time, seconds.
+    /// CPU time that was available to it while the load was held: delivered
+    /// minus burner, over the loaded CPUs, seconds.
     pub available_s: Option<f64>,
-    /// CPU time used per CPU time available, 0 to 1.
+    /// CPU time that it used on these CPUs in the same time, seconds; user and
+    /// system time are those of its whole life on all CPUs.
+    #[serde(default)]
+    pub used_s: Option<f64>,
+    /// `used_s` per `available_s`, 0 to 1.
     pub efficiency: Option<f64>,
     /// Voluntary and involuntary context switches.
     pub switches: (i64, i64),

@@ -196,9 +196,11 @@ fn command_line(command: &CommandResult) -> String {
         "command: wall {:.2} s, user {:.2} s, system {:.2} s",
         command.wall_s, command.user_s, command.system_s
     );
-    if let (Some(available), Some(efficiency)) = (command.available_s, command.efficiency) {
+    if let (Some(used), Some(available), Some(efficiency)) =
+        (command.used_s, command.available_s, command.efficiency)
+    {
         text += &format!(
-            "; used {:.1} % of the {available:.2} s available to it",
+            " in all; under the load {used:.2} s, {:.1} % of the {available:.2} s available to it",
             efficiency * 100.0
         );
     }

@@ -54,6 +54,8 @@ impl Run<'_> {
                 for cpu in &mut self.cpus {
                     cpu.look(common, &mut self.journal)?;
                 }
+                self.watch_members();
+                self.look_for_foreign(false);
                 self.observer.progress(run_ns);
                 next_mark = (run_ns / WINDOW_NS + 1) * WINDOW_NS;
             }

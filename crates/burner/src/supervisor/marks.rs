@@ -21,10 +21,14 @@ impl Run<'_> {
             .collect();
         let (root, cpus) = (self.root, self.cpus.len());
         let running = self.command.as_mut();
+        let command_ns = match running {
+            Some(running) => running.note(root, cpus),
+            None => self.used_in_node(),
+        };
         Ok(Sample {
             at_ns: clock::monotonic(),
             times,
-            command_ns: running.and_then(|running| running.note(root, cpus)),
+            command_ns,
         })
     }
 
@@ -71,6 +75,8 @@ impl Run<'_> {
         for at in 0..self.cpus.len() {
             self.warn_of_absence(common, at);
         }
+        self.watch_members();
+        self.look_for_foreign(true);
         for cpu in &self.cpus {
             if cpu.exhausted {
                 self.observer.warning(format!(

@@ -2,10 +2,13 @@
 //! The part of a run that is a virtual node: a group that programs enter and
 //! leave while the run goes on.
 
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
 use sandbag_kernel::cgroup::Group;
-use sandbag_kernel::{CpuList, sched};
+use sandbag_kernel::command_clock::{self, CommandClock};
+use sandbag_kernel::process::Process;
+use sandbag_kernel::{CpuList, clock, sched};
 
 use super::control::{Changing, Control};
 use super::feed::Feed;
@@ -39,7 +42,17 @@ pub(super) struct Node {
     pub(super) serving: bool,
     /// Told to end.
     stopping: bool,
+    /// What its programs use of each CPU, where there is no command that says
+    /// so.
+    clock: Option<Box<dyn CommandClock>>,
+    /// Processes that were in it, with their start times.
+    known: BTreeMap<u32, u64>,
+    /// Those that were found outside, with their names.
+    left: BTreeMap<u32, String>,
 }
+
+/// A process that ends leaves its groups a moment before it says so.
+const ENDING_NS: u64 = 5_000_000;
 
 impl Run<'_> {
     /// Makes the node's group, and notes what its method may leave behind.
@@ -70,7 +83,11 @@ impl Run<'_> {
                     .to_owned(),
             );
         }
+        let clock = command_clock::open(self.root, &self.group_of(&group), &cpus).ok();
         self.node = Some(Node {
+            clock,
+            known: BTreeMap::new(),
+            left: BTreeMap::new(),
             group: Rc::new(group),
             control: plan.control,
             entered: 0,
@@ -85,13 +102,67 @@ impl Run<'_> {
     pub(super) fn admit_into_node(&mut self, spec: &CommandSpec) -> Result<(Waiting, Group)> {
         let waiting = Waiting::start(spec)?;
         self.enter_node(waiting.pid())?;
-        let group = self.node.as_ref().map(|node| node.group.clone());
-        let version = self.layout.version();
-        let group = group.map_or_else(
-            || Group::at(version, Default::default(), None),
-            |node| Group::at(version, node.cpu.clone(), Some(node.accounting.clone())),
-        );
-        Ok((waiting, group))
+        let group = self.node.as_ref().map(|node| self.group_of(&node.group));
+        let none = || Group::at(self.layout.version(), Default::default(), None);
+        Ok((waiting, group.unwrap_or_else(none)))
+    }
+
+    fn group_of(&self, node: &NodeGroup) -> Group {
+        let (cpu, accounting) = (node.cpu.clone(), node.accounting.clone());
+        Group::at(self.layout.version(), cpu, Some(accounting))
+    }
+
+    /// CPU time so far of the programs in the node on each CPU.
+    pub(super) fn used_in_node(&mut self) -> Option<Vec<u64>> {
+        let mut used = vec![0; self.cpus.len()];
+        let clock = self.node.as_mut()?.clock.as_mut()?;
+        clock.per_cpu_ns(&mut used).ok()?;
+        Some(used)
+    }
+
+    /// Notes who is in the node, and who was and is in it no more: a process
+    /// with the right to move itself to other groups, or one that somebody
+    /// else moved.
+    pub(super) fn watch_members(&mut self) {
+        let root = self.root;
+        let Some(node) = &mut self.node else {
+            return;
+        };
+        let inside: Vec<HashSet<u32>> = node
+            .group
+            .dirs()
+            .into_iter()
+            .map(|dir| members::below(dir).into_iter().collect())
+            .collect();
+        let start = |pid: u32| {
+            let stat = Process::new(root, pid).stat().ok()?;
+            (!['Z', 'X'].contains(&stat.state)).then_some((stat.times.start_ticks, stat.name))
+        };
+        for pid in inside.first().into_iter().flatten() {
+            if !node.known.contains_key(pid)
+                && !node.left.contains_key(pid)
+                && let Some((began, _)) = start(*pid)
+            {
+                node.known.insert(*pid, began);
+            }
+        }
+        let missing: Vec<u32> = node
+            .known
+            .keys()
+            .copied()
+            .filter(|pid| !inside.iter().all(|group| group.contains(pid)))
+            .collect();
+        if missing.iter().any(|pid| start(*pid).is_some()) {
+            clock::sleep_until(clock::monotonic() + ENDING_NS);
+        }
+        for pid in missing {
+            let began = node.known.remove(&pid);
+            if let Some((now, name)) = start(pid)
+                && began == Some(now)
+            {
+                node.left.insert(pid, name);
+            }
+        }
     }
 
     /// Takes a process into the node, where there is one.
@@ -108,6 +179,9 @@ impl Run<'_> {
         // threads, and where there is none.
         let cpus: CpuList = node.group.cpus.iter().copied().collect();
         sched::set_affinity(pid, &cpus)?;
+        if let Ok(stat) = Process::new(self.root, pid).stat() {
+            node.known.insert(pid, stat.times.start_ticks);
+        }
         Ok(())
     }
 
@@ -146,7 +220,10 @@ impl Run<'_> {
     /// What the node's group used.
     pub(super) fn node_outcome(&self) -> Option<NodeOutcome> {
         let node = self.node.as_ref()?;
-        Some(outcome::of_node(&node.group, node.entered, node.changes))
+        Some(NodeOutcome {
+            left: node.left.clone().into_iter().collect(),
+            ..outcome::of_node(&node.group, node.entered, node.changes)
+        })
     }
 }
 

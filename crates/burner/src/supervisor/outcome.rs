@@ -5,6 +5,7 @@ use std::path::Path;
 
 use sandbag_kernel::root;
 
+use super::foreign::ForeignProcess;
 use crate::command::Ended;
 use crate::node_group::NodeGroup;
 
@@ -72,10 +73,12 @@ pub enum Migrations {
 }
 
 /// What a virtual node's group used, by the kernel's books.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeOutcome {
     /// Programs that entered it, CMD included.
     pub entered: usize,
+    /// Processes of theirs that left a group of the node, with their names.
+    pub left: Vec<(u32, String)>,
     /// Times its levels were changed from outside.
     pub changes: u64,
     /// CPU time, ns.
@@ -118,6 +121,7 @@ pub(super) fn of_node(group: &NodeGroup, entered: usize, changes: u64) -> NodeOu
     });
     NodeOutcome {
         entered,
+        left: Vec::new(),
         changes,
         used_ns: used_ns(&group.cpu, &group.accounting),
         throttled: field("nr_throttled ").zip(throttled_ns()),
@@ -162,6 +166,9 @@ pub struct Outcome {
     pub command: Option<CommandOutcome>,
     /// What was used in the virtual node, if it was one.
     pub node: Option<NodeOutcome>,
+    /// Processes that used CPU time while there was foreign load, the largest
+    /// first; not looked for without a program.
+    pub foreign: Vec<ForeignProcess>,
     /// Our cost.
     pub cost: Cost,
 }

@@ -19,7 +19,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use sandbag_burner::command::{CommandSpec, User};
 use sandbag_burner::layout::{Kind, Layout};
-use sandbag_burner::method::{self, Method};
+use sandbag_burner::method::{self, Method, Scope};
 use sandbag_burner::registry::Registry;
 use sandbag_burner::supervisor::{self, Control, End, NodePlan, Plan, StartOn};
 use sandbag_kernel::topology::Topology;
@@ -162,14 +162,15 @@ pub fn run_by(
     let started_at = jiff::Timestamp::now();
     let mut collector = Collector::new(
         &load.cpus,
-        !options.hold.command.is_empty(),
+        !options.hold.command.is_empty() || node.is_some(),
         load.length_ns,
         dir.as_ref().map(RunDir::path),
         options.windows.is_some(),
         messages,
     );
-    if options.progress {
-        collector.always_show_progress();
+    // A command's own words and a progress line do not mix.
+    if options.progress || options.hold.command.is_empty() {
+        collector.show_progress();
     }
     let facts = record::Facts {
         machine,
@@ -180,6 +181,8 @@ pub fn run_by(
         command: words(&options.hold.command),
         tolerance: options.hold.tolerance,
         node: node.as_ref().map(|node| node.name.clone()),
+        length_ns: load.length_ns,
+        burns: method.scope() == Scope::Cpu,
     };
     let outcome = supervisor::run(
         Plan {

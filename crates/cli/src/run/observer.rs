@@ -43,7 +43,7 @@ pub struct Collector<'a> {
     sums: Vec<CpuSums>,
     verdict: VerdictCounter,
     short: Accuracy,
-    has_command: bool,
+    has_programs: bool,
     achieved: Option<AchievedWriter>,
     achieved_short: Option<AchievedWriter>,
     row: Vec<Window>,
@@ -56,10 +56,12 @@ pub struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// For these CPUs; files are written into `dir` if given.
+    /// For these CPUs; files are written into `dir` if given. `has_programs`:
+    /// foreign load is not the purpose of the run but a disturbance, since
+    /// there is a command or a node.
     pub fn new(
         cpus: &[u32],
-        has_command: bool,
+        has_programs: bool,
         length_ns: Option<u64>,
         dir: Option<&Path>,
         short_file: bool,
@@ -81,27 +83,26 @@ impl<'a> Collector<'a> {
             sums: vec![
                 CpuSums {
                     busy_ns: Some(0),
-                    command_ns: has_command.then_some(0),
+                    command_ns: has_programs.then_some(0),
                     ..CpuSums::default()
                 };
                 cpus.len()
             ],
             verdict: VerdictCounter::default(),
             short: Accuracy::default(),
-            has_command,
+            has_programs,
             row: Vec::new(),
             short_row: Vec::new(),
             warnings,
             bar: None,
             length_ns,
-            // A command's own words and a progress line do not mix.
-            show_progress: !has_command,
+            show_progress: false,
             messages,
         }
     }
 
-    /// Shows progress although there is a command.
-    pub fn always_show_progress(&mut self) {
+    /// Shows progress on a terminal.
+    pub fn show_progress(&mut self) {
         self.show_progress = true;
     }
 
@@ -195,7 +196,7 @@ impl Windows for Collector<'_> {
         if !window.hole && (window.length_ns >= LEAST_WINDOW_NS || sums.whole.count() == 0) {
             sums.whole.add(window.error_points());
         }
-        self.verdict.add(window, !self.has_command);
+        self.verdict.add(window, !self.has_programs);
         self.row.push(window.clone());
         if cpu + 1 == self.cpus.len() {
             self.write_row();

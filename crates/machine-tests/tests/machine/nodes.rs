@@ -31,6 +31,8 @@ pub const CASES: &[Case] = cases![two_cpus;
     cpus_and_names_have_one_owner,
     nodes_are_not_nested,
     nobody_else_may_command_a_node,
+    foreign_load_beside_a_node_is_named_and_undecided,
+    a_program_that_leaves_its_node_is_missed,
 ];
 
 /// How far off a node of 2 CPUs may be, CPUs: functional, not accurate.
@@ -405,5 +407,61 @@ fn nobody_else_may_command_a_node() -> anyhow::Result<()> {
     drop(node);
     ensure!(!socket.exists(), "the socket stays");
     place.as_before()?;
+    Ok(())
+}
+
+/// `verdict` and all warnings of a run's record.
+fn judged(place: &Place) -> anyhow::Result<(String, String)> {
+    let record: serde_json::Value = serde_json::from_str(&text_of(place.path("r/run.json"))?)?;
+    let verdict = record["verdict"].as_str().context("no verdict")?;
+    let warnings = record["warnings"].as_array().context("no warnings")?;
+    let warnings: Vec<&str> = warnings.iter().filter_map(|w| w.as_str()).collect();
+    Ok((verdict.to_owned(), warnings.join("\n")))
+}
+
+fn foreign_load_beside_a_node_is_named_and_undecided() -> anyhow::Result<()> {
+    // An ordinary task, and one that no hog can wait for.
+    for class in ["", "chrt -f 50 "] {
+        let place = Place::new()?;
+        let spinner = format!("exec timeout 8 taskset -c 0 {class}sh -c 'while :; do :; done'");
+        let mut other = std::process::Command::new("sh")
+            .args(["-c", &spinner])
+            .spawn()?;
+        let ran = place.script(
+            "-q slow --cpus 0 --speed 0.5 --no-settle --strict --out r",
+            "timeout 3 sh -c 'while :; do :; done'; true",
+        );
+        // timeout ends its child with itself.
+        kill(pid_of(&other), Signal::SIGTERM)?;
+        other.wait()?;
+        ran?.expect(4)?;
+        let (verdict, warnings) = judged(&place)?;
+        ensure!(verdict == "undecided", "{class}: {verdict}: {warnings}");
+        ensure!(
+            warnings.contains("foreign load") && warnings.contains("sh (process "),
+            "{class}: {warnings}"
+        );
+        place.as_before()?;
+    }
+    Ok(())
+}
+
+fn a_program_that_leaves_its_node_is_missed() -> anyhow::Result<()> {
+    const LEAVE: &str = "while IFS=: read -r n c p; do case $p in *sandbag*) \
+        echo $$ > /sys/fs/cgroup/$c/cgroup.procs;; esac; done < /proc/self/cgroup; ";
+    let spin = |seconds: f64| format!("timeout {seconds} sh -c 'while :; do :; done'; true");
+    // The second ends before anybody could see it outside.
+    for (script, says) in [
+        (format!("{LEAVE}{}", spin(2.5)), "left the node's groups"),
+        (format!("{LEAVE}{}", spin(0.8)), "groups"),
+    ] {
+        let place = Place::new()?;
+        let options = "-q slow --cpus 1 --speed 0.2 --as-root --no-settle --strict --out r";
+        place.script(options, &script)?.expect(3)?;
+        let (verdict, warnings) = judged(&place)?;
+        ensure!(verdict == "missed", "{verdict}: {warnings}");
+        ensure!(warnings.contains(says), "{warnings}");
+        place.as_before()?;
+    }
     Ok(())
 }

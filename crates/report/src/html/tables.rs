@@ -96,8 +96,11 @@ pub(super) fn program(view: &View<'_>, command: &CommandResult) -> Markup {
                 (fact("user time", &seconds(command.user_s)))
                 (fact("system time", &seconds(command.system_s)))
                 (fact("CPU time", &seconds(command.user_s + command.system_s)))
+                @if let Some(used) = command.used_s {
+                    (fact("CPU time under the load", &seconds(used)))
+                }
                 @if let Some(available) = command.available_s {
-                    (fact("CPU time available to it", &seconds(available)))
+                    (fact("CPU time available under the load", &seconds(available)))
                 }
                 @if let Some(efficiency) = command.efficiency {
                     (fact("efficiency, used per available", &format!("{:.1} %", efficiency * 100.0)))

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Foreign load: which processes, neither ours nor the program's, used CPU
+//! time while a window had more of it than it may have.
+//!
+//! All processes are read once before the run and again only after a window
+//! with too much foreign load, ever more rarely: reading them costs more than
+//! everything else that the supervisor does.
+
+use std::collections::{HashMap, HashSet};
+
+use sandbag_kernel::process::{self, ProcessStat};
+use sandbag_kernel::procstat::tick_ns;
+use sandbag_kernel::{CpuList, clock, sched};
+use sandbag_measure::verdict::NOISY_FOREIGN_PCT;
+use sandbag_measure::window::share_pct;
+
+use super::Run;
+use super::meter::WINDOW_NS;
+use super::running::Running;
+use crate::method::Scope;
+
+/// A process that is neither sandbag's nor the program's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignProcess {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, as it chose it.
+    pub name: String,
+    /// CPU time that it used during the run, on all CPUs, ns.
+    pub used_ns: u64,
+}
+
+/// A process for good: number and start time, since numbers are used again.
+type Id = (u32, u64);
+
+/// Who used how much since the beginning.
+#[derive(Debug)]
+pub(super) struct Foreign {
+    first: HashMap<Id, u64>,
+    /// Name and ticks since then.
+    grown: HashMap<Id, (String, u64)>,
+    /// When to read them again at the earliest, monotonic, and how long to
+    /// wait after that.
+    next_ns: u64,
+    wait_ns: u64,
+}
+
+/// Reading all processes is not repeated more often than this in the end.
+const LONGEST_WAIT_NS: u64 = 64 * WINDOW_NS;
+
+impl Foreign {
+    fn begin(all: &[ProcessStat]) -> Self {
+        Self {
+            first: all.iter().map(|p| (id(p), ticks(p))).collect(),
+            grown: HashMap::new(),
+            next_ns: 0,
+            wait_ns: WINDOW_NS,
+        }
+    }
+
+    /// Whether it is time to read them again.
+    fn is_due(&mut self, now_ns: u64) -> bool {
+        if now_ns < self.next_ns {
+            return false;
+        }
+        self.next_ns = now_ns + self.wait_ns;
+        self.wait_ns = (2 * self.wait_ns).min(LONGEST_WAIT_NS);
+        true
+    }
+
+    /// Notes those that used CPU time and are foreign.
+    fn note(&mut self, all: &[ProcessStat], is_foreign: impl Fn(&ProcessStat) -> bool) {
+        for process in all {
+            let before = self.first.get(&id(process)).copied().unwrap_or(0);
+            let used = ticks(process).saturating_sub(before);
+            if used > 0 && is_foreign(process) {
+                self.grown.insert(id(process), (process.name.clone(), used));
+            }
+        }
+    }
+
+    /// Those that were noted, by CPU time.
+    fn found(&self, tick_ns: u64) -> Vec<ForeignProcess> {
+        let mut found: Vec<ForeignProcess> = self
+            .grown
+            .iter()
+            .map(|((pid, _), (name, ticks))| ForeignProcess {
+                pid: *pid,
+                name: name.clone(),
+                used_ns: ticks * tick_ns,
+            })
+            .collect();
+        found.sort_by_key(|process| (std::cmp::Reverse(process.used_ns), process.pid));
+        found
+    }
+}
+
+fn id(process: &ProcessStat) -> Id {
+    (process.pid, process.times.start_ticks)
+}
+
+fn ticks(process: &ProcessStat) -> u64 {
+    process.times.user_ticks + process.times.system_ticks
+}
+
+impl Run<'_> {
+    /// Reads all processes for the first time, where foreign load matters:
+    /// beside a program.
+    pub(super) fn expect_foreign(&mut self) {
+        if let Ok(all) = process::processes(self.root) {
+            self.foreign = Some(Foreign::begin(&all));
+        }
+    }
+
+    /// Looks who is there after a window with foreign load; at the `end` once
+    /// more if that was ever done.
+    pub(super) fn look_for_foreign(&mut self, end: bool) {
+        let burns = self.method.scope() == Scope::Cpu;
+        let disturbed = (0..self.cpus.len())
+            .filter_map(|cpu| self.meter.latest(cpu))
+            .any(|window| {
+                let foreign = window.foreign_ns(burns).unwrap_or(0);
+                share_pct(foreign, window.delivered_ns()) > NOISY_FOREIGN_PCT
+            });
+        let Some(mut foreign) = self.foreign.take() else {
+            return;
+        };
+        let again = end && !foreign.grown.is_empty();
+        if (again || disturbed && (foreign.is_due(clock::monotonic()) || end))
+            && let Ok(all) = process::processes(self.root)
+        {
+            let ours = std::process::id();
+            let program: HashSet<u32> = self.program().into_iter().collect();
+            let cpus: CpuList = self.cpus.iter().map(super::Cpu::number).collect();
+            foreign.note(&all, |process| {
+                let is_ours = process.pid == ours || process.parent == ours;
+                !is_ours
+                    && !program.contains(&process.pid)
+                    && sched::affinity(process.pid)
+                        .is_ok_and(|may| may.iter().any(|cpu| cpus.contains(cpu)))
+            });
+        }
+        self.foreign = Some(foreign);
+    }
+
+    /// The processes in the command's care and in the node.
+    fn program(&self) -> Vec<u32> {
+        let of_command = self.command.as_ref().map(Running::everyone);
+        let mut all = of_command.unwrap_or_default();
+        all.extend(self.members());
+        all
+    }
+
+    pub(super) fn foreign_processes(&self) -> Vec<ForeignProcess> {
+        let foreign = self.foreign.as_ref();
+        foreign.map_or_else(Vec::new, |foreign| foreign.found(tick_ns()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sandbag_kernel::process::ProcessTimes;
+
+    fn process(pid: u32, start_ticks: u64, used: u64) -> ProcessStat {
+        ProcessStat {
+            pid,
+            name: format!("p{pid}"),
+            state: 'R',
+            parent: 1,
+            times: ProcessTimes {
+                user_ticks: used,
+                system_ticks: 0,
+                start_ticks,
+            },
+            nice: 0,
+            threads: 1,
+            cpu: 0,
+            rt_priority: 0,
+            policy: 0,
+        }
+    }
+
+    #[test]
+    fn foreign_processes_are_named_by_what_they_used_since_the_beginning() {
+        let mut foreign = Foreign::begin(&[process(1, 5, 100), process(2, 6, 1000)]);
+        // 2 did nothing, 3 is new, 4 has the number of one that ended.
+        foreign.note(&[process(1, 5, 150), process(2, 6, 1000)], |_| true);
+        foreign.note(
+            &[process(1, 9, 30), process(3, 8, 70), process(4, 8, 9)],
+            |process| process.pid != 4,
+        );
+        let used: Vec<(&str, u64)> = foreign
+            .found(10)
+            .iter()
+            .map(|p| p.used_ns)
+            .zip(["p3", "p1", "p1"])
+            .map(|(ns, name)| (name, ns))
+            .collect();
+        assert_eq!(used, [("p3", 700), ("p1", 500), ("p1", 300)]);
+        assert_eq!(foreign.found(10)[0].name, "p3");
+    }
+
+    #[test]
+    fn all_processes_are_read_ever_more_rarely() {
+        let mut foreign = Foreign::begin(&[]);
+        let looks = (0..3600).filter(|s| foreign.is_due(s * WINDOW_NS)).count();
+        assert!((50..70).contains(&looks), "{looks}");
+    }
+}
