@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From series to samples: moment by moment, all CPUs.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::import::counters::{self, Counters, Differences, STATES, State};
-use crate::import::timeline::Timeline;
+use crate::import::timeline::{Timeline, stamp};
 use crate::import::{About, Sample, Samples, begin};
 use crate::number::{NS_PER_S, Seconds};
 use crate::{BoxSteps, Cell, Error, Fault, Format, Header, Result};
@@ -17,6 +16,9 @@ use super::store::{Kept, Modes, Point};
 const PER_SECOND: f64 = 1e6;
 /// A counter that falls by so much began anew; less is the kernel's doing.
 const RESET: u64 = 3_000_000;
+/// Longer than so many usual intervals is a pause, which is told. Its mean is kept:
+/// a profile that was written as series has steps of any length.
+const PAUSE: i64 = 5;
 /// So much more time than there was is no rounding, and is counted.
 const TOO_MUCH: f64 = 1.1;
 /// A stamp below this does not count from 1970.
@@ -34,7 +36,6 @@ pub(super) fn steps(kept: Kept, format: Format, file: &Arc<str>) -> Result<BoxSt
             .any(|modes: &Modes| modes[mode].is_some())
     });
     let interval_ns = interval_ns(&kept).ok_or_else(|| fault(Fault::OneSnapshot))?;
-    let scrape_ns = scrape_ns(&kept).unwrap_or(interval_ns);
     let all = || kept.cpus.values().flatten().flatten();
     let kind = kind(all().map(Vec::as_slice), kept.named);
     let cpus = kept.cpus.keys().copied().collect();
@@ -85,7 +86,7 @@ pub(super) fn steps(kept: Kept, format: Format, file: &Arc<str>) -> Result<BoxSt
         Box::new(samples),
         header,
         begin_ns,
-        u64::try_from(scrape_ns.max(interval_ns)).ok(),
+        None,
     )))
 }
 
@@ -97,22 +98,6 @@ fn interval_ns(kept: &Kept) -> Option<i64> {
         .windows(2)
         .map(|two| two[1].ns.saturating_sub(two[0].ns))
         .collect();
-    median(&mut between)
-}
-
-/// The usual time between two scrapes: held values are none. One CPU tells; one
-/// that never moves does not.
-fn scrape_ns(kept: &Kept) -> Option<i64> {
-    let modes = kept.cpus.values().next()?.iter().flatten();
-    let moves = modes.flat_map(|points| points.windows(2));
-    let moves = moves.filter(|two| two[0].value != two[1].value);
-    let times: BTreeSet<i64> = moves.map(|two| two[1].ns).collect();
-    let after = times.iter().skip(1);
-    let mut between: Vec<i64> = after.zip(&times).map(|(b, a)| b - a).collect();
-    median(&mut between)
-}
-
-fn median(between: &mut [i64]) -> Option<i64> {
     let middle = between.len() / 2;
     (!between.is_empty()).then(|| *between.select_nth_unstable(middle).1)
 }
@@ -143,6 +128,10 @@ struct Odd {
     /// Samples that repeat the one before.
     held: u64,
     restarts: u64,
+    pauses: u64,
+    pause_ns: u64,
+    /// Begin and length of the longest.
+    longest_pause_ns: (i64, i64),
     /// CPUs without any time in any mode.
     nowhere: u64,
     too_much: u64,
@@ -242,6 +231,13 @@ impl Merged {
                 continue;
             }
             let wall_ns = ns - last_ns;
+            if wall_ns > self.interval_ns.saturating_mul(PAUSE) {
+                self.odd.pauses += 1;
+                self.odd.pause_ns = self.odd.pause_ns.saturating_add(wall_ns as u64);
+                if wall_ns > self.odd.longest_pause_ns.1 {
+                    self.odd.longest_pause_ns = (last_ns, wall_ns);
+                }
+            }
             sample.start_ns = Some(last_ns);
             sample.end_ns = ns;
             sample.slack_ns = 0;
@@ -371,6 +367,17 @@ impl Samples for Merged {
                 odd.held,
                 self.rows,
                 Seconds(self.interval_ns as u64)
+            ));
+        }
+        if odd.pauses > 0 {
+            let (at_ns, length_ns) = odd.longest_pause_ns;
+            warnings.push(format!(
+                "{} times nothing was scraped for more than {PAUSE} times as long as usual, {} \
+                 in all, the longest at {} for {}; there the load is the mean over the pause",
+                odd.pauses,
+                Seconds(odd.pause_ns),
+                stamp(at_ns),
+                Seconds(length_ns as u64)
             ));
         }
         if odd.nowhere > 0 {

@@ -327,8 +327,8 @@ fn restarts_and_pauses() {
         ("1000000010", "105", "105"),
         ("1000000020", "1", "2"),
         ("1000000030", "6", "7"),
-        ("1000000140", "16", "107"),
-        ("1000000150", "16", "116.9"),
+        ("1000000130", "16", "97"),
+        ("1000000140", "16", "106.9"),
     ];
     let p = read(&matrix(&counters("", &points)));
     assert_eq!(
@@ -337,13 +337,14 @@ fn restarts_and_pauses() {
             (10, vec![Some(50.0)]),
             (20, vec![None]),
             (30, vec![Some(50.0)]),
-            (140, vec![None]),
-            (150, vec![Some(0.0)]),
+            (130, vec![Some(10.0)]),
+            (140, vec![Some(0.0)]),
         ]
     );
     assert!(p.warnings[0].contains("began anew"), "{:?}", p.warnings);
     assert!(
-        p.warnings[1].contains("longest at 30 s for 110 s"),
+        p.warnings[1].contains("1 times nothing was scraped")
+            && p.warnings[1].contains("the longest at 2001-09-09 01:47:10 for 100 s"),
         "{:?}",
         p.warnings
     );
