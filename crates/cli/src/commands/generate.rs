@@ -56,18 +56,28 @@ fn man(dir: &Path) -> Result<()> {
     let mut cli = Cli::command().disable_help_subcommand(true);
     // Gives every command its full name and the global options.
     cli.build();
+    pages(&cli, exit::HELP, dir)
+}
+
+/// The page of a command and those of its own commands; `codes` are the exit
+/// codes of one that names none.
+fn pages(command: &Command, codes: &str, dir: &Path) -> Result<()> {
+    let own = command.get_after_long_help().map(ToString::to_string);
+    let own = own.filter(|text| text.starts_with("Exit codes"));
+    let codes = own.as_deref().unwrap_or(codes);
+    let page = Man::new(command.clone()).manual("sandbag");
+    let path = dir.join(page.get_filename());
+    fs::write(&path, render(&page, command, codes)?).with_context(|| path.display().to_string())?;
     let seen = |command: &&Command| !command.is_hide_set();
-    for command in std::iter::once(&cli).chain(cli.get_subcommands().filter(seen)) {
-        let page = Man::new(command.clone()).manual("sandbag");
-        let path = dir.join(page.get_filename());
-        fs::write(&path, render(&page, command)?).with_context(|| path.display().to_string())?;
+    for command in command.get_subcommands().filter(seen) {
+        pages(command, codes, dir)?;
     }
     Ok(())
 }
 
 /// As [`Man::render`], with the exit codes under the heading at which people
 /// look for them.
-fn render(page: &Man, command: &Command) -> io::Result<Vec<u8>> {
+fn render(page: &Man, command: &Command, codes: &str) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     page.render_title(&mut text)?;
     page.render_name_section(&mut text)?;
@@ -79,9 +89,7 @@ fn render(page: &Man, command: &Command) -> io::Result<Vec<u8>> {
     }
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
-    let codes = command.get_after_long_help().map(ToString::to_string);
-    let codes = codes.filter(|text| text.starts_with("Exit codes"));
-    for line in codes.as_deref().unwrap_or(exit::HELP).lines().skip(1) {
+    for line in codes.lines().skip(1) {
         // Two blanks begin a paragraph and continue it: a new one begins
         // where the table says whom it is for.
         let line = line.trim();
@@ -106,13 +114,45 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// Every command that is shown, with those above it: `sandbag jitter show`.
+    fn names(command: &Command, above: &str, all: &mut Vec<String>) {
+        let name = format!("{above}{}", command.get_name());
+        for command in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+            names(command, &format!("{name}-"), all);
+        }
+        all.push(name);
+    }
+
     #[test]
-    fn every_command_has_a_page_and_hidden_ones_have_none() {
+    fn every_command_has_a_page_and_every_reference_resolves() {
         let dir = tempfile::tempdir().unwrap();
         man(dir.path()).unwrap();
-        for command in Cli::command().get_subcommands() {
-            let path = dir.path().join(format!("sandbag-{}.1", command.get_name()));
-            assert_eq!(path.exists(), !command.is_hide_set(), "{}", path.display());
+        let mut expected = Vec::new();
+        names(&Cli::command(), "", &mut expected);
+        expected.sort();
+        let mut found = Vec::new();
+        for entry in fs::read_dir(dir.path()).unwrap() {
+            let path = entry.unwrap().path();
+            found.push(path.file_stem().unwrap().to_str().unwrap().to_owned());
+            let text = fs::read_to_string(&path).unwrap().replace("\\-", "-");
+            for (before, _) in text.match_indices("(1)").map(|(at, _)| text.split_at(at)) {
+                let part = |c: char| c.is_ascii_alphanumeric() || c == '-';
+                let name = before.trim_end_matches("\\fR");
+                let name = name.rsplit(|c| !part(c)).next().unwrap();
+                // Those of others are the system's.
+                let is_ours = name.starts_with("sandbag");
+                let page = dir.path().join(format!("{name}.1"));
+                assert!(
+                    !is_ours || page.exists(),
+                    "{} names {name}(1)",
+                    path.display()
+                );
+            }
         }
+        found.sort();
+        assert_eq!(found, expected);
+        assert!(found.len() > 31 && found.contains(&"sandbag-jitter-record".to_owned()));
+        let codes = fs::read_to_string(dir.path().join("sandbag-audit-run.1")).unwrap();
+        assert!(codes.contains("all CPUs are equal"), "{codes}");
     }
 }
