@@ -42,7 +42,8 @@ pub struct Reshape {
     #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
     pub cpus: Option<Cpus>,
 
-    /// How a profile of more CPUs is put on those: first, mean, max, wrap
+    /// How a profile of more CPUs is put on those: first (the others are left
+    /// out), mean, max (of neighbours), wrap (added and clipped at 100 %)
     #[arg(long, value_name = "RULE")]
     pub map: Option<MapRule>,
 
@@ -273,7 +274,7 @@ impl Reshape {
         };
         match (other.open(None, options), self.from) {
             // A format that looks like anything is only read where it is named.
-            (Err(error), Some(from)) if matches!(*error.fault, Fault::UnknownFormat(_)) => {
+            (Err(error), Some(from)) if matches!(*error.fault, Fault::UnknownFormat { .. }) => {
                 other.open(Some(from), options)
             }
             (opened, _) => opened,
@@ -334,7 +335,7 @@ pub fn option_against(error: &anyhow::Error) -> Option<&'static str> {
         Fault::WhichMachine { .. } => "--machine",
         Fault::NoEnd(_) => "--end",
         Fault::TooManyCpus(_) => "--spread",
-        Fault::UnknownFormat(_) | Fault::WrongFormat { .. } => "--from",
+        Fault::UnknownFormat { .. } | Fault::WrongFormat { .. } => "--from",
         _ => return None,
     })
 }

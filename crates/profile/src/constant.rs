@@ -5,7 +5,7 @@ use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
 
 struct Constant {
     header: Header,
-    load_pct: f64,
+    loads_pct: Vec<f64>,
     length_ns: u64,
     done: bool,
 }
@@ -15,9 +15,17 @@ struct Constant {
 /// A load outside 0 to 100 or a length of zero is an error of the first step.
 #[must_use]
 pub fn constant(cpus: &[u32], load_pct: f64, length_ns: u64) -> BoxSteps {
+    let loads: Vec<(u32, f64)> = cpus.iter().map(|cpu| (*cpu, load_pct)).collect();
+    constants(&loads, length_ns)
+}
+
+/// As [`constant`] with a load for each CPU.
+#[must_use]
+pub fn constants(loads: &[(u32, f64)], length_ns: u64) -> BoxSteps {
+    let (cpus, loads_pct) = loads.iter().copied().unzip();
     Box::new(Constant {
-        header: Header::new(cpus.to_vec(), Format::Synthetic),
-        load_pct,
+        header: Header::new(cpus, Format::Synthetic),
+        loads_pct,
         length_ns,
         done: false,
     })
@@ -32,10 +40,11 @@ impl Steps for Constant {
         if std::mem::replace(&mut self.done, true) {
             return Ok(None);
         }
-        if !(0.0..=100.0).contains(&self.load_pct) {
+        let is_load = |load: &&f64| (0.0..=100.0).contains(*load);
+        if let Some(load) = self.loads_pct.iter().find(|load| !is_load(load)) {
             return Err(Fault::OutOfRange {
                 what: "load".into(),
-                value: self.load_pct.to_string(),
+                value: load.to_string(),
             }
             .into());
         }
@@ -50,7 +59,11 @@ impl Steps for Constant {
         Ok(Some(Step {
             start_ns: 0,
             end_ns: self.length_ns,
-            cells: vec![Some(Cell::load(self.load_pct)); self.header.cpus.len()],
+            cells: self
+                .loads_pct
+                .iter()
+                .map(|load| Some(Cell::load(*load)))
+                .collect(),
         }))
     }
 

@@ -188,8 +188,24 @@ pub enum Fault {
         why: String,
     },
     /// No format recognised.
-    #[error("the format is not recognised; name it, one of {0}")]
-    UnknownFormat(String),
+    #[error("the format is not recognised: {found}; name it, one of {known}")]
+    UnknownFormat {
+        /// What the file looks like, and what to do where that is known.
+        found: String,
+        /// The formats that can be read.
+        known: String,
+    },
+    /// The daily files that sysstat itself reads.
+    #[error(
+        "this is a binary file of sysstat, which its own programs alone read: `sadf -j {file} -- \
+         -P ALL > {name}.json` makes a recording of it that can be read here"
+    )]
+    SysstatBinary {
+        /// The file, as a shell takes it.
+        file: String,
+        /// The same without its directory.
+        name: String,
+    },
     /// A name that no format has.
     #[error("`{0}` is not a format; known are {known}", known = Format::names())]
     NoSuchFormat(String),
@@ -282,8 +298,9 @@ pub enum Fault {
     },
     /// More CPUs than there is room for.
     #[error(
-        "the profile is for {profile} CPUs and there are {target}; \
-         choose how to map them: first, mean, max or wrap"
+        "the profile is for {profile} CPUs and there are {target}; choose how to map them: first \
+         (the others are left out), mean or max (of neighbours), or wrap (the loads of several \
+         CPUs are added and clipped at 100 %)"
     )]
     MapNeeded {
         /// CPUs of the profile.

@@ -35,7 +35,7 @@ mod testing;
 mod usual_step;
 
 pub use algebra::{Gaps, MapRule};
-pub use constant::constant;
+pub use constant::{constant, constants};
 pub use error::{Error, Fault, Place, Result};
 pub use export::{ExportReport, export, export_simgrid};
 pub use format::Format;

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use sandbag_unpack::unpack;
 
+use crate::error::shown;
 use crate::head::Head;
 use crate::lines::Lines;
+use crate::number::unquoted;
 use crate::reader::{Input, Reader};
 use crate::{BoxSteps, Fault, Format, ReadOptions, Result, algebra, import, native};
 
@@ -56,6 +58,51 @@ impl Format {
 
 /// How much of a file is looked at to tell its format.
 const HEAD: usize = 16 << 10;
+
+/// How the daily files of sysstat begin, in the byte order of most machines.
+const SYSSTAT_MAGIC: [u8; 2] = 0xd596u16.to_le_bytes();
+
+/// What a file of no known format begins like.
+fn looks(head: &Head<'_>) -> String {
+    let first = shown(head.first());
+    if head.opens_with(b'{') || head.opens_with(b'[') {
+        return format!("it begins like JSON, {first}, without a mark of a program that is known");
+    }
+    let mut rows = head.data();
+    let (names, row) = (rows.next(), rows.next());
+    let cells = |line: &[u8]| -> Vec<Vec<u8>> {
+        let cells = line.split(|b| matches!(b, b',' | b';' | b'\t'));
+        cells
+            .map(|cell| unquoted(cell.trim_ascii()).to_vec())
+            .collect()
+    };
+    let (names, row) = (
+        names.map(cells).unwrap_or_default(),
+        row.map(cells).unwrap_or_default(),
+    );
+    let is_number = |cell: &Vec<u8>| {
+        let text = String::from_utf8_lossy(cell);
+        text.trim_end_matches('%').trim_end().parse::<f64>().is_ok()
+    };
+    let is_table = names.len() > 1 && names.len() == row.len() && row.iter().skip(1).all(is_number);
+    match is_table {
+        true => format!(
+            "it is a table that begins {first}. The columns of a profile are called \
+             `time,cpu0,cpu1,...`, hold seconds from the beginning and loads in percent of one CPU, \
+             and its last row is the end, as in `60,end`"
+        ),
+        false => format!("it begins with {first}"),
+    }
+}
+
+/// A file name as a shell takes it.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    match name.chars().all(plain) {
+        true => name.to_owned(),
+        false => format!("'{}'", name.replace('\'', r"'\''")),
+    }
+}
 
 /// An input that can be read more than once.
 ///
@@ -144,12 +191,26 @@ impl Source {
         if text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") {
             return Err(self.fault(Fault::Utf16));
         }
+        if text.starts_with(&SYSSTAT_MAGIC)
+            || text.starts_with(&[SYSSTAT_MAGIC[1], SYSSTAT_MAGIC[0]])
+        {
+            let name = self.name.rsplit('/').next().unwrap_or_default();
+            return Err(self.fault(Fault::SysstatBinary {
+                file: quoted(&self.name),
+                name: quoted(name),
+            }));
+        }
         let head = Head::new(text);
         let reader = match from {
             None => readers().find(|reader| (reader.looks_like)(&head)),
             Some(format) => Some(reader_of(format).map_err(|fault| self.fault(fault))?),
         };
-        let reader = reader.ok_or_else(|| self.fault(Fault::UnknownFormat(names())))?;
+        let reader = reader.ok_or_else(|| {
+            self.fault(Fault::UnknownFormat {
+                found: looks(&head),
+                known: names(),
+            })
+        })?;
         let mut steps = (reader.open)(&Input {
             lines: &|| self.lines(),
             options,
@@ -257,5 +318,25 @@ mod tests {
             Format::detect(head.replace('\n', "\r\n").as_bytes()),
             format
         );
+    }
+
+    #[rstest]
+    #[case(
+        b"\x96\xd5\x75\x21 binary",
+        "`sadf -j '/var/log/sa 1/sa21' -- -P ALL > sa21.json`"
+    )]
+    #[case(b"{\"foo\": [1, 2]}", "it begins like JSON, `{\\\"foo\\\": [1, 2]}`")]
+    #[case(
+        b"timestamp,load\n0,50\n",
+        "it is a table that begins `timestamp,load`"
+    )]
+    #[case(b"Time;CPU %\n12:00;5%\n", "are called `time,cpu0,cpu1,...`")]
+    #[case(b"hello\nworld", "it begins with `hello`; name it")]
+    fn what_is_not_recognised_is_described(#[case] text: &[u8], #[case] expected: &str) {
+        let source = Source::spool(&mut &*text, "/var/log/sa 1/sa21".into()).unwrap();
+        let error = source.open(None, &ReadOptions::default()).err().unwrap();
+        let error = error.to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(!error.contains("sadf-json: "), "{error}");
     }
 }

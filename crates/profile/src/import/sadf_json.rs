@@ -23,7 +23,7 @@ use super::sysstat_stamps::{Clock, Stamped, Stamps};
 /// say.
 pub(super) const READER: Reader = Reader {
     format: Format::SadfJson,
-    looks_like: |head| head.opens_with(b'{'),
+    looks_like: |head| head.opens_with(b'{') && head.holds(b"\"sysstat\""),
     open: |input| {
         sampled(Format::SadfJson, input, |lines, pass| {
             Box::new(SysstatJson::<SadfStamps>::new(lines, pass))
