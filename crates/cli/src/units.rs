@@ -6,6 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use sandbag_burner::supervisor::StartOn;
 use sandbag_kernel::CpuList;
+use sandbag_kernel::cpulist::{BadAssignment, assignments};
 use sandbag_kernel::topology::Topology;
 pub use sandbag_report::quantity::{duration, nanos, positive_duration};
 
@@ -23,11 +24,67 @@ pub fn load(text: &str) -> Result<f64, String> {
         Ok(pct) => Err(format!(
             "{pct} is not between 0 and 100 (percent of one CPU)"
         )),
-        Err(_) if number.contains(',') => {
-            Err("write fractions with a point, as in 12.5".to_owned())
-        }
+        Err(_) if number.contains(',') => Err(format!(
+            "fractions are written with a point, as in {}; loads of several CPUs with their \
+             numbers, as in 0=30,1=60",
+            number.replacen(',', ".", 1)
+        )),
         Err(_) => Err("expected a percentage of one CPU, such as 50, 50% or 12.5".to_owned()),
     }
+}
+
+/// What `load` holds: the same everywhere, or a load for each list of CPUs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Loads {
+    /// `50`: on every CPU.
+    All(f64),
+    /// `0=30,2-3=60`: each CPU once.
+    PerCpu(Vec<(CpuList, f64)>),
+}
+
+/// `50`, `50%`, `12.5`; `0=30,2-3=60`.
+pub fn loads(text: &str) -> Result<Loads, String> {
+    if !text.contains('=') {
+        return load(text).map(Loads::All);
+    }
+    let parts = assignments(text).map_err(|bad| match bad {
+        BadAssignment::Cpus(list) => format!("`{list}` is not a list of CPUs, as in 0=30,2-3=60"),
+        BadAssignment::NoValue(cpus) => format!(
+            "`{cpus}` has no load; write each as CPUS=LOAD, fractions with a point: 0=30,2-3=60.5"
+        ),
+    })?;
+    let (mut each, mut named) = (Vec::new(), CpuList::default());
+    for (cpus, text) in parts {
+        if cpus.is_empty() {
+            return Err("a load names no CPU; write it before the =, as in 0=30,2-3=60".to_owned());
+        }
+        if let Some(cpu) = cpus.intersection(&named).iter().next() {
+            return Err(format!("CPU {cpu} is named twice; give it one load"));
+        }
+        named = named.iter().chain(cpus.iter()).collect();
+        each.push((cpus, load(text)?));
+    }
+    Ok(Loads::PerCpu(each))
+}
+
+/// `50 %`, `0=30,2-3=60 %`.
+impl std::fmt::Display for Loads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::All(pct) => write!(f, "{pct} %"),
+            Self::PerCpu(loads) => {
+                let parts = loads.iter().map(|(cpus, pct)| format!("{cpus}={pct}"));
+                let parts: Vec<String> = parts.collect();
+                write!(f, "{} %", parts.join(","))
+            }
+        }
+    }
+}
+
+/// Without what calculating leaves in the last digits: .0003 for
+/// .00030000000000000003.
+pub fn plain(value: f64) -> f64 {
+    format!("{value:.9e}").parse().unwrap_or(value)
 }
 
 /// The length of a step: a profile of an hour in steps of a nanosecond would be
@@ -135,7 +192,7 @@ pub fn tolerance(text: &str) -> Result<sandbag_measure::Tolerance, String> {
     let mean_points = number(mean)?;
     Ok(sandbag_measure::Tolerance {
         mean_points,
-        window_points: window.map_or(Ok((3.0 * mean_points).min(100.0)), number)?,
+        window_points: window.map_or(Ok(plain(3.0 * mean_points).min(100.0)), number)?,
     })
 }
 
@@ -162,7 +219,35 @@ mod tests {
         assert_eq!(load(" 12.5% "), Ok(12.5));
         assert!(load("101").unwrap_err().contains("between 0 and 100"));
         assert!(load("NaN").is_err() && load("-1").is_err() && load("").is_err());
-        assert!(load("12,5").unwrap_err().contains("point"));
+        let comma = load("30,60").unwrap_err();
+        assert!(
+            comma.contains("as in 30.60") && comma.contains("0=30,1=60"),
+            "{comma}"
+        );
+    }
+
+    #[test]
+    fn loads_of_several_cpus_are_written_as_speeds_are() {
+        assert_eq!(loads("50%"), Ok(Loads::All(50.0)));
+        let each = loads("2-3=60,0=12.5%").unwrap();
+        assert_eq!(each.to_string(), "2,3=60,0=12.5 %");
+        for (text, why) in [
+            ("0=30,60", "`60` has no load"),
+            ("x=30", "`x` is not a list"),
+            ("=30", "names no CPU"),
+            ("0=30,0-1=60", "CPU 0 is named twice"),
+            ("0=130", "between 0 and 100"),
+        ] {
+            assert!(loads(text).unwrap_err().contains(why), "{:?}", loads(text));
+        }
+    }
+
+    #[test]
+    fn no_digits_are_left_by_calculating() {
+        let window = |text| tolerance(text).unwrap().window_points.to_string();
+        assert_eq!(window("0.0001"), "0.0003");
+        assert_eq!(window("0.7"), "2.1");
+        assert_eq!(plain(100.0 * (1.0 - 0.7)), 30.0);
     }
 
     #[test]

@@ -81,6 +81,42 @@ impl FromStr for CpuList {
     }
 }
 
+/// Why something is no `CPUS=VALUE,...`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BadAssignment {
+    /// This stands before a `=` and is no list of CPUs.
+    Cpus(String),
+    /// These CPUs have no value.
+    NoValue(String),
+}
+
+/// `0=1,2-3=0.4`: lists of CPUs with a value each. Commas separate both the
+/// parts and the CPUs of a list: what comes before the next `=` belongs to its
+/// list.
+///
+/// # Errors
+/// Something before a `=` is no list, or something after the last has no value.
+pub fn assignments(text: &str) -> Result<Vec<(CpuList, &str)>, BadAssignment> {
+    let mut parts = Vec::new();
+    let mut pending = String::new();
+    for piece in text.split(',') {
+        let Some((cpus, value)) = piece.split_once('=') else {
+            pending.push_str(piece);
+            pending.push(',');
+            continue;
+        };
+        let list = format!("{pending}{cpus}");
+        pending.clear();
+        let cpus = list.parse();
+        let cpus = cpus.map_err(|_| BadAssignment::Cpus(list.trim().to_owned()))?;
+        parts.push((cpus, value));
+    }
+    match pending.trim().trim_end_matches(',') {
+        "" => Ok(parts),
+        rest => Err(BadAssignment::NoValue(rest.to_owned())),
+    }
+}
+
 impl fmt::Display for CpuList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.iter().peekable();

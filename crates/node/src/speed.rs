@@ -12,6 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use sandbag_kernel::CpuList;
+use sandbag_kernel::cpulist::{BadAssignment, assignments};
 
 use crate::ratios::Ratios;
 
@@ -255,35 +256,18 @@ impl FromStr for Speeds {
         if !text.contains('=') {
             return text.parse().map(Self::All);
         }
-        // Commas separate both the parts and the CPUs of a list: what comes
-        // before the next = belongs to its list.
-        let mut parts: Vec<(CpuList, &str)> = Vec::new();
-        let mut pending = String::new();
-        for piece in text.split(',') {
-            let Some((cpus, speed)) = piece.split_once('=') else {
-                pending.push_str(piece);
-                pending.push(',');
-                continue;
-            };
-            let list = format!("{pending}{cpus}");
-            pending.clear();
-            let cpus = list.parse().map_err(|_| {
-                BadSpeed::new(
-                    piece,
-                    format!("`{}` is not a list of CPUs", list.trim().escape_debug()),
-                    "write CPUs before the =, as in 0=1,2-3=0.4",
-                )
-            })?;
-            parts.push((cpus, speed));
-        }
-        let rest = pending.trim().trim_end_matches(',');
-        if !rest.is_empty() {
-            return Err(BadSpeed::new(
+        let parts = assignments(text).map_err(|bad| match bad {
+            BadAssignment::Cpus(list) => BadSpeed::new(
+                text,
+                format!("`{}` is not a list of CPUs", list.escape_debug()),
+                "write CPUs before the =, as in 0=1,2-3=0.4",
+            ),
+            BadAssignment::NoValue(rest) => BadSpeed::new(
                 text,
                 format!("`{}` has no speed", rest.escape_debug()),
                 "write each as CPUS=SPEED, fractions with a point: 0=1,2-3=0.4",
-            ));
-        }
+            ),
+        })?;
         let read = |(cpus, speed): (CpuList, &str)| Ok((cpus, speed.parse()?));
         Self::per_cpu(parts.into_iter().map(read).collect::<Result<_, _>>()?)
     }

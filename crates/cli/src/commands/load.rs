@@ -5,26 +5,28 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
+use sandbag_kernel::{CpuList, Root};
 
 use crate::exit::BadInput;
 use crate::messages::Messages;
 use crate::program;
 use crate::run::options::RunOptions;
 use crate::run::{self, Load};
-use crate::units::{self, Cpus, nanos};
+use crate::units::{self, Cpus, Loads, nanos};
 
 /// Hold a constant load on some CPUs
 #[derive(Debug, Args)]
 pub struct LoadArgs {
-    /// The load, in percent of one CPU: 50, 50%, 12.5
-    #[arg(value_name = "PERCENT", value_parser = units::load)]
-    percent: f64,
+    /// The load, in percent of one CPU: 50, 50%, 12.5; or for each CPU its
+    /// own: 0=30,2-3=60
+    #[arg(value_name = "PERCENT", value_parser = units::loads)]
+    loads: Loads,
 
-    /// Where: 0,2-3, or all, even, odd, core (one per core)
-    #[arg(short, long, value_name = "LIST", default_value = "all", value_parser = units::cpus)]
-    cpus: Cpus,
+    /// Where: 0,2-3, or all, even, odd, core (one per core) [default: all, or
+    /// those that PERCENT names]
+    #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
+    cpus: Option<Cpus>,
 
     /// How long; without it until CMD ends, or until Ctrl-C
     #[arg(short, long, value_name = "TIME", value_parser = units::positive_duration)]
@@ -49,7 +51,7 @@ impl LoadArgs {
 pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.options.hold.command)?;
     run::recorded(&args.options, messages, |options| {
-        let load = constant(args.percent, &args.cpus, args.duration)?;
+        let load = constant(&args.loads, args.cpus.as_ref(), args.duration)?;
         run::run(load, options, messages)
     })
 }
@@ -57,20 +59,42 @@ pub fn main(args: &LoadArgs, messages: &Messages) -> Result<u8> {
 /// A constant load as the load of a run; without a duration it has no end.
 ///
 /// # Errors
-/// [`BadInput`] if there is no such CPU.
-pub fn constant(percent: f64, cpus: &Cpus, duration: Option<Duration>) -> Result<Load> {
+/// [`BadInput`] if there is no such CPU, or --cpus and the loads name others.
+pub fn constant(loads: &Loads, cpus: Option<&Cpus>, duration: Option<Duration>) -> Result<Load> {
     let topology = Topology::read(&Root::default())?;
-    let cpus: Vec<u32> = cpus.on(&topology).iter().collect();
-    if cpus.is_empty() {
+    let asked = cpus.map(|cpus| cpus.on(&topology));
+    let each: Vec<(u32, f64)> = match loads {
+        Loads::All(pct) => {
+            let cpus = asked.unwrap_or_else(|| topology.online.clone());
+            cpus.iter().map(|cpu| (cpu, *pct)).collect()
+        }
+        Loads::PerCpu(each) => {
+            let of = |(cpus, pct): &(CpuList, f64)| -> Vec<(u32, f64)> {
+                cpus.iter().map(|cpu| (cpu, *pct)).collect()
+            };
+            let mut each: Vec<(u32, f64)> = each.iter().flat_map(of).collect();
+            each.sort_unstable_by_key(|(cpu, _)| *cpu);
+            let named: CpuList = each.iter().map(|(cpu, _)| *cpu).collect();
+            if let Some(asked) = asked.filter(|asked| *asked != named) {
+                return Err(BadInput(format!(
+                    "--cpus {asked} and the loads, of CPUs {named}, name different CPUs; leave out \
+                     --cpus"
+                ))
+                .into());
+            }
+            each
+        }
+    };
+    if each.is_empty() {
         return Err(BadInput("--cpus names no CPU of this machine".to_owned()).into());
     }
     let length = nanos(duration.unwrap_or(OPEN_END));
     Ok(Load {
-        steps: sandbag_profile::constant(&cpus, percent, length),
-        cpus,
+        steps: sandbag_profile::constants(&each, length),
+        cpus: each.iter().map(|(cpu, _)| *cpu).collect(),
         length_ns: duration.map(nanos),
-        highest_pct: percent,
-        name: format!("constant {percent} %"),
+        highest_pct: each.iter().map(|(_, pct)| *pct).fold(0.0, f64::max),
+        name: format!("constant {loads}"),
         warnings: Vec::new(),
     })
 }

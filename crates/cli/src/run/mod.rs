@@ -32,7 +32,7 @@ use sandbag_report::{terminal, write};
 use crate::exit;
 use crate::messages::Messages;
 use crate::output;
-use crate::units::{Cpus, nanos};
+use crate::units::{Cpus, nanos, plain};
 use directory::RunDir;
 pub use failure::{leave_reason, recorded};
 use observer::Collector;
@@ -105,9 +105,10 @@ pub fn run_by(
     let served_pct = method.serves(load.highest_pct / 100.0) * 100.0;
     if served_pct < load.highest_pct - 1e-9 {
         warnings.push(format!(
-            "{} reaches {served_pct} % at most; where {} % is asked, that is served",
+            "{} reaches {} % at most; where {} % is asked, that is served",
             method.name(),
-            load.highest_pct
+            plain(served_pct),
+            plain(load.highest_pct)
         ));
     }
     let loaded: CpuList = load.cpus.iter().copied().collect();

@@ -330,3 +330,47 @@ fn line_ends_and_a_byte_order_mark_are_no_fault() {
             .stdout(contains("(native)").and(contains("50.00")));
     }
 }
+
+#[test]
+fn loads_of_several_cpus_are_taken_and_their_mistakes_named() {
+    let dir = Dir::new();
+    for (words, said) in [
+        ("load 30,60", "0=30,1=60"),
+        ("load 0=30,60", "`60` has no load"),
+        ("load 0=30,0=60", "named twice"),
+        ("load 0=130", "between 0 and 100"),
+        ("load 0=30 --cpus 1", "name different CPUs"),
+        ("load 0=30 --cpus 1 --dry-run", "name different CPUs"),
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        dir.run(&words).code(2).stderr(contains(said));
+    }
+    assert!(dir.names().is_empty());
+}
+
+#[test]
+fn what_is_no_profile_is_described_with_what_to_do() {
+    let dir = Dir::new()
+        .with("sa21", b"\x96\xd5\x75\x21\0\0\0\0")
+        .with("foo.json", "{\"foo\": [1, 2]}")
+        .with("table.csv", "timestamp,load\n0,50\n10,60\n")
+        .with(
+            "four.csv",
+            "time,cpu0,cpu1,cpu2,cpu3\n0,50,50,50,50\n10,end\n",
+        );
+    for (file, said) in [
+        ("sa21", "`sadf -j sa21 -- -P ALL > sa21.json`"),
+        ("foo.json", "JSON"),
+        ("table.csv", "`time,cpu0,cpu1,...`"),
+    ] {
+        let shown = dir.run(&["show", file]).code(2).stderr(contains(said));
+        let text = String::from_utf8_lossy(&shown.get_output().stderr).into_owned();
+        assert!(!text.contains("sadf-json: "), "{text}");
+    }
+    dir.run(&["convert", "four.csv", "--cpus", "0,1", "-o", "b.csv"])
+        .code(2)
+        .stderr(contains("added and clipped at 100 %"));
+    dir.run(&["convert", "--help"])
+        .success()
+        .stdout(contains("wrap (added and clipped"));
+}

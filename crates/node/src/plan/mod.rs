@@ -16,7 +16,7 @@
 
 mod profile;
 
-use sandbag_profile::{BoxSteps, Cell, Format, Header, Profile, Step};
+use sandbag_profile::{BoxSteps, constants};
 
 pub use profile::{AtEnd, slowed};
 
@@ -29,30 +29,15 @@ pub const OPEN_END_NS: u64 = 10 * 365 * 86_400 * 1_000_000_000;
 /// The load that leaves these speeds, without end.
 #[must_use]
 pub fn constant(speeds: &Ratios) -> BoxSteps {
-    let profile = Profile {
-        header: header(speeds),
-        steps: vec![Step {
-            start_ns: 0,
-            end_ns: OPEN_END_NS,
-            cells: cells(speeds),
-        }],
-        warnings: Vec::new(),
-    };
-    profile.into_steps()
-}
-
-fn header(speeds: &Ratios) -> Header {
-    Header::new(speeds.cpus().iter().collect(), Format::Synthetic)
-}
-
-fn cells(speeds: &Ratios) -> Vec<Option<Cell>> {
-    let loads = speeds.loads_pct().into_iter();
-    loads.map(|load| Some(Cell::load(load))).collect()
+    let cpus = speeds.iter().map(|(cpu, _)| cpu);
+    let loads: Vec<(u32, f64)> = cpus.zip(speeds.loads_pct()).collect();
+    constants(&loads, OPEN_END_NS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sandbag_profile::Profile;
 
     #[test]
     fn a_constant_speed_is_a_load_without_end() {

@@ -30,7 +30,7 @@ use crate::reshape::{self, Reshape};
 use crate::run::hold_options::HoldOptions;
 use crate::run::options::RunOptions;
 use crate::run::{self, Load};
-use crate::units::{self, Cpus};
+use crate::units::{self, Loads};
 
 use super::{load, replay};
 use one::Watch;
@@ -152,7 +152,7 @@ fn refuse(options: &RunOptions) -> Result<(), BadInput> {
 
 /// Where the load of each run comes from.
 enum LoadSource {
-    Constant(f64),
+    Constant(Loads),
     Profile(Arc<Source>),
 }
 
@@ -161,10 +161,10 @@ impl LoadSource {
         let constant = args
             .profile
             .to_str()
-            .and_then(|text| units::load(text).ok());
+            .and_then(|text| units::loads(text).ok());
         match constant.filter(|_| !args.profile.exists()) {
             None => Ok(Self::Profile(Arc::new(reshape::source(&args.profile)?))),
-            Some(percent) => {
+            Some(loads) => {
                 let r = &args.reshape;
                 let shaped = r.from.is_some()
                     || r.map.is_some()
@@ -180,7 +180,7 @@ impl LoadSource {
                             .to_owned(),
                     )
                     .into()),
-                    false => Ok(Self::Constant(percent)),
+                    false => Ok(Self::Constant(loads)),
                 }
             }
         }
@@ -188,9 +188,8 @@ impl LoadSource {
 
     fn load(&self, args: &CompareArgs) -> Result<(Load, String)> {
         match self {
-            Self::Constant(percent) => {
-                let cpus = args.reshape.cpus.clone().unwrap_or(Cpus::All);
-                let load = load::constant(*percent, &cpus, None)?;
+            Self::Constant(loads) => {
+                let load = load::constant(loads, args.reshape.cpus.as_ref(), None)?;
                 let about = load.name.clone();
                 Ok((load, about))
             }
