@@ -18,6 +18,7 @@ use crate::processes::pid_of;
 
 pub const CASES: &[Case] = cases![traced;
     a_task_beside_the_loop_is_blamed_for_what_it_took,
+    a_task_with_an_escape_in_its_name_is_shown_escaped,
     a_recorder_that_is_asked_to_end_leaves_no_instance,
     a_killed_recorder_s_instance_is_removed_by_restore,
 ];
@@ -40,6 +41,22 @@ fn instances() -> anyhow::Result<Vec<String>> {
     let mut all = TraceFs::open(&Root::default())?.instances()?;
     all.retain(|name| name.starts_with("sandbag-"));
     Ok(all)
+}
+
+fn a_task_with_an_escape_in_its_name_is_shown_escaped() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let program = place.path("\u{1b}[31mred\nX");
+    std::fs::copy(SPINNER, &program)?;
+    let mut beside = place.program(&program, ["4", "0"]).spawn()?;
+    let record = "jitter record --attribute tracefs --cpus 0 -d 2s -o a.sbj -q";
+    place.run(record)?.expect(0)?;
+    beside.wait()?;
+    for words in ["jitter show a.sbj", "jitter show --json a.sbj"] {
+        let shown = place.run(words)?.expect(0)?.out;
+        ensure!(shown.contains(r"\u001b[31mred\nX"), "{shown}");
+        ensure!(!shown.contains('\u{1b}'), "{shown:?}");
+    }
+    Ok(())
 }
 
 fn a_task_beside_the_loop_is_blamed_for_what_it_took() -> anyhow::Result<()> {
