@@ -346,9 +346,8 @@ fn middle_of(test: &Test, quantity: Quantity, cpu: Option<u32>, length: usize) -
         .samples
         .iter()
         .filter(|sample| sample.length == length && cpu.is_none_or(|cpu| cpu == sample.cpu));
-    let mut values: Vec<f64> = here.filter_map(|sample| sample.figure(quantity)).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+    let values: Vec<f64> = here.filter_map(|sample| sample.figure(quantity)).collect();
+    sandbag_measure::median(&values).unwrap_or(0.0)
 }
 
 fn verdict(

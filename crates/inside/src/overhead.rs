@@ -162,9 +162,12 @@ pub fn measure(place: &Place, at: Where) -> Result<Overhead> {
     }
 }
 
+/// The median; of an even number the mean of the middle two, rounded down.
 fn middle(mut values: Vec<u64>) -> Option<u64> {
     values.sort_unstable();
-    values.get(values.len() / 2).copied()
+    let upper = *values.get(values.len() / 2)?;
+    let lower = values[(values.len() - 1) / 2];
+    Some(u64::midpoint(lower, upper))
 }
 
 unsafe extern "C" {

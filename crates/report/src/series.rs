@@ -158,9 +158,8 @@ impl Series {
 /// The usual length of a window: the median of `sample` to 10 ms, because
 /// each single one is off by the delay of a wake-up.
 fn window_s(sample: &[Row]) -> f64 {
-    let mut lengths: Vec<f64> = sample.iter().map(|r| r.length_s).collect();
-    lengths.sort_by(f64::total_cmp);
-    let median = lengths.get(lengths.len() / 2).copied().unwrap_or(1.0);
+    let lengths: Vec<f64> = sample.iter().map(|r| r.length_s).collect();
+    let median = sandbag_measure::median(&lengths).unwrap_or(1.0);
     ((median * 100.0).round() / 100.0).max(0.01)
 }
 

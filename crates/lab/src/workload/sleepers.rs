@@ -34,11 +34,12 @@ impl Seen {
         self.late_ns.len() as u64
     }
 
-    /// The value that this share of them does not exceed, us.
+    /// The least value that this share of them does not exceed (nearest rank), us.
     #[must_use]
     pub fn quantile_us(&self, share: f64) -> Option<f64> {
-        let last = self.late_ns.len().checked_sub(1)?;
-        Some(self.late_ns[(last as f64 * share).round() as usize] as f64 / 1e3)
+        let rank = (self.late_ns.len() as f64 * share).ceil() as usize;
+        let at = rank.saturating_sub(1);
+        self.late_ns.get(at).map(|ns| *ns as f64 / 1e3)
     }
 
     /// By name, for results.
@@ -140,7 +141,7 @@ mod tests {
             late_ns: (1..=100).map(|n| n * 1000).collect(),
             migrations_per_s: 2.5,
         };
-        assert_eq!(seen.quantile_us(0.5), Some(51.0));
+        assert_eq!(seen.quantile_us(0.5), Some(50.0));
         assert_eq!(seen.quantile_us(0.99), Some(99.0));
         assert_eq!(Seen::default().quantile_us(0.5), None);
         assert_eq!(

@@ -3,6 +3,7 @@
 //! replay: by when the barrier let each begin, and by what their clocks differ in
 //! rate. An event that is late is made up for and takes nobody apart. Pure.
 
+use sandbag_measure::median;
 use serde::Serialize;
 
 use super::clocks::Offset;
@@ -69,11 +70,6 @@ fn from_first_to_last(all: &[f64]) -> f64 {
     (last - first).max(0.0)
 }
 
-fn middle(mut all: Vec<f64>) -> f64 {
-    all.sort_unstable_by(f64::total_cmp);
-    all.get(all.len() / 2).copied().unwrap_or(0.0)
-}
-
 fn deviation(all: &[f64]) -> f64 {
     let count = all.len().max(1) as f64;
     let mean = all.iter().sum::<f64>() / count;
@@ -116,9 +112,9 @@ pub fn apart(measured: &Measured) -> Option<Apart> {
     let passed_s = (after[1].at_ns.saturating_sub(before[1].at_ns).max(1)) as f64 / 1e9;
     let phases: usize = these.iter().map(|s| s.qt_ns.len() / clocks.len()).sum();
     Some(Apart {
-        begin_ns: middle(begins),
-        end_ns: middle(ends),
-        deviation_ns: middle(deviations),
+        begin_ns: median(&begins).unwrap_or(0.0),
+        end_ns: median(&ends).unwrap_or(0.0),
+        deviation_ns: median(&deviations).unwrap_or(0.0),
         error_ns,
         clocks_ns_per_s: from_first_to_last(&rates),
         clocks_error_ns_per_s: (worst(before) + worst(after)) / passed_s,

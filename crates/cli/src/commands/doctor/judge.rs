@@ -70,12 +70,19 @@ pub fn slice(asked_ns: u64, kept_ns: u64) -> Judgement {
 /// Median lateness above this means that timers go by the tick, ns.
 const LATE_NS: u64 = 500_000;
 
-/// Wake-ups that were `late` (ascending).
+/// Median lateness of wake-ups, ns; `None` of none.
+#[must_use]
+pub fn median_ns(late: &[u64]) -> Option<f64> {
+    let late: Vec<f64> = late.iter().map(|ns| *ns as f64).collect();
+    sandbag_measure::median(&late)
+}
+
+/// Wake-ups that were `late`.
 #[must_use]
 pub fn timers(late: &[u64]) -> Judgement {
-    match late.get(late.len() / 2) {
+    match median_ns(late) {
         None => Unclear,
-        Some(median) if *median <= LATE_NS => Yes,
+        Some(median) if median <= LATE_NS as f64 => Yes,
         Some(_) => No,
     }
 }

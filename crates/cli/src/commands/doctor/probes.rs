@@ -243,8 +243,8 @@ impl Found {
             Ok(outcome) => outcome,
             Err(error) => return self.checks.push(failed(name, &error)),
         };
-        let us = |n: usize| late.get(n).map_or(0.0, |ns| *ns as f64 / 1e3);
-        let (median, worst) = (us(late.len() / 2), us(late.len().saturating_sub(1)));
+        let median = judge::median_ns(&late).unwrap_or(0.0) / 1e3;
+        let worst = late.iter().max().map_or(0.0, |ns| *ns as f64 / 1e3);
         self.checks.push(
             said(
                 name,

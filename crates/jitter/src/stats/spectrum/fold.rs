@@ -2,6 +2,8 @@
 //! Which events are those of a line: all are laid on one period, where its own
 //! stand close together on a background of others.
 
+use sandbag_measure::median;
+
 use super::power::Pass;
 use super::refine::Refined;
 use crate::{CpuTrace, Event};
@@ -179,8 +181,8 @@ fn binned(
         lengths[bin_of(*turns)] += event.length_ns as f64;
     }
     // Long events may be periodic among many short ones that are not.
-    let background = median(&counts);
-    let quiet = median(&noise);
+    let background = background_of(&counts);
+    let quiet = background_of(&noise);
     let total: f64 = noise.iter().sum();
     let stands_out = |i: usize| {
         let (count, noise) = (counts[i % bins], noise[i % bins]);
@@ -257,7 +259,7 @@ fn binned(
         by_chance: expected,
         periods,
         noise_pct: {
-            let chance = median(&lengths) * bins as f64 * width;
+            let chance = background_of(&lengths) * bins as f64 * width;
             let all: f64 = lengths.iter().sum();
             ((length - chance) / all.max(1.0) * 100.0).clamp(0.0, 100.0)
         },
@@ -313,8 +315,19 @@ fn nearer(turns: &[f64], mut from: f64, mut until: f64, per_turn: f64) -> (f64, 
     (from, until)
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
+/// What a bin has of other events: the median of all bins; 0 of none.
+fn background_of(bins: &[f64]) -> f64 {
+    median(bins).unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::background_of;
+
+    #[test]
+    fn the_background_of_an_even_number_of_bins_is_the_mean_of_the_middle_two() {
+        assert_eq!(background_of(&[3.0, 0.0, 9.0, 1.0]), 2.0);
+        assert_eq!(background_of(&[3.0, 9.0, 1.0]), 3.0);
+        assert_eq!(background_of(&[]), 0.0);
+    }
 }

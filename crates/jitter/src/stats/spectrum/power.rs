@@ -8,6 +8,7 @@
 
 use rustfft::FftPlanner;
 use rustfft::num_complex::Complex64;
+use sandbag_measure::middle;
 
 use super::{Band, LEAST_PERIODS, gamma};
 use crate::{CpuTrace, Event, Span};
@@ -397,9 +398,8 @@ fn floor(power: &[f64], pass: &Pass, median_of_mean_1: f64) -> Vec<f64> {
         let step = (side / 4).max(1);
         around.clear();
         around.extend_from_slice(&power[at.saturating_sub(side).max(1)..(at + side).min(end)]);
-        let middle = around.len() / 2;
-        let (_, median, _) = around.select_nth_unstable_by(middle, f64::total_cmp);
-        let level = (*median / median_of_mean_1).max(1.0);
+        around.sort_unstable_by(f64::total_cmp);
+        let level = (middle(&around).unwrap_or(0.0) / median_of_mean_1).max(1.0);
         let until = (at + step).min(end);
         floor[at..until].iter_mut().for_each(|value| *value = level);
         at = until;
