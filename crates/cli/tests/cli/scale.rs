@@ -138,19 +138,25 @@ fn causes_are_classes() {
         }
     }
     let dir = Dir::new().with("osnoise.txt", text);
-    let predict = ["scale", "predict", "osnoise.txt", "--ranks", "1,1000"];
-    let predict = [&predict[..], &["--quantum", "200us", "-q", "-o", "-"]].concat();
-    let found = dir.run(&predict).success();
-    let found: serde_json::Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
-    let classes = found["classes"][0]["classes"].as_array().unwrap();
-    let saves = |name: &str, ranks: usize| {
-        let class = classes.iter().find(|class| class["class"] == name);
-        class.unwrap()["saves_points"][ranks].as_f64().unwrap()
-    };
-    // The tick takes more, and the disk longer.
-    let (tick, disk) = ("irq local_timer", "irq nvme0q1");
-    assert!(saves(tick, 0) > saves(disk, 0), "{classes:?}");
-    assert!(saves(disk, 1) > 10.0 * saves(tick, 1), "{classes:?}");
+    dir.run(&["jitter", "convert", "osnoise.txt", "-o", "own.sbj"])
+        .success();
+    // The file of another tool, and a trace of our own format.
+    for file in ["osnoise.txt", "own.sbj"] {
+        let predict = ["scale", "predict", file, "--ranks", "1,1000"];
+        let predict = [&predict[..], &["--quantum", "200us", "-q", "-o", "-"]].concat();
+        let found = dir.run(&predict).success();
+        let found: serde_json::Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
+        let classes = found["classes"][0]["classes"].as_array().unwrap();
+        let saves = |name: &str, ranks: usize| {
+            let class = classes.iter().find(|class| class["class"] == name);
+            let class = class.unwrap_or_else(|| panic!("{file}: no class {name}: {classes:?}"));
+            class["saves_points"][ranks].as_f64().unwrap()
+        };
+        // The tick takes more, and the disk longer.
+        let (tick, disk) = ("irq local_timer", "irq nvme0q1");
+        assert!(saves(tick, 0) > saves(disk, 0), "{classes:?}");
+        assert!(saves(disk, 1) > 10.0 * saves(tick, 1), "{classes:?}");
+    }
 }
 
 #[test]

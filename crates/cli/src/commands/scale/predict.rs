@@ -333,7 +333,11 @@ fn options(args: &PredictArgs) -> Result<Options> {
 }
 
 fn read(args: &PredictArgs, messages: &Messages) -> Result<Vec<(String, Trace)>> {
-    let import = args.import.of_events();
+    // Causes are classes.
+    let import = match args.no_classes {
+        true => args.import.of_events(),
+        false => args.import.options(),
+    };
     args.traces
         .iter()
         .map(|path| {
