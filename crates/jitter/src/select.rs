@@ -78,7 +78,7 @@ impl Selection {
             }
             let threshold = self.above_ns as f64;
             for cpu in trace.notes.iter_mut().flat_map(|notes| &mut notes.cpus) {
-                cpu.threshold_ns = cpu.threshold_ns.max(threshold);
+                cpu.threshold_ns = cpu.threshold_ns.max(threshold + cpu.least_ns);
             }
         }
         Ok(trace)

@@ -8,9 +8,10 @@ use crate::attribution::Attribution;
 /// A stretch of time that a program did not get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Event {
-    /// The last reading of the clock before it.
+    /// The last reading of the clock before it, ns.
     pub start_ns: u64,
-    /// Until the next reading.
+    /// The time lost, ns: from that reading to the next, without the least
+    /// difference of two readings, which the loop takes for itself.
     pub length_ns: u64,
 }
 
@@ -86,7 +87,7 @@ pub struct CpuNotes {
     pub cpu: u32,
     /// The least difference between two readings of the clock, ns.
     pub least_ns: f64,
-    /// Differences above this are events, ns: nothing shorter can be seen.
+    /// Differences of two readings above this are events, ns.
     pub threshold_ns: f64,
     /// A pass of the loop without an event, ns, mean.
     pub loop_ns: f64,
@@ -111,6 +112,12 @@ impl CpuNotes {
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.least_ns > 0.0
+    }
+
+    /// An event that took no more than this cannot be seen, ns.
+    #[must_use]
+    pub fn detectable_ns(&self) -> f64 {
+        (self.threshold_ns - self.least_ns).max(0.0)
     }
 }
 
@@ -168,6 +175,6 @@ impl Trace {
     #[must_use]
     pub fn detectable_ns(&self) -> Option<f64> {
         let notes = self.notes.iter().flat_map(|notes| &notes.cpus);
-        notes.map(|cpu| cpu.threshold_ns).reduce(f64::max)
+        notes.map(CpuNotes::detectable_ns).reduce(f64::max)
     }
 }

@@ -168,7 +168,7 @@ fn what_other_tools_could_not_detect_is_refused_or_said() {
     let predict = ["scale", "predict", "--ranks", "1,16", "--quantum"];
     let run = |rest: [&str; 2]| dir.run(&[&predict[..], &rest].concat());
     run(["100ns", "ng.0"]).code(2).stderr(contains(
-        "a quantum of 100ns is shorter than what the trace can show (events above 180ns)",
+        "a quantum of 100ns is shorter than what the trace can show (events above 160ns)",
     ));
     run(["10us", "ng.0"])
         .success()
@@ -178,7 +178,7 @@ fn what_other_tools_could_not_detect_is_refused_or_said() {
         "its shortest is 10.0 us, longer than a quantum: shorter ones may be missing",
     ));
     let show = dir.run(&["jitter", "show", "ng.0"]).success();
-    show.stdout(contains("detectable above").and(contains("180 ns")));
+    show.stdout(contains("detectable above").and(contains("160 ns")));
 }
 
 #[test]

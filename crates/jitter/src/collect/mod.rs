@@ -59,7 +59,7 @@ pub struct Options {
 pub enum Threshold {
     /// Ten times the least difference there is, as in the paper.
     TimesLeast,
-    /// That, but so many ns at least: for what is held against a trace in
+    /// That, but so many ns lost at least: for what is held against a trace in
     /// which there is nothing shorter.
     AtLeast(f64),
     /// So many ns.

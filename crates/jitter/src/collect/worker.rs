@@ -11,7 +11,7 @@ use sandbag_kernel::CpuList;
 use sandbag_kernel::sched::{self, Attributes};
 
 use super::counter::{Scale, now};
-use super::hot::{self, Costs};
+use super::hot::{self, Costs, Raw};
 use super::room::Room;
 use super::{Options, TIMES_LEAST, Threshold};
 use crate::{CpuNotes, Event, Fault, Result, Span};
@@ -138,7 +138,7 @@ impl Work {
         let times_least = (costs.least as f64 * TIMES_LEAST) as u64;
         let threshold = match self.threshold {
             Threshold::TimesLeast => times_least,
-            Threshold::AtLeast(ns) => self.scale.counts(ns).max(times_least),
+            Threshold::AtLeast(ns) => (self.scale.counts(ns) + costs.least).max(times_least),
             Threshold::Exactly(ns) => self.scale.counts(ns),
         };
         if let Some(priority) = self.real_time {
@@ -166,7 +166,7 @@ impl Work {
                 dropped += hot::count(threshold, until, &self.stop);
             }
             let raws = room.stored(looked.events);
-            let events = raws.iter().map(|raw| self.event(raw.start, raw.length));
+            let events = raws.iter().map(|raw| event(self.scale, *raw, costs.least));
             let span = Span {
                 from_ns: self.scale.since_begin(looked.from),
                 until_ns: self.scale.since_begin(looked.until),
@@ -187,16 +187,6 @@ impl Work {
         sched::affinity(0).is_ok_and(|now| now != only) || sched::current_cpu() != self.cpu
     }
 
-    /// Both ends are rounded, so that neighbours do not overlap.
-    fn event(&self, start: u64, length: u64) -> Event {
-        let start_ns = self.scale.since_begin(start);
-        let end_ns = self.scale.since_begin(start.saturating_add(length));
-        Event {
-            start_ns,
-            length_ns: end_ns - start_ns,
-        }
-    }
-
     fn notes(&self, costs: Costs, threshold: u64, faults: u64, dropped: u64) -> CpuNotes {
         let ns = |counts: f64| self.scale.fraction(counts);
         CpuNotes {
@@ -214,6 +204,19 @@ impl Work {
     }
 }
 
+/// What was lost, in ns: the difference of two readings without the least one,
+/// in counts, which the loop takes for itself. Both ends are rounded, so that
+/// neighbours do not overlap.
+fn event(scale: Scale, raw: Raw, least: u64) -> Event {
+    let start_ns = scale.since_begin(raw.start);
+    let lost = raw.length.saturating_sub(least);
+    let end_ns = scale.since_begin(raw.start.saturating_add(lost));
+    Event {
+        start_ns,
+        length_ns: end_ns - start_ns,
+    }
+}
+
 /// Of the calling thread so far.
 fn page_faults() -> u64 {
     // SAFETY: an all-zero rusage is one.
@@ -221,4 +224,25 @@ fn page_faults() -> u64 {
     // SAFETY: `usage` is valid for writing.
     unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
     (usage.ru_minflt + usage.ru_majflt).cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_an_event_is_the_time_lost() {
+        // 2 counts in a nanosecond; the loop itself takes 20 counts.
+        let scale = Scale {
+            begin: 1_000,
+            rate: 2e9,
+        };
+        let of = |start, length| {
+            let event = event(scale, Raw { start, length }, 20);
+            (event.start_ns, event.length_ns)
+        };
+        assert_eq!(of(3_000, 420), (1_000, 200));
+        assert_eq!(of(3_000, 20), (1_000, 0));
+        assert_eq!(of(3_000, 1), (1_000, 0));
+    }
 }

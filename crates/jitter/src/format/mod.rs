@@ -40,7 +40,9 @@ use crate::attribution::Cause;
 use crate::{Event, Span};
 
 const MAGIC: &[u8; 8] = b"sandbagj";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
+/// In this one lengths of our own events reached from reading to reading.
+const WITH_LEAST: u16 = 1;
 const HEADER: u8 = b'H';
 const EVENTS: u8 = b'E';
 const NOTES: u8 = b'N';

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 
 use super::{
     ABOUT, Block, CAUSES, CauseBlock, EVENTS, EVENTS_PER_BLOCK, HEADER, MAGIC, MAX_BLOCK, NOTES,
-    Part, VERSION, causes, varint,
+    Part, VERSION, WITH_LEAST, causes, varint,
 };
 use crate::attribution::{About, Attribution, CpuCauses, Source};
 use crate::{CpuTrace, Error, Event, Fault, Header, Notes, Result, Span, Trace};
@@ -17,6 +17,7 @@ const MAX_ROW: usize = EVENTS_PER_BLOCK * 20 + 100;
 /// length.
 pub struct Reader<R> {
     from: R,
+    version: u16,
     /// Bytes that were read.
     offset: u64,
     header: Header,
@@ -74,6 +75,7 @@ impl<R: Read> Reader<R> {
         }
         Ok(Self {
             from,
+            version,
             offset,
             reached_ns: vec![0; header.cpus.len()],
             explained_ns: vec![0; header.cpus.len()],
@@ -332,6 +334,14 @@ fn read_parts(from: impl Read, with_causes: bool) -> Result<Trace> {
     if cpus.iter().all(|cpu| cpu.known_ns() == 0) {
         return Err(Fault::NothingKnown.into());
     }
+    if reader.version == WITH_LEAST {
+        for (cpu, notes) in cpus
+            .iter_mut()
+            .zip(reader.notes.iter().flat_map(|n| &n.cpus))
+        {
+            subtract(&mut cpu.events, notes.least_ns.round() as u64);
+        }
+    }
     let about = reader.about.take().filter(|_| with_causes);
     let attribution = (about.is_some() || !of_causes.is_empty()).then(|| {
         Box::new(Attribution {
@@ -347,6 +357,13 @@ fn read_parts(from: impl Read, with_causes: bool) -> Result<Trace> {
         attribution,
         warnings,
     })
+}
+
+/// Makes the time lost of lengths from reading to reading.
+fn subtract(events: &mut [Event], least_ns: u64) {
+    for event in events {
+        event.length_ns = event.length_ns.saturating_sub(least_ns);
+    }
 }
 
 /// Stretches that touch are one.

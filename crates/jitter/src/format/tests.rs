@@ -137,6 +137,38 @@ fn fault(bytes: &[u8]) -> Fault {
 }
 
 #[test]
+fn lengths_of_the_first_version_become_the_time_lost() {
+    let event = |length_ns| Event {
+        start_ns: 1_000,
+        length_ns,
+    };
+    let trace = |length_ns| Trace {
+        header: header(vec![1]),
+        cpus: vec![CpuTrace {
+            cpu: 1,
+            known: vec![Span {
+                from_ns: 0,
+                until_ns: 5_000,
+            }],
+            events: vec![event(length_ns)],
+        }],
+        notes: Some(Notes {
+            cpus: vec![CpuNotes {
+                cpu: 1,
+                least_ns: 9.6,
+                ..CpuNotes::default()
+            }],
+        }),
+        attribution: None,
+        warnings: Vec::new(),
+    };
+    let mut bytes = bytes(&trace(500));
+    assert_eq!(read(&bytes[..]).unwrap(), trace(500));
+    bytes[MAGIC.len()] = 1;
+    assert_eq!(read(&bytes[..]).unwrap(), trace(490));
+}
+
+#[test]
 fn more_events_than_a_block_holds() {
     let events: Vec<Event> = (0..EVENTS_PER_BLOCK as u64 * 2 + 7)
         .map(|i| Event {
@@ -252,8 +284,8 @@ fn what_is_no_trace_is_named() {
     assert!(matches!(fault(b"sand"), Fault::NoTrace));
     assert!(matches!(fault(b"time,cpu0\n0,50\n"), Fault::NoTrace));
     assert!(matches!(
-        fault(b"sandbagj\x02\x00more"),
-        Fault::NewerVersion(2)
+        fault(b"sandbagj\x03\x00more"),
+        Fault::NewerVersion(3)
     ));
     let mut nothing = Vec::new();
     Writer::new(&mut nothing, &header(vec![0])).unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! netgauge's `selfish` pattern: a loop as ours. Rows are the last reading
-//! before a detour and how much longer than the minimal cycle it was; that
-//! cycle is added again, for the length of our events reaches from reading to
-//! reading.
+//! before a detour and how much longer than the minimal cycle it was: the time
+//! lost, as the lengths of our events. Its threshold is one of differences of
+//! readings, which have the minimal cycle in them.
 //!
 //! Each `# Time [ns]` begins a segment whose clock begins anew; how long it was
 //! between two of them is not known, so they are laid a second apart. The loop
@@ -59,7 +59,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         let mut words = line.split_whitespace();
         let mut time = || number::ns(number::decimal(words.next()?)?, 1.0);
         let row = time().zip(time());
-        let (start, longer) = row
+        let (start, length_ns) = row
             .filter(|_| words.next().is_none())
             .ok_or_else(|| place.expected("a start and a duration in ns", line))?;
         let start_ns = base_ns.checked_add(start).filter(|ns| *ns < MAX_NS);
@@ -67,7 +67,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
             .ok_or_else(|| place.fault(Fault::Impossible("segments of more than 146 years")))?;
         let event = Event {
             start_ns,
-            length_ns: longer.saturating_add(least_ns.unwrap_or(0.0).round() as u64),
+            length_ns,
         };
         if all
             .last_end_ns(cpu)
@@ -85,10 +85,6 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         all.known(cpu, Span { from_ns, until_ns });
     }
     let mut warnings = Vec::new();
-    if least_ns.is_none() {
-        warnings
-            .push("the file does not name the minimal cycle: lengths are short by it".to_owned());
-    }
     if segments > 1 {
         warnings.push(format!(
             "how long it was between the {segments} segments is not in the file: they are laid \
@@ -96,7 +92,7 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         ));
     }
     let threshold = threshold_pct.zip(least_ns);
-    all.threshold_ns = threshold.map(|(pct, ns)| ns * pct / 100.0);
+    all.threshold_ns = threshold.map(|(pct, ns)| (ns * (pct / 100.0 - 1.0)).max(0.0));
     let whole = input.lines.whole();
     let trace = all.trace("netgauge selfish".to_owned(), Known::Told, warnings);
     trace
@@ -125,12 +121,15 @@ mod tests {
 ";
 
     #[test]
-    fn a_duration_lacks_the_minimal_cycle() {
+    fn a_length_is_the_time_lost_as_netgauge_counts_it() {
         let t = trace(TEXT);
         let cpu = &t.cpus[0];
-        assert_eq!(cpu.events[0].length_ns, 520);
-        assert_eq!(cpu.known[0].until_ns, 1320);
-        assert_eq!(t.detectable_ns(), Some(180.0));
+        assert_eq!(cpu.events[0].length_ns, 500);
+        assert_eq!(cpu.known[0].until_ns, 1300);
+        // Nine times 20 ns from reading to reading.
+        assert_eq!(t.detectable_ns(), Some(160.0));
+        // netgauge's `CPU overhead due to noise` is the sum of the rows.
+        assert_eq!(cpu.noise_ns(), 500 + 300 + 100 + 100);
     }
 
     #[test]
@@ -139,7 +138,7 @@ mod tests {
         let cpu = &t.cpus[0];
         assert_eq!(cpu.events.len(), 4);
         assert_eq!(cpu.known.len(), 2);
-        assert_eq!(cpu.known[1].from_ns, 1320 + 1_000_000_000);
+        assert_eq!(cpu.known[1].from_ns, 1300 + 1_000_000_000);
         assert!(t.warnings[0].contains("2 segments"));
     }
 

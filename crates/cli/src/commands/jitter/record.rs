@@ -159,7 +159,7 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
             time(known_ns as f64),
             outcome.noise_ns[place] as f64 * 100.0 / known_ns.max(1) as f64,
             time(outcome.longest_ns[place] as f64),
-            time(notes.threshold_ns),
+            time(notes.detectable_ns()),
             time(notes.loop_ns),
             time(notes.read_ns),
             time(notes.store_ns),

@@ -209,7 +209,7 @@ fn how(notes: &Notes) -> Table {
         };
         table.add_row([
             cpu.cpu.to_string(),
-            time(cpu.threshold_ns),
+            time(cpu.detectable_ns()),
             own(time(cpu.least_ns)),
             own(time(cpu.loop_ns)),
             own(time(cpu.read_ns)),

@@ -132,7 +132,7 @@ pub(super) fn how(trace: &Trace) -> Markup {
         @for cpu in &notes.cpus {
             tr {
                 th { (cpu.cpu) }
-                td { (time(cpu.threshold_ns)) }
+                td { (time(cpu.detectable_ns())) }
                 @if cpu.is_own() {
                     td { (time(cpu.least_ns)) }
                     td { (time(cpu.loop_ns)) }
