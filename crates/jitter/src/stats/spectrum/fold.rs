@@ -5,7 +5,7 @@
 use sandbag_measure::median;
 
 use super::power::Pass;
-use super::refine::Refined;
+use super::refine::{Due, Refined};
 use crate::{CpuTrace, Event};
 
 /// Fewer events that stand out are no component.
@@ -27,11 +27,10 @@ const COARSER_SHARE: f64 = 0.25;
 /// Where within a period a component's events begin.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Fold {
-    hz: f64,
     begin_ns: u64,
     coherent_ns: f64,
-    /// Of each coherent stretch, turns.
-    phases: Vec<f64>,
+    /// In each coherent stretch.
+    due: Vec<Due>,
     /// From there, turns.
     from: f64,
     /// To there; `from` to `from + 1`.
@@ -43,9 +42,10 @@ impl Fold {
     /// -0.5 to 0.5.
     fn turns(&self, event: &Event) -> f64 {
         let t = event.start_ns.saturating_sub(self.begin_ns) as f64;
-        let stretch = ((t / self.coherent_ns) as usize).min(self.phases.len() - 1);
+        let stretch = ((t / self.coherent_ns) as usize).min(self.due.len() - 1);
         let within = t - stretch as f64 * self.coherent_ns;
-        let turns = within / 1e9 * self.hz - self.phases[stretch];
+        let due = self.due[stretch];
+        let turns = within / 1e9 * due.hz - due.phase;
         turns - turns.round()
     }
 
@@ -76,25 +76,117 @@ impl Fold {
         }
         let slope = (n * xy - x * y) / spread;
         let offset = (y - slope * x) / n + middle;
-        let phases = self.phases.iter().map(|phase| phase + offset);
+        let due = self.due.iter().map(|due| Due {
+            hz: due.hz - slope,
+            phase: due.phase + offset,
+        });
         Self {
-            hz: self.hz - slope,
-            phases: phases.collect(),
+            due: due.collect(),
             ..self.clone()
         }
+    }
+
+    /// The mean of all stretches.
+    fn period_ns(&self) -> f64 {
+        let hz: f64 = self.due.iter().map(|due| due.hz).sum();
+        1e9 * self.due.len() as f64 / hz
     }
 
     /// Whether an event begins where the component's do. Others may, too, by
     /// chance.
     #[must_use]
     pub fn holds(&self, event: &Event) -> bool {
-        if self.phases.is_empty() {
+        if self.due.is_empty() {
             return false;
         }
         let turns = self.turns(event);
         [turns, turns + 1.0, turns - 1.0]
             .into_iter()
             .any(|turns| (self.from..self.until).contains(&turns))
+    }
+}
+
+/// How far beyond its ends events of a fold are looked for, in its widths, and
+/// how much of a turn is looked at: the rest shows what comes by chance.
+const FLANK: f64 = 0.5;
+const MOST_TURN: f64 = 0.5;
+/// Lengths are told apart by a factor of the square root of two.
+const LENGTHS_PER_DOUBLING: f64 = 2.0;
+const LENGTHS: usize = 128;
+/// More events than chance has are the component's if they are more by so many
+/// standard deviations.
+const OWN: f64 = 3.0;
+/// An event that no other is alike is the component's if chance has fewer than
+/// this there.
+const ALONE: f64 = 0.01;
+
+/// Events of about the same length at about the same phase: how many there are
+/// beyond what chance has, and which of them were taken for it.
+#[derive(Clone, Copy, Default)]
+struct Alike {
+    count: f64,
+    own_share: f64,
+    taken: f64,
+}
+
+impl Fold {
+    /// Which events are the component's own, in the order of the CPU's.
+    ///
+    /// Others begin at its phase by chance. How many they are is known from the
+    /// rest of the turn, length by length; so many of about the same length, evenly,
+    /// are left out. Beside the phases where its events stand out are those that
+    /// came early or late.
+    #[must_use]
+    pub fn own(&self, cpu: &CpuTrace) -> Vec<bool> {
+        if self.due.is_empty() {
+            return vec![false; cpu.events.len()];
+        }
+        let width = self.until - self.from;
+        let flanks = (2.0 * FLANK * width).min((MOST_TURN - width).max(0.0));
+        let widths = [width, flanks, (1.0 - width - flanks).max(f64::MIN_POSITIVE)];
+        let middle = (self.from + self.until) / 2.0;
+        // Within the fold, beside it, elsewhere.
+        let place = |event: &Event| {
+            let beside = self.turns(event) - middle;
+            let beside = (beside - beside.round()).abs();
+            if beside <= width / 2.0 {
+                0
+            } else if beside <= (width + flanks) / 2.0 {
+                1
+            } else {
+                2
+            }
+        };
+        let length = |event: &Event| {
+            let doublings = (event.length_ns.max(1) as f64).log2();
+            ((doublings * LENGTHS_PER_DOUBLING) as usize).min(LENGTHS - 1)
+        };
+        let mut alike = [[Alike::default(); LENGTHS]; 3];
+        let places: Vec<(usize, usize)> =
+            cpu.events.iter().map(|e| (place(e), length(e))).collect();
+        for (place, length) in &places {
+            alike[*place][*length].count += 1.0;
+        }
+        let [within, beside, elsewhere] = &mut alike;
+        for (of, width) in [(within, widths[0]), (beside, widths[1])] {
+            for (one, others) in of.iter_mut().zip(elsewhere.iter()) {
+                let chance = others.count * width / widths[2];
+                // Of a rare length there may be none elsewhere, by chance, too.
+                let most = (others.count + 1.0) * width / widths[2];
+                let excess = one.count - chance;
+                if excess > OWN * most.sqrt() && (one.count > 1.0 || most < ALONE) {
+                    one.own_share = excess / one.count;
+                }
+            }
+        }
+        let mut take = |(place, length): (usize, usize)| {
+            let of = &mut alike[place][length];
+            of.taken += of.own_share;
+            let is_own = of.taken >= 0.5;
+            of.taken -= f64::from(u8::from(is_own));
+            is_own
+        };
+        places.into_iter().map(&mut take).collect()
     }
 }
 
@@ -109,7 +201,6 @@ pub(super) struct Folded {
     /// What the background has there.
     by_chance: f64,
     pub(super) periods: f64,
-    pub(super) noise_pct: f64,
 }
 
 /// Each time the frequency is corrected by what the events themselves say, and
@@ -119,10 +210,9 @@ const CORRECTIONS: usize = 3;
 /// `None` if no events stand out.
 pub(super) fn fold(cpu: &CpuTrace, pass: &Pass, refined: &Refined) -> Option<Folded> {
     let mut fold = Fold {
-        hz: refined.hz,
         begin_ns: refined.begin_ns,
         coherent_ns: refined.coherent_ns,
-        phases: refined.phases.clone(),
+        due: refined.due.clone(),
         from: 0.0,
         until: 0.0,
     };
@@ -130,7 +220,10 @@ pub(super) fn fold(cpu: &CpuTrace, pass: &Pass, refined: &Refined) -> Option<Fol
     for _ in 0..CORRECTIONS {
         let mut better = fold.corrected(cpu);
         match once(cpu, pass, &mut better, refined.by_noise) {
-            Some(again) if again.jitter_ns <= folded.jitter_ns => {
+            // A part of them may stand closer, where the clock drifts.
+            Some(again)
+                if again.jitter_ns <= folded.jitter_ns && again.events >= KEPT * folded.events =>
+            {
                 (fold, folded) = (better, again);
             }
             _ => break,
@@ -173,12 +266,10 @@ fn binned(
 ) -> Option<Folded> {
     let bin_of = |turns: f64| (((turns + 0.5) * bins as f64) as usize).min(bins - 1);
     let (mut counts, mut noise) = (vec![0.0f64; bins], vec![0.0f64; bins]);
-    let mut lengths = vec![0.0f64; bins];
     for (event, turns) in cpu.events.iter().zip(turns) {
         counts[bin_of(*turns)] += 1.0;
         // As the spectrum saw it.
         noise[bin_of(*turns)] += pass.weight(event, true);
-        lengths[bin_of(*turns)] += event.length_ns as f64;
     }
     // Long events may be periodic among many short ones that are not.
     let background = background_of(&counts);
@@ -227,23 +318,22 @@ fn binned(
     };
     (fold.from, fold.until) = (from, until);
     let middle = (from + until) / 2.0;
-    let inside = turns.iter().zip(&cpu.events).filter_map(|(turns, event)| {
+    let inside = turns.iter().filter_map(|turns| {
         let beside = turns - middle;
         let beside = beside - beside.round();
-        (beside.abs() <= (until - from) / 2.0).then_some((beside, event.length_ns as f64))
+        (beside.abs() <= (until - from) / 2.0).then_some(beside)
     });
-    let (mut n, mut sum, mut squares, mut length) = (0.0, 0.0, 0.0, 0.0);
-    for (beside, ns) in inside {
+    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for beside in inside {
         n += 1.0;
         sum += beside;
         squares += beside * beside;
-        length += ns;
     }
     // The background is even over the width and has its share of all sums.
     let width = until - from;
     let expected = per_turn * width;
     let events = n - expected;
-    let period_ns = 1e9 / fold.hz;
+    let period_ns = fold.period_ns();
     let periods = cpu.known_ns() as f64 / period_ns;
     if events < LEAST_EVENTS.max(LEAST_SHARE * periods) {
         return None;
@@ -251,18 +341,13 @@ fn binned(
     let even = (until - from).powi(2) / 12.0;
     let mean = sum / events;
     let variance = ((squares - expected * even) / events - mean * mean).max(0.0);
-    let phase = fold.phases[0] + middle + mean;
+    let phase = fold.due[0].phase + middle + mean;
     Some(Folded {
         phase_ns: (phase - phase.floor()) * period_ns,
         jitter_ns: variance.sqrt() * period_ns,
         events,
         by_chance: expected,
         periods,
-        noise_pct: {
-            let chance = background_of(&lengths) * bins as f64 * width;
-            let all: f64 = lengths.iter().sum();
-            ((length - chance) / all.max(1.0) * 100.0).clamp(0.0, 100.0)
-        },
         period_ns,
         fold: Fold::default(),
     })

@@ -359,6 +359,8 @@ pub(super) fn components(cpu: &CpuTrace, power: &Power, each: f64) -> Vec<Compon
         let Some(fold) = fold::fold(cpu, &power.pass, &refined) else {
             continue;
         };
+        let own = cpu.events.iter().zip(fold.fold.own(cpu));
+        let own_ns: u64 = own.filter(|(_, own)| *own).map(|(e, _)| e.length_ns).sum();
         found.push(Component {
             period_ns: fold.period_ns,
             phase_ns: fold.phase_ns,
@@ -366,7 +368,7 @@ pub(super) fn components(cpu: &CpuTrace, power: &Power, each: f64) -> Vec<Compon
             events: fold.events.round() as u64,
             // Of several events in a period all count, of periods each once.
             share_of_periods: (fold.events / fold.periods.max(1.0)).min(1.0),
-            noise_pct: fold.noise_pct,
+            noise_pct: own_ns as f64 / cpu.noise_ns().max(1) as f64 * 100.0,
             power: height,
             harmonics,
             coherent_ns: refined.coherent_ns,

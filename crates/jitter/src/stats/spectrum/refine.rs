@@ -18,6 +18,21 @@ const TRIALS: i32 = 16;
 /// this share of the growth.
 const KEEPS_PHASE: f64 = 0.4;
 
+/// A clock drifts if stretches of half the length, each with a frequency of its
+/// own, have so many times the amplitude squared...
+const DRIFTS: f64 = 1.1;
+/// ...and each stands out by this power: the phase of a weak one is chance.
+const LEAST_POWER: f64 = 20.0;
+
+/// Where the events of a line are due in a stretch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Due {
+    pub(super) hz: f64,
+    /// Turns from the begin of the stretch to the middle of the line's events,
+    /// -0.5 to 0.5.
+    pub(super) phase: f64,
+}
+
 /// A line on exact times.
 #[derive(Debug, Clone)]
 pub(super) struct Refined {
@@ -30,9 +45,8 @@ pub(super) struct Refined {
     pub(super) begin_ns: u64,
     /// Length of the stretches over which it keeps its phase.
     pub(super) coherent_ns: f64,
-    /// In each of them, turns from its begin to the middle of the line's
-    /// events, -0.5 to 0.5.
-    pub(super) phases: Vec<f64>,
+    /// In each of them.
+    pub(super) due: Vec<Due>,
 }
 
 impl Refined {
@@ -42,12 +56,49 @@ impl Refined {
         self
     }
 
-    /// The same at another frequency, a multiple or a part.
+    /// The same at another frequency, a multiple or a part; if its clock drifts,
+    /// in stretches in which it hardly does.
     pub(super) fn at(mut self, cpu: &CpuTrace, pass: &Pass, hz: f64) -> Self {
         let (piece_ns, count) = cut(pass);
-        let (pieces, _) = pieces(cpu, pass, piece_ns, count, hz, self.by_noise);
+        let (pieces, squares) = pieces(cpu, pass, piece_ns, count, hz, self.by_noise);
+        let begin_s = |i: usize, together: usize| i as f64 * together as f64 * piece_ns / 1e9;
+        let amplitude =
+            |power: f64, together: usize| (power - squares) / of_a_line(&pieces, together);
+        let mut together = pieces.len().div_ceil(self.due.len().max(1)).max(1);
+        let chunks = pieces.chunks(together).enumerate();
         self.hz = hz;
-        self.phases = phases(&pieces, self.phases.len(), piece_ns, hz, 0.0);
+        self.due = chunks
+            .map(|(i, chunk)| due(chunk, begin_s(i, together), hz, 0.0))
+            .collect();
+        let power = pieces
+            .chunks(together)
+            .map(|chunk| sum(chunk, 0.0).norm_sqr());
+        let mut most = amplitude(power.sum(), together);
+        let mut shorter = together;
+        // Two pieces have a frequency.
+        while shorter > 2 {
+            shorter = shorter.div_ceil(2);
+            let width = 1e9 / (piece_ns * shorter as f64);
+            let chunks = pieces.chunks(shorter);
+            let own: Vec<(f64, f64)> = chunks
+                .map(|chunk| best(chunk, chunk.len(), 0.0, width))
+                .collect();
+            let power: f64 = own.iter().map(|(_, power)| power).sum();
+            if power < LEAST_POWER * squares {
+                break;
+            }
+            if amplitude(power, shorter) > DRIFTS * most {
+                most = amplitude(power, shorter);
+                together = shorter;
+                let chunks = pieces.chunks(shorter).zip(own).enumerate();
+                self.due = chunks
+                    .map(|(i, (chunk, (offset_hz, _)))| {
+                        due(chunk, begin_s(i, shorter), hz, offset_hz)
+                    })
+                    .collect();
+            }
+        }
+        self.coherent_ns = together as f64 * piece_ns;
         self
     }
 }
@@ -58,21 +109,23 @@ fn cut(pass: &Pass) -> (f64, usize) {
     (pass.segment_ns / PIECES as f64, count)
 }
 
-/// Where the events of a line lie in each of so many stretches, turns since
-/// its begin; `hz` is `offset_hz` beside the frequency of the pieces.
-fn phases(pieces: &[Piece], stretches: usize, piece_ns: f64, hz: f64, offset_hz: f64) -> Vec<f64> {
-    let together = pieces.len().div_ceil(stretches.max(1)).max(1);
-    let chunks = pieces.chunks(together).enumerate();
-    chunks
-        .map(|(i, chunk)| {
-            let begin_s = i as f64 * together as f64 * piece_ns / 1e9;
-            // Turned to the begin of the stretch; events lie where the sum
-            // points.
-            let phase = sum(chunk, offset_hz).arg() / std::f64::consts::TAU;
-            let turned = -phase - hz * begin_s;
-            turned - turned.round()
-        })
-        .collect()
+/// Where the events of a line are due in a stretch that begins there; its
+/// frequency is `offset_hz` beside that of the pieces.
+fn due(stretch: &[Piece], begin_s: f64, pieces_hz: f64, offset_hz: f64) -> Due {
+    let hz = pieces_hz + offset_hz;
+    // Turned to the begin of the stretch; events lie where the sum points.
+    let phase = sum(stretch, offset_hz).arg() / std::f64::consts::TAU;
+    let turned = -phase - hz * begin_s;
+    Due {
+        hz,
+        phase: turned - turned.round(),
+    }
+}
+
+/// The power of a line of amplitude 1 in stretches of so many pieces.
+fn of_a_line(pieces: &[Piece], together: usize) -> f64 {
+    let chunks = pieces.chunks(together);
+    chunks.map(|chunk| (chunk.len() * chunk.len()) as f64).sum()
 }
 
 struct Piece {
@@ -90,30 +143,28 @@ pub(super) fn refine(cpu: &CpuTrace, pass: &Pass, at: usize, by_noise: bool) -> 
     let mut together = PIECES;
     let (mut offset_hz, mut power) = best(&pieces, together, 0.0, pass.step_hz());
     let in_segments = power / squares;
-    let of_a_line = |together: usize| -> f64 {
-        let chunks = pieces.chunks(together);
-        chunks.map(|chunk| (chunk.len() * chunk.len()) as f64).sum()
-    };
     while together < pieces.len() {
         let width = 1e9 / (piece_ns * together as f64);
         let twice = together * 2;
         let (better_hz, more) = best(&pieces, twice, offset_hz, width);
-        let growth = of_a_line(twice) / of_a_line(together);
+        let growth = of_a_line(&pieces, twice) / of_a_line(&pieces, together);
         if more < power * (1.0 + KEEPS_PHASE * (growth - 1.0)) {
             break;
         }
         (offset_hz, power, together) = (better_hz, more, twice);
     }
     let together = together.min(pieces.len());
-    let hz = coarse_hz + offset_hz;
-    let stretches = pieces.len().div_ceil(together);
+    let chunks = pieces.chunks(together).enumerate();
+    let begin_s = |i: usize| i as f64 * together as f64 * piece_ns / 1e9;
     Refined {
         by_noise,
-        hz,
+        hz: coarse_hz + offset_hz,
         power: in_segments,
         begin_ns: pass.begin_ns,
         coherent_ns: together as f64 * piece_ns,
-        phases: phases(&pieces, stretches, piece_ns, hz, offset_hz),
+        due: chunks
+            .map(|(i, chunk)| due(chunk, begin_s(i), coarse_hz, offset_hz))
+            .collect(),
     }
 }
 

@@ -348,3 +348,103 @@ fn what_lies_beyond_the_bins_makes_no_period() {
     let found = spectrum(&cpu).unwrap().components;
     assert_eq!(found, [], "{found:#?}");
 }
+
+/// A tick of a kernel among random events: what is found of it, and what it has.
+struct Tick {
+    period_ns: f64,
+    share_pct: f64,
+    found: Vec<Component>,
+}
+
+impl Tick {
+    fn new(hz: f64, error_ppm: f64, jitter_ns: f64, others: Part, seed: u64) -> Self {
+        let period_ns = 1e9 / hz * (1.0 + error_ppm / 1e6);
+        let lengths = || Lengths::Lognormal {
+            median_ns: 4_000.0,
+            sigma: 0.3,
+        };
+        // Alone it has the same events: each component has a stream of its own.
+        let alone = made(vec![periodic(period_ns, jitter_ns, lengths())], 6, seed);
+        let parts = vec![periodic(period_ns, jitter_ns, lengths()), others];
+        let cpu = made(parts, 6, seed);
+        Self {
+            period_ns,
+            share_pct: alone.noise_ns() as f64 * 100.0 / cpu.noise_ns() as f64,
+            found: spectrum(&cpu).unwrap().components,
+        }
+    }
+
+    fn assert_found(&self) {
+        let found = &self.found;
+        assert_eq!(found.len(), 1, "{} ns: {found:#?}", self.period_ns);
+        let beside = found[0].period_ns / self.period_ns - 1.0;
+        assert!(beside.abs() < 100e-6, "{beside}: {found:#?}");
+        let noise_pct = found[0].noise_pct;
+        let off = noise_pct - self.share_pct;
+        assert!(
+            off.abs() < 2.0,
+            "{noise_pct} of {}: {found:#?}",
+            self.share_pct
+        );
+    }
+}
+
+/// Random events: of lengths as the tick's, and with a heavy tail.
+fn others(which: usize) -> Part {
+    let pareto = Lengths::Pareto {
+        least_ns: 500.0,
+        alpha: 1.2,
+    };
+    match which {
+        0 => poisson(200.0, lognormal()),
+        1 => poisson(1_000.0, lognormal()),
+        _ => poisson(100.0, pareto),
+    }
+}
+
+#[test]
+fn ticks_of_wrong_clocks_are_found_with_their_noise() {
+    // Clock errors and jitter are spread evenly, the same each time.
+    for (i, hz) in [100.0, 250.0, 300.0, 1_000.0].into_iter().enumerate() {
+        for which in 0..3 {
+            let n = (3 * i + which) as f64;
+            let error_ppm = 400.0 * (n * 0.618_034).fract() - 200.0;
+            let jitter_ns = 60_000.0 * (n * 0.414_214).fract();
+            Tick::new(hz, error_ppm, jitter_ns, others(which), 1).assert_found();
+        }
+        // The corners.
+        let error_ppm = [200.0, -200.0][i % 2];
+        Tick::new(hz, error_ppm, 60_000.0, others(i % 3), 2).assert_found();
+        Tick::new(hz, error_ppm, 0.0, others(i % 3), 3).assert_found();
+    }
+}
+
+#[test]
+fn a_tick_of_a_drifting_clock_is_one_component() {
+    // The rate of its clock goes up and down by so many ppm within so long.
+    for (hz, ppm, swing_s) in [(250.0, 200.0, 20.0), (1_000.0, 50.0, 20.0)] {
+        let mut cpu = made(vec![others(0)], 30, 4);
+        let mut chance = Chance::new(5, "tick");
+        let period_ns = 1e9 / hz;
+        let turn = std::f64::consts::TAU / swing_s;
+        for i in 0..(29.9 * hz) as u64 {
+            let due_ns = (i as f64 + 0.5) * period_ns;
+            let late_ns = ppm * 1e3 / turn * (turn * due_ns / 1e9).sin();
+            let at_ns = due_ns + late_ns + 2_000.0 * chance.normal();
+            cpu.events.push(Event {
+                start_ns: at_ns as u64,
+                length_ns: 4_000,
+            });
+        }
+        let tick_ns = 4_000.0 * (29.9 * hz).floor();
+        cpu.events.sort_unstable_by_key(|event| event.start_ns);
+        cpu.events
+            .dedup_by(|next, event| next.start_ns <= event.end_ns());
+        let tick = Tick {
+            period_ns,
+            share_pct: tick_ns * 100.0 / cpu.noise_ns() as f64,
+            found: spectrum(&cpu).unwrap().components,
+        };
+        tick.assert_found();
+    }
+}
