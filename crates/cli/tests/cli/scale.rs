@@ -26,6 +26,8 @@ fn a_trace_is_predicted_from() {
     dir.run(&["scale", "predict", "a.csv", "--ranks", "1,1e6"])
         .success()
         .stdout(contains("ranks").and(contains("events 1 ms to 10 ms")))
+        // The period that the trace has, as `jitter show` names it.
+        .stdout(contains("every 1.0100 ms"))
         // A terminal is 80 wide.
         .stdout(predicate::function(|text: &str| {
             text.lines()

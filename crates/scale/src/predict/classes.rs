@@ -7,8 +7,11 @@
 
 use std::fmt;
 
+use sandbag_jitter::stats::{Component, spectrum};
 use sandbag_jitter::{CpuTrace, Event, Trace};
 use serde::Serialize;
+
+use super::threads::each;
 
 /// Events, or parts of them, that could be got rid of together: of a length, of a
 /// period, of a cause ([`Class::causes`]), or of any condition.
@@ -84,63 +87,37 @@ impl Class {
         all
     }
 
-    /// Events that come once a period, as far as the trace has such; `None` if
-    /// no CPU has.
-    ///
-    /// Looked at second by second, because the period of another clock is not
-    /// quite ours: of 64 parts of the period the two next to each other that
-    /// most events begin in, if two in three periods have one there. (Half of them
-    /// would have one of 10 ms that come every 4.)
+    /// The periodic components of a trace, as `jitter show` finds them, on so many
+    /// threads: those with most noise, ascending periods. `name` is given the period, ns.
     #[must_use]
-    pub fn period(name: &str, trace: &Trace, period_ns: u64) -> Option<Self> {
-        let found: Vec<(u32, Vec<bool>)> = trace
-            .cpus
-            .iter()
-            .map(|cpu| {
-                let marks = of_period(&cpu.events, end_ns(cpu), period_ns.max(1));
-                (cpu.cpu, marks)
-            })
-            .filter(|(_, marks)| marks.contains(&true))
+    pub fn periodic(trace: &Trace, threads: usize, name: impl Fn(f64) -> String) -> Vec<Self> {
+        let mut found: Vec<OnCpu> = each(threads, trace.cpus.len(), |at| on_cpu(&trace.cpus[at]))
+            .into_iter()
+            .flatten()
             .collect();
-        (!found.is_empty()).then(|| {
-            Self::new(name, move |cpu: &CpuTrace, event| {
-                let marks = found.iter().find(|(number, _)| *number == cpu.cpu);
-                marks.is_some_and(|(_, marks)| marks.get(event) == Some(&true))
-            })
-        })
-    }
-
-    /// The ticks that kernels have (1000, 300, 250 and 100 in a second), as far
-    /// as the trace has them; none that another of them explains.
-    #[must_use]
-    pub fn ticks(trace: &Trace) -> Vec<Self> {
-        let mut all = Vec::new();
-        let mut known: Vec<u64> = Vec::new();
-        for rate in [1000u64, 300, 250, 100] {
-            if known.iter().any(|known| known % rate == 0) {
-                continue;
-            }
-            let period_us = 1e6 / rate as f64;
-            let name = format!("tick, {:.4} ms", period_us / 1e3);
-            let name = name.replace(".0000", "").replace("000 ms", " ms");
-            if let Some(class) = Self::period(&name, trace, 1_000_000_000 / rate) {
-                known.push(rate);
-                all.push(class);
+        found.sort_by(|a, b| a.period_ns.total_cmp(&b.period_ns));
+        let mut groups: Vec<Vec<OnCpu>> = Vec::new();
+        for one in found {
+            match groups.last_mut() {
+                Some(group) if one.period_ns <= group[0].period_ns * (1.0 + SAME) => {
+                    group.push(one);
+                }
+                _ => groups.push(vec![one]),
             }
         }
-        all
-    }
-
-    /// Events that begin within `within_ns` after a multiple of `period_ns`,
-    /// counted from `phase_ns`: a tick, a daemon that wakes regularly.
-    #[must_use]
-    pub fn periodic(name: &str, period_ns: u64, phase_ns: u64, within_ns: u64) -> Self {
-        let period_ns = period_ns.max(1);
-        let phase_ns = phase_ns % period_ns;
-        Self::new(name, move |cpu: &CpuTrace, event| {
-            let start_ns = cpu.events[event].start_ns;
-            (start_ns % period_ns + period_ns - phase_ns) % period_ns <= within_ns
-        })
+        let noise_ns = |group: &[OnCpu]| group.iter().map(|one| one.noise_ns).sum::<f64>();
+        groups.sort_by(|a, b| noise_ns(b).total_cmp(&noise_ns(a)));
+        groups.truncate(MOST_PERIODS);
+        groups.sort_by(|a, b| a[0].period_ns.total_cmp(&b[0].period_ns));
+        let class = |group: Vec<OnCpu>| {
+            let weighted = group.iter().map(|one| one.period_ns * one.noise_ns);
+            let period_ns = weighted.sum::<f64>() / noise_ns(&group);
+            Self::new(name(period_ns), move |cpu: &CpuTrace, event| {
+                let mut here = group.iter().filter(|one| one.cpu == cpu.cpu);
+                here.any(|one| one.own.get(event) == Some(&true))
+            })
+        };
+        groups.into_iter().map(class).collect()
     }
 
     /// The CPU without them, and how long they were together, ns; `None` if it
@@ -171,63 +148,32 @@ impl Class {
     }
 }
 
-/// Parts of a period.
-const PARTS: u64 = 64;
-/// Of a period that is looked for, at least so many at a time.
-const PERIODS: u64 = 50;
+/// Components of several CPUs whose periods differ by less than this share are
+/// one class: CPUs have clocks of their own.
+const SAME: f64 = 0.001;
+/// Classes of periodic events.
+const MOST_PERIODS: usize = 8;
 
-/// More than so many standard deviations, squared, are not by chance in the
-/// busiest of the parts: six.
-const CHANCE: u64 = 36;
-
-/// Fewer are no period.
-pub const LEAST_PERIODS: u64 = 8;
-
-/// Whether a trace holds enough periods to tell whether events come once each.
-#[must_use]
-pub fn holds_periods(trace: &Trace, period_ns: u64) -> bool {
-    let longest_ns = trace.cpus.iter().map(end_ns).max().unwrap_or(0);
-    longest_ns / period_ns.max(1) >= LEAST_PERIODS
+/// A periodic component of a CPU.
+struct OnCpu {
+    cpu: u32,
+    period_ns: f64,
+    noise_ns: f64,
+    /// Whether the event of this number is one of its own.
+    own: Vec<bool>,
 }
 
-fn end_ns(cpu: &CpuTrace) -> u64 {
-    cpu.known.last().map_or(0, |span| span.until_ns)
-}
-
-/// Which events come once a period, on a CPU that was looked at until then.
-fn of_period(events: &[Event], end_ns: u64, period_ns: u64) -> Vec<bool> {
-    let window_ns = period_ns.saturating_mul(PERIODS).max(1_000_000_000);
-    let part = |event: &Event| {
-        let phase = u128::from(event.start_ns % period_ns);
-        (phase * u128::from(PARTS) / u128::from(period_ns)) as usize
+fn on_cpu(cpu: &CpuTrace) -> Vec<OnCpu> {
+    let found = spectrum(cpu).map_or_else(Vec::new, |found| found.components);
+    let all_ns = cpu.noise_ns() as f64;
+    let one = |component: Component| OnCpu {
+        cpu: cpu.cpu,
+        period_ns: component.period_ns,
+        noise_ns: component.noise_pct / 100.0 * all_ns,
+        own: component.fold.own(cpu),
     };
-    let mut marks = Vec::with_capacity(events.len());
-    let window = |event: &Event| event.start_ns / window_ns;
-    for these in events.chunk_by(|a, b| window(a) == window(b)) {
-        let mut counts = [0u64; PARTS as usize];
-        for event in these {
-            counts[part(event)] += 1;
-        }
-        let next = |at: usize| (at + 1) % PARTS as usize;
-        let both = |at: usize| counts[at] + counts[next(at)];
-        let most = (0..PARTS as usize).max_by_key(|at| both(*at)).unwrap_or(0);
-        // What comes at any time comes at this, too, and is no tick.
-        let mut sorted = counts;
-        sorted.sort_unstable();
-        let background = 2 * sorted[PARTS as usize / 2];
-        let excess = both(most).saturating_sub(background);
-        let by_chance = excess * excess < CHANCE * background;
-        let periods = these.first().map_or(0, |first| {
-            let from_ns = window(first) * window_ns;
-            end_ns.saturating_sub(from_ns).min(window_ns) / period_ns
-        });
-        let is_one = !by_chance && periods >= LEAST_PERIODS && excess * 3 >= periods * 2;
-        marks.extend(these.iter().map(|event| {
-            let at = part(event);
-            is_one && (at == most || at == next(most))
-        }));
-    }
-    marks
+    let all = found.into_iter().map(one);
+    all.filter(|one| one.noise_ns > 0.0).collect()
 }
 
 /// What a class costs.
@@ -244,36 +190,8 @@ pub struct Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chance::Chance;
     use crate::fixture::{by_chance, cpu, trace};
-
-    #[test]
-    fn a_few_periods_are_enough_and_fewer_are_not() {
-        // Of 60 s, in windows of fifty: ten, and five.
-        let minute_ns = 60_000_000_000;
-        let events = |count: u64| -> Vec<(u64, u64)> {
-            (0..count)
-                .map(|i| (i * minute_ns + 7_000_000_000, 5_000_000))
-                .collect()
-        };
-        for (count, found) in [(10, true), (5, false), (70, true)] {
-            let end_ns = count * minute_ns;
-            let cpu = cpu(&[(0, end_ns)], &events(count));
-            let marks = of_period(&cpu.events, end_ns, minute_ns);
-            assert!(marks.iter().all(|mark| *mark == found), "{count}");
-        }
-    }
-
-    #[test]
-    fn many_events_at_any_time_are_no_tick() {
-        // 30 in a millisecond.
-        let cpu = by_chance(1, 2_000_000_000, 30.0, |_| 150.0);
-        for period_ns in [1_000_000, 3_333_333, 4_000_000, 10_000_000] {
-            assert!(
-                !of_period(&cpu.events, 2_000_000_000, period_ns).contains(&true),
-                "{period_ns}"
-            );
-        }
-    }
 
     #[test]
     fn every_event_has_one_length() {
@@ -292,35 +210,81 @@ mod tests {
         assert_eq!(all[1].removed(&cpu).unwrap().1, 10_999);
     }
 
-    #[test]
-    fn a_tick_is_found_although_its_clock_is_another() {
-        // 250 in a second of a clock that goes wrong by 30 ppm, between others.
-        let mut events: Vec<(u64, u64)> =
-            (0..2500).map(|i| (i * 4_000_120 + 77_000, 5000)).collect();
-        events.extend((0..3000u64).map(|i| (i * 3_137_777 % 9_900_000_000, 300)));
-        events.sort_unstable();
-        let trace = trace(vec![cpu(&[(0, 11_000_000_000)], &events)]);
-        let ticks = Class::ticks(&trace);
-        let names: Vec<&str> = ticks.iter().map(Class::name).collect();
-        assert_eq!(names, ["tick, 4 ms"]);
-        let (without, noise) = ticks[0].removed(&trace.cpus[0]).unwrap();
-        let long = without
-            .events
-            .iter()
-            .filter(|e| e.length_ns == 5000)
-            .count();
-        assert!(long < 300, "{long} of 2500 not found");
-        assert!(noise as f64 > 2200.0 * 5000.0 && without.events.len() < 3600);
+    fn named(period_ns: f64) -> String {
+        format!("{:.4} ms", period_ns / 1e6)
+    }
+
+    /// A tick of 4 us on each CPU, of this period (ns) there, among random events,
+    /// for 5 s; and the share that ticks have in the noise.
+    fn ticking(periods_ns: &[f64], jitter_ns: f64) -> (Trace, f64) {
+        let mut tick_ns = 0;
+        let cpus = (1..).zip(periods_ns).map(|(seed, period_ns)| {
+            let mut chance = Chance::new(seed, 1);
+            let mut cpu = by_chance(seed, 5_000_000_000, 0.5, |chance| {
+                1e3 / chance.uniform().sqrt()
+            });
+            for i in 0..(4.99e9 / period_ns) as u64 {
+                // Nearly normal.
+                let late: f64 = (0..12).map(|_| chance.uniform()).sum::<f64>() - 6.0;
+                let at_ns = 4e5 + i as f64 * period_ns + late * jitter_ns;
+                tick_ns += 4_000;
+                cpu.events.push(Event {
+                    start_ns: at_ns as u64,
+                    length_ns: 4_000,
+                });
+            }
+            cpu.events.sort_unstable();
+            cpu.events.dedup_by(|next, kept| {
+                let meet = next.start_ns <= kept.end_ns();
+                kept.length_ns += if meet { next.length_ns } else { 0 };
+                meet
+            });
+            cpu
+        });
+        let trace = trace(cpus.collect());
+        let noise_ns: u64 = trace.cpus.iter().map(CpuTrace::noise_ns).sum();
+        (trace, tick_ns as f64 / noise_ns as f64 * 100.0)
     }
 
     #[test]
-    fn a_tick_is_told_by_its_period() {
-        let cpu = cpu(
-            &[(0, 100_000_000)],
-            &[(1_000, 5), (4_001_010, 5), (6_000_000, 5), (8_001_000, 5)],
-        );
-        let tick = Class::periodic("tick", 4_000_000, 1_000, 50);
-        let (without, noise) = tick.removed(&cpu).unwrap();
-        assert_eq!((without.events.len(), noise), (1, 15));
+    fn ticks_of_wrong_clocks_are_classes_with_their_noise_and_no_others_are() {
+        // Errors of 70 and 200 ppm, and jitter of 60 us.
+        let cases: [(&[f64], f64, &str); 4] = [
+            (&[999_930.0, 999_940.0], 5_000.0, "0.9999 ms"),
+            (&[3_333_333.0 * 1.000_2], 60_000.0, "3.3340 ms"),
+            (&[4_000_800.0], 2_000.0, "4.0008 ms"),
+            (&[9_998_000.0], 60_000.0, "9.9980 ms"),
+        ];
+        for (periods_ns, jitter_ns, expected) in cases {
+            let (trace, share_pct) = ticking(periods_ns, jitter_ns);
+            let classes = Class::periodic(&trace, 1, named);
+            let names: Vec<&str> = classes.iter().map(Class::name).collect();
+            assert_eq!(names, [expected]);
+            let removed = trace.cpus.iter().filter_map(|cpu| classes[0].removed(cpu));
+            let gone_ns: u64 = removed.map(|(_, ns)| ns).sum();
+            let noise_ns: u64 = trace.cpus.iter().map(CpuTrace::noise_ns).sum();
+            let pct = gone_ns as f64 / noise_ns as f64 * 100.0;
+            assert!(
+                (pct - share_pct).abs() < 2.0,
+                "{expected}: {pct} of {share_pct}"
+            );
+        }
+    }
+
+    #[test]
+    fn two_cpus_that_tick_differently_have_two_classes() {
+        let (trace, _) = ticking(&[999_930.0, 4_000_100.0], 1_000.0);
+        let classes = Class::periodic(&trace, 2, named);
+        let names: Vec<&str> = classes.iter().map(Class::name).collect();
+        assert_eq!(names, ["0.9999 ms", "4.0001 ms"]);
+        assert!(classes[0].removed(&trace.cpus[1]).is_none());
+        assert!(classes[1].removed(&trace.cpus[0]).is_none());
+    }
+
+    #[test]
+    fn random_events_have_no_periodic_class() {
+        // 30 in a millisecond.
+        let cpu = by_chance(1, 2_000_000_000, 30.0, |_| 150.0);
+        assert!(Class::periodic(&trace(vec![cpu]), 1, named).is_empty());
     }
 }

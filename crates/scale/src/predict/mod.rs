@@ -35,7 +35,7 @@ mod windows;
 mod working;
 
 pub use barrier::{Barrier, LogGp, rounds};
-pub use classes::{Class, Cost, LEAST_PERIODS, holds_periods};
+pub use classes::{Class, Cost};
 pub use drift::{Drift, Places, Spread};
 pub use noise::Noise;
 pub use options::{MOST_RANKS, Options, Source, phases};

@@ -7,10 +7,9 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use sandbag_jitter::{Clock, Trace};
-use sandbag_report::quantity::time;
+use sandbag_report::quantity::{period, time};
 use sandbag_scale::predict::{
-    Barrier, Class, Cost, LEAST_PERIODS, LogGp, Options, Places, Prediction, Source, Starts, Sync,
-    costs, holds_periods, predict,
+    Barrier, Class, Cost, LogGp, Options, Places, Prediction, Source, Starts, Sync, costs, predict,
 };
 
 use super::output::{self, To};
@@ -96,11 +95,6 @@ pub struct PredictArgs {
     /// Fit a generalised Pareto tail, for ranks beyond what the trace has seen
     #[arg(long)]
     tail: bool,
-
-    /// Also a class: events that come once in this time; kernels' ticks are
-    /// looked for anyhow
-    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = units::positive_duration, allow_hyphen_values = true)]
-    period: Vec<Duration>,
 
     /// Leave out what classes of events cost
     #[arg(long)]
@@ -220,7 +214,11 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
                 barrier: Barrier::Ideal,
                 ..options.clone()
             };
-            let costs = costs(&sources, &options, &event_classes(args, &sources, messages))?;
+            let costs = costs(
+                &sources,
+                &options,
+                &event_classes(&options, &sources, messages),
+            )?;
             classes.push(Classes { name, costs });
         }
     }
@@ -243,36 +241,20 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
     Ok(exit::KEPT)
 }
 
-/// By length; ticks and causes of the trace, and the periods that were asked for.
-fn event_classes(args: &PredictArgs, sources: &[Source<'_>], messages: &Messages) -> Vec<Class> {
+/// By length; periodic events and causes of the trace.
+fn event_classes(options: &Options, sources: &[Source<'_>], messages: &Messages) -> Vec<Class> {
     let mut all = Class::lengths();
     // A class is of one trace's events: of a mix they would be told apart wrongly.
     let [source] = sources else {
-        let dropped = match args.period.is_empty() {
-            true => "ticks and causes",
-            false => "ticks, causes and --period",
-        };
-        messages.warning(&format!(
-            "classes of a mix are of events' lengths only: {dropped} are of one trace each"
-        ));
+        messages.warning(
+            "classes of a mix are of events' lengths only: periods and causes are of one trace \
+             each",
+        );
         return all;
     };
-    all.extend(Class::ticks(source.trace));
+    let every = |period_ns: f64| format!("every {}", period(period_ns));
+    all.extend(Class::periodic(source.trace, options.threads, every));
     all.extend(Class::causes(source.trace));
-    for period in &args.period {
-        let shown = time(period.as_nanos() as f64);
-        let name = format!("every {shown}");
-        match Class::period(&name, source.trace, units::nanos(*period)) {
-            Some(class) => all.push(class),
-            None if !holds_periods(source.trace, units::nanos(*period)) => {
-                messages.warning(&format!(
-                    "whether events come every {shown} cannot be told: the trace holds fewer than \
-                 {LEAST_PERIODS} such periods"
-                ))
-            }
-            None => messages.warning(&format!("no events come every {shown}")),
-        }
-    }
     all
 }
 
