@@ -49,7 +49,8 @@ pub enum What {
     Injected = 1,
     /// Suffered, late: the one before was still being suffered.
     Behind = 2,
-    /// Suffered, far later than the wake-ups that were measured.
+    /// Suffered, far later than the wake-ups that were measured, or due while
+    /// the injector did not run.
     Away = 3,
     /// Left out.
     OverLimit = 4,
@@ -114,6 +115,8 @@ struct Head {
     length_ns: AtomicU64,
     /// All of it was put off by this meanwhile, ns.
     put_off_ns: AtomicU64,
+    /// The injector did not run for this long while an event was due, ns.
+    stood_ns: AtomicU64,
     repeat: AtomicU64,
     overhead_ns: AtomicU64,
     lead_ns: AtomicU64,
@@ -274,6 +277,16 @@ impl Board {
             let at = self.memory.add(before).cast::<RawRecord>();
             std::slice::from_raw_parts(at.as_ptr(), self.capacity)
         }
+    }
+
+    /// Injector: it did not run for this long while an event was due.
+    pub fn add_stood(&self, ns: u64) {
+        self.head().stood_ns.fetch_add(ns, Relaxed);
+    }
+
+    /// How long the injector did not run while an event was due, ns.
+    pub fn stood_ns(&self) -> u64 {
+        self.head().stood_ns.load(Relaxed)
     }
 
     /// How far the injector is.

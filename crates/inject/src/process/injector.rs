@@ -139,6 +139,10 @@ fn watch() {
 /// wakes more slowly after long sleeps.
 const TIMES_USUAL: u64 = 10;
 
+/// An injector that is later than this did not run: it was stopped, or had no
+/// CPU, ns.
+pub const STOOD_NS: u64 = 100_000_000;
+
 /// Suffers the events; the state in which that ends.
 ///
 /// Who is interrupted is so by the timer, when an event is due; that we come
@@ -151,6 +155,8 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, usual_ns: u64) -> State 
     let mut begin_ns = orders.begin_ns;
     let mut first = true;
     let mut free_ns = 0;
+    // What was due before this was due while we did not run.
+    let mut stood_until_ns = 0;
     let away_ns = usual_ns.saturating_mul(TIMES_USUAL);
     let tail_ns = orders.overhead_ns.saturating_sub(orders.lead_ns);
     let measured = board.measured();
@@ -165,8 +171,14 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, usual_ns: u64) -> State 
                 return State::Displaced;
             }
             let late_ns = start_ns.saturating_sub(due_ns);
+            let behind = due_ns < free_ns.max(stood_until_ns);
+            if late_ns > STOOD_NS && !behind {
+                board.add_stood(late_ns);
+                stood_until_ns = start_ns;
+            }
             let what = match late_ns {
                 late if late > MISSED_NS => What::Missed,
+                _ if due_ns < stood_until_ns => What::Away,
                 _ if due_ns < free_ns => What::Behind,
                 late if late > away_ns => What::Away,
                 _ => What::Injected,
@@ -194,6 +206,14 @@ fn inject(board: &Board, setup: &Setup, orders: Orders, usual_ns: u64) -> State 
                 (Class::Fair, _) => spin_own(start_ns, until_ns.saturating_sub(start_ns)),
             };
             free_ns = end_ns;
+            // Stopped while it was suffered, and not by a pause of the run.
+            let paused_ns = board.put_off_ns() - put_off_ns;
+            let over_ns = end_ns.saturating_sub(until_ns.max(start_ns) + paused_ns);
+            let is_fifo = matches!(setup.class, Class::Fifo { .. });
+            if is_fifo && allowed_ns > 0 && over_ns > STOOD_NS {
+                board.add_stood(over_ns);
+                stood_until_ns = end_ns;
+            }
             if first {
                 let since = |ns: u64| ns.saturating_sub(begin_ns + put_off_ns);
                 let record = Record {
@@ -306,6 +326,44 @@ mod tests {
         let end = spin_own(monotonic(), 300_000);
         assert!(end >= start + 400_000 - ASKING_NS);
         assert!(thread_cpu() - cpu >= 300_000 - ASKING_NS);
+    }
+
+    #[test]
+    fn what_was_due_while_the_injector_did_not_run_is_not_on_time() {
+        let cpu = sched::affinity(0).unwrap().iter().next().unwrap();
+        std::thread::spawn(move || {
+            sched::set_affinity(0, &CpuList::from_iter([cpu])).unwrap();
+            let board = Board::create(3).unwrap();
+            let events = [1_000_000, 100_000_000, 500_000_000].map(|due_ns| crate::Planned {
+                due_ns,
+                length_ns: 300_000,
+            });
+            // As if it had been stopped for .3 s.
+            let orders = Orders {
+                begin_ns: monotonic() - 300_000_000,
+                length_ns: 600_000_000,
+                repeat: false,
+                overhead_ns: 1_000,
+                lead_ns: 0,
+                early_ns: 0,
+                events: 3,
+            };
+            board.order(orders, &events);
+            let setup = Setup {
+                board_fd: -1,
+                cpu,
+                class: Class::Fair,
+            };
+            assert_eq!(
+                inject(&board, &setup, board.orders(), u64::MAX),
+                State::Ended
+            );
+            let what = [0, 1, 2].map(|place| board.record(place).what);
+            assert_eq!(what, [What::Away, What::Away, What::Injected]);
+            assert!((299_000_000..450_000_000).contains(&board.stood_ns()));
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -11,7 +11,7 @@ use sandbag_burner::layout::Layout;
 use sandbag_burner::realtime;
 
 use super::board::{Board, Orders, Sizes, State, What};
-use super::injector::Setup;
+use super::injector::{STOOD_NS, Setup};
 use super::team::{Ask, CpuOutcome, Health, Want};
 use super::took::Took;
 use super::{Class, INJECTOR_VERB, Measured};
@@ -164,6 +164,7 @@ impl Seat {
         };
         let mut outcome = Outcome::with_room(self.planned.len());
         let mut counts = Counts::default();
+        let mut stood_ns = self.board.stood_ns();
         for (place, event) in self.planned.iter().enumerate() {
             let record = self.board.record(place);
             let cause = match record.what {
@@ -182,7 +183,15 @@ impl Seat {
                     counts.missed += 1;
                     continue;
                 }
-                What::NotReached => continue,
+                What::NotReached => {
+                    // Still stopped when the run ended.
+                    let since_ns = ran_ns.saturating_sub(event.end_ns());
+                    if since_ns > STOOD_NS && self.board.state() == State::Running {
+                        stood_ns += since_ns;
+                        break;
+                    }
+                    continue;
+                }
             };
             let took = Took {
                 start_ns: record.start_ns,
@@ -247,6 +256,7 @@ impl Seat {
             outcome,
             left_out: self.left_out,
             ran_ns,
+            stood_ns,
             health: match (&self.died, self.board.state()) {
                 (Some(how), _) => Health::Died(how.clone()),
                 (None, State::Displaced) => Health::Displaced,

@@ -78,6 +78,9 @@ pub struct CpuOutcome {
     pub left_out: LeftOut,
     /// How long it was, ns.
     pub ran_ns: u64,
+    /// Its injector did not run for this long while events were due: it was
+    /// stopped, or had no CPU. Pauses of the whole run are not contained, ns.
+    pub stood_ns: u64,
     /// How its injector fared.
     pub health: Health,
 }

@@ -22,6 +22,7 @@ pub const CASES: &[Case] = cases![root;
     a_replay_that_is_killed_leaves_no_injector,
     a_replay_that_is_stopped_goes_on_where_it_was,
     an_injector_that_is_killed_is_missed,
+    an_injector_that_is_stopped_is_a_warning,
     status_shows_a_replay_and_stop_ends_it,
     real_time_that_is_denied_names_the_nearest_method,
 ];
@@ -157,6 +158,29 @@ fn a_replay_that_is_stopped_goes_on_where_it_was() -> anyhow::Result<()> {
     let counts = &run["cpus"][0]["counts"];
     ensure!(counts["missed"] == 0, "{counts}");
     figure!(counts["injected"].as_u64() >= Some(20), "{counts}");
+    place.as_before()?;
+    Ok(())
+}
+
+fn an_injector_that_is_stopped_is_a_warning() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    trace(&place)?;
+    let run = place.start("jitter replay made.json --cpus 0 --share 1 -d 3s --out r")?;
+    let injector = wait_for("the injector", || {
+        place.ours(Role::Injector).first().copied()
+    })?;
+    wait_for("the record", || place.path("r").exists().then_some(()))?;
+    std::thread::sleep(Duration::from_secs(1));
+    kill(injector, Signal::SIGSTOP)?;
+    std::thread::sleep(Duration::from_millis(800));
+    kill(injector, Signal::SIGCONT)?;
+    finish(run)?.says(&["the injector of CPU 0 did not run for"])?;
+    let run = json(&place, "r/run.json")?;
+    let stood_s = run["cpus"][0]["stood_s"].as_f64().context("no time")?;
+    figure!((0.6..1.2).contains(&stood_s), "{run}");
+    // An event every 40 ms.
+    let away = run["cpus"][0]["counts"]["away"].as_u64();
+    figure!(away.context("no count")? >= 15, "{run}");
     place.as_before()?;
     Ok(())
 }

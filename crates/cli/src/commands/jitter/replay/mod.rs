@@ -335,6 +335,18 @@ fn said_after(outcome: &[CpuOutcome], held: Held, args: &ReplayArgs) -> Vec<Stri
                 one.outcome.counts.not_reached
             )),
         }
+        if one.stood_ns > 0 && one.health == Health::Well {
+            let counts = one.outcome.counts;
+            said.push(format!(
+                "the injector of CPU {cpu} did not run for {} (it was stopped, or had no CPU): \
+                 the events of that time were not injected when they were due ({} late, {} \
+                 missed, {} not reached)",
+                time(one.stood_ns as f64),
+                counts.away,
+                counts.missed,
+                counts.not_reached
+            ));
+        }
         if one.left_out.any() {
             said.push(format!(
                 "CPU {cpu}: the trace takes more than {} ms of some second; of a whole portion \

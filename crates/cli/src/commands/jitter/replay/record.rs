@@ -69,6 +69,7 @@ impl Run<'_> {
                 "injected_asked_s": seconds(asked_ns),
                 "injected_got_s": seconds(suffered_ns),
                 "health": one.health,
+                "stood_s": seconds(one.stood_ns),
             })
         };
         pairs.map(one).collect()
