@@ -37,7 +37,7 @@ run: build ## Replay a real recorded load beside a busy program (root, 30 s)
 	@echo "every CPU busy."
 	$(SANDBAG) replay $(EXAMPLE) --scale-time 0.2 --resample 500ms --scale-load 0.8 --progress \
 	    $$(test "$$(nproc)" -ge 2 && echo --cpus 0,1 || echo --map mean) \
-	    --out sandbag-run-example -- examples/busy.sh 30
+	    --force --out sandbag-run-example -- examples/busy.sh 30
 
 test: setup unit mpi-test machine guest ## All tests; as root also the machine and guest tests
 	@echo "all test programs passed"

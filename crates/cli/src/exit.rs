@@ -7,6 +7,7 @@ use sandbag_audit::model::{Audit, Test, Verdict as Equality};
 use sandbag_measure::Verdict;
 use sandbag_node::socket::SocketError;
 use sandbag_node::spec::SpecError;
+use sandbag_profile::Taken;
 
 /// The load was kept; or whatever was asked succeeded.
 pub const KEPT: u8 = 0;
@@ -128,6 +129,13 @@ pub fn of_error(error: &anyhow::Error, with_command: bool) -> u8 {
 
 fn alone(error: &anyhow::Error) -> u8 {
     use sandbag_burner::Error as Burner;
+    let taken = |cause: &(dyn std::error::Error + 'static)| {
+        let cause = cause.downcast_ref::<std::io::Error>();
+        cause.is_some_and(Taken::is_cause)
+    };
+    if error.chain().any(taken) {
+        return USAGE;
+    }
     if error.downcast_ref::<BadInput>().is_some() {
         return USAGE;
     }

@@ -5,12 +5,15 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::fs::{MetadataExt as _, lchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use clap::Args;
 use sandbag_burner::command::User;
-use sandbag_profile::NewFile;
+use sandbag_profile::{Existing, NewFile, refuse_taken};
 use sandbag_report::text::{visible, visible_lines};
+use sandbag_report::write::{NODES_JSON, RUN_JSON, read_run};
+use serde::Serialize;
 
 use crate::exit::BadInput;
 
@@ -96,16 +99,114 @@ pub(crate) fn unless_closed(written: io::Result<()>) -> io::Result<()> {
     }
 }
 
+/// Whether results that exist are replaced.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct Overwrite {
+    /// Replace a result that exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+impl Overwrite {
+    /// What becomes of a file that exists.
+    pub(crate) fn existing(self) -> Existing {
+        Existing::by_force(self.force)
+    }
+
+    /// Refuses a file that exists, before anything is measured for it.
+    pub(crate) fn check(self, path: Option<&Path>) -> Result<()> {
+        match path.filter(|path| path.as_os_str() != "-") {
+            None => Ok(()),
+            Some(path) => refuse_taken(path, self.existing())
+                .map_err(|error| BadInput(format!("{}: {error}", path.display())).into()),
+        }
+    }
+
+    /// Refuses a directory with a result in it. Why a run was not made is no
+    /// result.
+    pub(crate) fn check_dir(self, dir: Option<&Path>) -> Result<()> {
+        let Some(dir) = dir.filter(|_| !self.force) else {
+            return Ok(());
+        };
+        let is_result = |name: &&&str| {
+            let failed = || matches!(read_run(dir), Err(sandbag_report::Error::Failed { .. }));
+            dir.join(**name).exists() && !(**name == RUN_JSON && failed())
+        };
+        match RESULTS.iter().find(is_result) {
+            None => Ok(()),
+            Some(name) => Err(BadInput(format!(
+                "{} holds a result already ({name}); name another directory, or --force replaces it",
+                dir.display()
+            ))
+            .into()),
+        }
+    }
+}
+
+/// What a directory holds a result by.
+const RESULTS: [&str; 3] = [RUN_JSON, NODES_JSON, COMPARE_JSON];
+
+/// What two programs under the same load came to, in the directory above their
+/// runs.
+pub(crate) const COMPARE_JSON: &str = "compare.json";
+
+/// A name that nothing has: with the time in it.
+pub(crate) fn new_name(prefix: &str, ending: &str) -> PathBuf {
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    let plain = PathBuf::from(format!("{prefix}-{now}{ending}"));
+    // Two in the same second.
+    match plain.exists() {
+        false => plain,
+        true => PathBuf::from(format!("{prefix}-{now}-{}{ending}", std::process::id())),
+    }
+}
+
+/// Endings that say what a file holds.
+const TELLING: [&str; 12] = [
+    "csv", "json", "html", "htm", "xml", "sbj", "krash", "simgrid", "md", "gz", "xz", "zst",
+];
+
+/// Refuses a name whose ending says that the file holds something else than
+/// what the command writes.
+pub(crate) fn refuse_ending(path: &Path, written: &[&str]) -> Result<()> {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    match ending.filter(|ending| TELLING.contains(ending) && !written.contains(ending)) {
+        None => Ok(()),
+        Some(ending) => {
+            let can: Vec<String> = written.iter().map(|ending| format!(".{ending}")).collect();
+            Err(BadInput(format!(
+                "{}: this command does not write .{ending}; name a file that ends in {}",
+                path.display(),
+                can.join(" or ")
+            ))
+            .into())
+        }
+    }
+}
+
+/// A record as JSON, as [`put`] writes it.
+pub(crate) fn put_json(path: &Path, record: &impl Serialize, existing: Existing) -> Result<()> {
+    let text = serde_json::to_string_pretty(record)? + "\n";
+    match path.as_os_str() == "-" {
+        true => Ok(print(text)?),
+        false => put(path, text, existing),
+    }
+}
+
+/// Writes a file's content to [`stdout`].
+pub(crate) fn put_data(data: impl AsRef<[u8]>) -> Result<()> {
+    let mut out = stdout();
+    let written = out.write_all(data.as_ref()).and_then(|()| out.flush());
+    Ok(unless_closed(written)?)
+}
+
 /// Writes a file, whole or not at all; standard output for `-`.
-pub(crate) fn put(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
+pub(crate) fn put(path: &Path, text: impl AsRef<[u8]>, existing: Existing) -> Result<()> {
     if path.as_os_str() == "-" {
-        let mut out = stdout();
-        return Ok(unless_closed(
-            out.write_all(text.as_ref()).and_then(|()| out.flush()),
-        )?);
+        return put_data(text);
     }
     let name = || path.display().to_string();
-    let mut file = NewFile::create(path).with_context(name)?;
+    let mut file = NewFile::create(path, existing).with_context(name)?;
     let written = file.write_all(text.as_ref());
     written.and_then(|()| file.finish()).with_context(name)?;
     give_to_caller(path);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use sandbag_profile::{
-    BoxSteps, ExportReport, Fault, Format, NewFile, Steps, export, export_simgrid,
+    BoxSteps, Existing, ExportReport, Fault, Format, NewFile, Steps, export, export_simgrid,
 };
 
 use crate::exit::BadInput;
@@ -33,9 +33,10 @@ pub(crate) fn put(
     output: &Path,
     to: Format,
     mut steps: BoxSteps,
+    existing: Existing,
     messages: &Messages,
 ) -> Result<Vec<String>> {
-    let report = write(output, to, &mut *steps)?;
+    let report = write(output, to, &mut *steps, existing)?;
     for lost in &report.lost {
         messages.warning(&format!("as {to}: {lost}"));
     }
@@ -76,7 +77,12 @@ fn by_ending(path: &Path) -> Result<Format> {
     })
 }
 
-fn write(path: &Path, to: Format, steps: &mut dyn Steps) -> Result<ExportReport> {
+fn write(
+    path: &Path,
+    to: Format,
+    steps: &mut dyn Steps,
+    existing: Existing,
+) -> Result<ExportReport> {
     let to_stream = path.as_os_str() == "-";
     let cpus = steps.header().cpus.len();
     if to_stream && to == Format::SimGrid && cpus != 1 {
@@ -90,10 +96,10 @@ fn write(path: &Path, to: Format, steps: &mut dyn Steps) -> Result<ExportReport>
         return to_stdout(to, steps);
     }
     if to == Format::SimGrid {
-        return Ok(export_simgrid(steps, path)?);
+        return Ok(export_simgrid(steps, path, existing)?);
     }
     let failed = |cause| Fault::Io(cause).at(&path.to_string_lossy().into(), None);
-    let mut file = NewFile::create(path).map_err(failed)?;
+    let mut file = NewFile::create(path, existing).map_err(failed)?;
     let report = export(steps, to, &mut file).map_err(|error| match *error.fault {
         Fault::Io(cause) if error.place.is_none() => failed(cause),
         _ => error,

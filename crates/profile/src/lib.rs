@@ -40,7 +40,7 @@ pub use error::{Error, Fault, Place, Result};
 pub use export::{ExportReport, export, export_simgrid};
 pub use format::Format;
 pub use model::{Begin, BoxSteps, Cell, Header, Step, Steps};
-pub use new_file::NewFile;
+pub use new_file::{Existing, NewFile, Taken, open_new, refuse_taken};
 pub use number::{NS_PER_S, Seconds};
 pub use profile::Profile;
 pub use read_options::ReadOptions;

@@ -8,8 +8,89 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::unistd::linkat;
+
+/// What becomes of a file that has the name already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays, and the new one is not written.
+    Refuse,
+    /// The new one takes its place.
+    Replace,
+}
+
+impl Existing {
+    /// What `--force` chooses.
+    #[must_use]
+    pub fn by_force(force: bool) -> Self {
+        match force {
+            true => Self::Replace,
+            false => Self::Refuse,
+        }
+    }
+}
+
+/// Why a name is not written to, as the cause of an [`io::Error`] of kind
+/// [`io::ErrorKind::AlreadyExists`].
+#[derive(Debug, thiserror::Error)]
+#[error("it exists already; name another, or --force replaces it")]
+pub struct Taken;
+
+impl Taken {
+    fn error() -> io::Error {
+        io::Error::new(io::ErrorKind::AlreadyExists, Self)
+    }
+
+    /// Whether this is the reason of an error.
+    #[must_use]
+    pub fn is_cause(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(|cause| cause.is::<Self>())
+    }
+}
+
+/// Refuses a name that a file has already. Standard output by another name,
+/// devices and pipes are no results.
+///
+/// # Errors
+/// [`Taken`].
+pub fn refuse_taken(path: &Path, existing: Existing) -> io::Result<()> {
+    let taken = existing == Existing::Refuse
+        && !is_descriptor(path)
+        && fs::metadata(path).is_ok_and(|meta| meta.is_file());
+    match taken {
+        true => Err(Taken::error()),
+        false => Ok(()),
+    }
+}
+
+/// Opens a file that is written piece by piece, and read meanwhile.
+///
+/// # Errors
+/// [`Taken`], or it cannot be made.
+pub fn open_new(path: &Path, existing: Existing) -> io::Result<File> {
+    refuse_taken(path, existing)?;
+    let is_there = is_descriptor(path) || fs::metadata(path).is_ok();
+    let mut options = OpenOptions::new();
+    options.write(true);
+    match existing {
+        // What comes into being meanwhile stays, too.
+        Existing::Refuse if !is_there => options.create_new(true),
+        _ => options.create(true).truncate(true),
+    };
+    let opened = options.open(path);
+    opened.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Taken::error(),
+        _ => error,
+    })
+}
+
+/// What a descriptor of this process is open for, such as /dev/stdout.
+fn is_descriptor(path: &Path) -> bool {
+    let names = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
+    names.iter().any(|name| path.starts_with(name))
+}
 
 /// What is being written. Until [`NewFile::finish`] there is no file of that
 /// name, or the one that was there before: who reads it meanwhile (also we
@@ -23,6 +104,7 @@ use nix::unistd::linkat;
 pub struct NewFile {
     file: File,
     target: PathBuf,
+    existing: Existing,
     unnamed: bool,
 }
 
@@ -30,16 +112,21 @@ impl NewFile {
     /// Begins a file. A symbolic link stays one.
     ///
     /// # Errors
-    /// It cannot be made.
-    pub fn create(path: &Path) -> io::Result<Self> {
-        let target = fs::canonicalize(path).unwrap_or_else(|_| followed(path));
+    /// [`Taken`], or it cannot be made.
+    pub fn create(path: &Path, existing: Existing) -> io::Result<Self> {
+        refuse_taken(path, existing)?;
         let directly = |target: PathBuf| {
             Ok(Self {
-                file: File::create(&target)?,
+                file: open_new(&target, existing)?,
                 target,
+                existing,
                 unnamed: false,
             })
         };
+        if is_descriptor(path) {
+            return directly(path.to_owned());
+        }
+        let target = fs::canonicalize(path).unwrap_or_else(|_| followed(path));
         if fs::metadata(&target).is_ok_and(|meta| !meta.is_file()) {
             return directly(target);
         }
@@ -53,6 +140,7 @@ impl NewFile {
             Ok(file) => Ok(Self {
                 file,
                 target,
+                existing,
                 unnamed: true,
             }),
             Err(_) => directly(target),
@@ -62,7 +150,7 @@ impl NewFile {
     /// Gives it its name.
     ///
     /// # Errors
-    /// It cannot take it.
+    /// It cannot take it; [`Taken`] where another file came meanwhile.
     pub fn finish(mut self) -> io::Result<()> {
         self.file.flush()?;
         if !self.unnamed {
@@ -72,28 +160,35 @@ impl NewFile {
             // Whoever could read the old one can read the new one.
             let _ = self.file.set_permissions(before.permissions());
         }
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let link = |name: &Path| {
+            let follow = AtFlags::AT_SYMLINK_FOLLOW;
+            linkat(AT_FDCWD, own.as_str(), AT_FDCWD, name, follow)
+        };
+        if self.existing == Existing::Refuse {
+            match link(&self.target) {
+                Ok(()) => return Ok(()),
+                Err(Errno::EEXIST) => return Err(Taken::error()),
+                Err(_) => return self.copy(),
+            }
+        }
         let mut name = OsString::from(".");
         name.push(self.target.file_name().unwrap_or_default());
         name.push(format!(".{}", std::process::id()));
         let named = directory(&self.target).join(name);
-        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let linked = linkat(
-            AT_FDCWD,
-            own.as_str(),
-            AT_FDCWD,
-            &named,
-            AtFlags::AT_SYMLINK_FOLLOW,
-        );
-        match linked {
+        match link(&named) {
             Ok(()) => fs::rename(&named, &self.target).inspect_err(|_| {
                 let _ = fs::remove_file(&named);
             }),
-            Err(_) => {
-                // Without /proc: at least nothing was touched until now.
-                self.file.rewind()?;
-                io::copy(&mut self.file, &mut File::create(&self.target)?).map(drop)
-            }
+            Err(_) => self.copy(),
         }
+    }
+
+    /// Without /proc: at least nothing was touched until now.
+    fn copy(&mut self) -> io::Result<()> {
+        self.file.rewind()?;
+        let mut target = open_new(&self.target, self.existing)?;
+        io::copy(&mut self.file, &mut target).map(drop)
     }
 }
 
@@ -142,12 +237,12 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("a.csv", &link).unwrap();
 
-        let mut dropped = NewFile::create(&path).unwrap();
+        let mut dropped = NewFile::create(&path, Existing::Replace).unwrap();
         dropped.write_all(b"half").unwrap();
         drop(dropped);
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
 
-        let mut new = NewFile::create(&link).unwrap();
+        let mut new = NewFile::create(&link, Existing::Replace).unwrap();
         new.write_all(b"new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         new.finish().unwrap();
@@ -159,12 +254,36 @@ mod tests {
     }
 
     #[test]
+    fn what_exists_is_refused_also_if_it_came_meanwhile() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.csv");
+        let mut new = NewFile::create(&path, Existing::Refuse).unwrap();
+        new.write_all(b"new").unwrap();
+        fs::write(&path, "old").unwrap();
+        assert!(Taken::is_cause(&new.finish().unwrap_err()));
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("a.csv", &link).unwrap();
+        for name in [&path, &link] {
+            let refused = NewFile::create(name, Existing::Refuse).unwrap_err();
+            assert!(Taken::is_cause(&refused), "{refused}");
+            assert!(Taken::is_cause(
+                &open_new(name, Existing::Refuse).unwrap_err()
+            ));
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        for name in ["/dev/null", "/dev/stdout", "/proc/self/fd/1"] {
+            refuse_taken(Path::new(name), Existing::Refuse).unwrap();
+        }
+    }
+
+    #[test]
     fn a_link_to_what_is_not_there_yet_stays_one() {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("second", &link).unwrap();
         std::os::unix::fs::symlink("c", dir.path().join("second")).unwrap();
-        let mut new = NewFile::create(&link).unwrap();
+        let mut new = NewFile::create(&link, Existing::Replace).unwrap();
         new.write_all(b"new").unwrap();
         new.finish().unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -175,13 +294,13 @@ mod tests {
     fn a_name_that_is_not_there_yet_and_a_device() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("b");
-        let new = NewFile::create(&path).unwrap();
+        let new = NewFile::create(&path, Existing::Replace).unwrap();
         assert!(!path.exists());
         new.finish().unwrap();
         assert!(path.is_file());
-        let mut null = NewFile::create(Path::new("/dev/null")).unwrap();
+        let mut null = NewFile::create(Path::new("/dev/null"), Existing::Refuse).unwrap();
         null.write_all(b"x").unwrap();
         null.finish().unwrap();
-        assert!(NewFile::create(&dir.path().join("no/such")).is_err());
+        assert!(NewFile::create(&dir.path().join("no/such"), Existing::Refuse).is_err());
     }
 }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use sandbag_profile::{
-    Format, Gaps, Profile, ReadOptions, algebra, export, export_simgrid, open, summarise,
+    Existing, Format, Gaps, Profile, ReadOptions, algebra, export, export_simgrid, open, summarise,
 };
 
 fn fixture(name: &str) -> PathBuf {
@@ -134,7 +134,8 @@ fn a_trace_per_cpu_for_simgrid() {
     )
     .unwrap();
     let mut steps = open(&native, None, &ReadOptions::default()).unwrap();
-    let report = export_simgrid(&mut steps, &folder.path().join("out.txt")).unwrap();
+    let report =
+        export_simgrid(&mut steps, &folder.path().join("out.txt"), Existing::Refuse).unwrap();
     let names: Vec<_> = report
         .files
         .iter()

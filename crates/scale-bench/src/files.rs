@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use sandbag_profile::NewFile;
+use sandbag_profile::{Existing, NewFile};
 use serde_json::Value;
 
 use crate::{BenchOptions, Row, RowsFile};
@@ -41,8 +41,10 @@ impl Files {
     /// # Errors
     /// One cannot be made.
     pub fn create(options: &BenchOptions) -> Result<Self> {
+        let existing = Existing::by_force(options.force);
         let rows = options.output.as_ref().map(|path| {
-            let file = RowsFile::create(path).with_context(|| path.display().to_string())?;
+            let file =
+                RowsFile::create(path, existing).with_context(|| path.display().to_string())?;
             anyhow::Ok((path.clone(), file))
         });
         Ok(Self {
@@ -51,7 +53,8 @@ impl Files {
                 None => Json::Nowhere,
                 Some(path) if path.as_os_str() == "-" => Json::OnStdout,
                 Some(path) => {
-                    let file = NewFile::create(path).with_context(|| path.display().to_string())?;
+                    let file = NewFile::create(path, existing);
+                    let file = file.with_context(|| path.display().to_string())?;
                     Json::To(path.clone(), file)
                 }
             },

@@ -54,6 +54,10 @@ pub struct BenchOptions {
     /// A file for the figures as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+
+    /// Replace files that exist
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// The longest quantum: times of a phase are kept in 32 bits of nanoseconds.
@@ -91,6 +95,9 @@ impl BenchOptions {
         }
         if let Some(path) = &self.json {
             add("json", path.into());
+        }
+        if self.force {
+            all.push("--force".into());
         }
         all
     }

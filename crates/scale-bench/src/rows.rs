@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use sandbag_profile::NewFile;
+use sandbag_profile::{Existing, NewFile};
 use sandbag_scale::bench::Measured;
 
 /// A phase of a rank.
@@ -53,9 +53,9 @@ impl RowsFile {
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub fn create(path: &Path, existing: Existing) -> io::Result<Self> {
         Ok(Self {
-            file: NewFile::create(path)?,
+            file: NewFile::create(path, existing)?,
             packed: path.extension().is_some_and(|ending| ending == "zst"),
         })
     }
@@ -120,7 +120,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let written = |name| {
             let path = dir.path().join(name);
-            let file = RowsFile::create(&path).unwrap();
+            let file = RowsFile::create(&path, Existing::Replace).unwrap();
             file.write(rows_of(&measured)).unwrap();
             std::fs::read(path).unwrap()
         };

@@ -13,7 +13,7 @@ grep -ow osnoise $tracing/available_tracers
 # take different times for a pass.
 from_us=100
 for turn in 1 2 3; do
-    sandbag jitter record --attribute none --cpus 1 -d 6s -q -o ours.sbj
+    sandbag jitter record --attribute none --cpus 1 -d 6s -q --force -o ours.sbj
     sandbag jitter show --brief --json --above ${from_us}us ours.sbj | result "ours-$turn"
 
     rtla osnoise hist --cpus 1 --duration 6s --bucket-size 5 --entries 9999 > rtla.txt

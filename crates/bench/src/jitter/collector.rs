@@ -119,7 +119,7 @@ struct Used {
 }
 
 fn record(bench: &Bench, words: &str, name: &str) -> Result<(Used, std::path::PathBuf)> {
-    let words = format!("jitter record --attribute none -q {words} -o {name}");
+    let words = format!("jitter record --attribute none -q {words} --force -o {name}");
     let child = bench.command(&words).stderr(Stdio::inherit()).spawn()?;
     let (status, used) = wait(child)?;
     ensure!(status.success(), "sandbag {words}: {status}");

@@ -164,7 +164,8 @@ impl Bench {
     fn synth(&self, parts: &str, name: &str) -> Result<()> {
         // The part that is replayed is at most as long as a replay.
         let seconds = self.seconds * 3;
-        let words = format!("jitter synth {parts} --cpus 0 -d {seconds}s --seed 7 -q -o {name}");
+        let words =
+            format!("jitter synth {parts} --cpus 0 -d {seconds}s --seed 7 -q --force -o {name}");
         self.run(&words).map(drop)
     }
 }

@@ -117,7 +117,14 @@ fn slowed(args: &NodesArgs, cell: &Cell) -> Result<Slowed> {
     json.push(record.path());
     let mut command = Command::new(&args.sandbag);
     command
-        .args(["-q", "slow", "--no-out", "--method", &cell.method])
+        .args([
+            "-q",
+            "slow",
+            "--no-out",
+            "--force",
+            "--method",
+            &cell.method,
+        ])
         .args(["--cpus", &cell.cpus().to_string()])
         .args(["--speed", &cell.speed.to_string()])
         .arg(json)

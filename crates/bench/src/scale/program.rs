@@ -131,7 +131,9 @@ fn hpcc(stand: &Stand<'_>, trace: Option<&Path>) -> Result<Ran> {
         Some(trace) => {
             let mut command = Command::new(stand.sandbag);
             command.args(["-q", "jitter", "replay"]).arg(trace);
-            command.args(["--inside", "--loop", "--only", "rank", "--no-out"]);
+            command.args([
+                "--inside", "--loop", "--only", "rank", "--no-out", "--force",
+            ]);
             if nix::unistd::geteuid().is_root() {
                 command.arg("--as-root");
             }

@@ -12,7 +12,7 @@ use sandbag_profile::{Format, summarise};
 
 use crate::exit;
 use crate::messages::Messages;
-use crate::output::refuse_same_file;
+use crate::output::{Overwrite, refuse_same_file};
 use crate::profile_output::{format_for, put, writable};
 use crate::reshape::{self, Reshape, describe};
 
@@ -30,6 +30,9 @@ pub struct ConvertArgs {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
 
+    #[command(flatten)]
+    overwrite: Overwrite,
+
     /// Format to write: see `sandbag show --formats` [default: by the ending
     /// of OUT, .krash, .profile or .simgrid; else native]
     #[arg(long, value_name = "FORMAT", value_parser = writable)]
@@ -43,6 +46,7 @@ pub struct ConvertArgs {
 pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     let to = format_for(args.to, &args.output)?;
     refuse_same_file(&args.input, &args.output)?;
+    args.overwrite.check(Some(&args.output))?;
     let source = Arc::new(reshape::source(&args.input)?);
     let topology = Topology::read(&Root::default())?;
     let open = || args.reshape.open(&source, &topology);
@@ -55,6 +59,12 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
         messages.warning(warning);
     }
     // What reading it had to say has been said.
-    put(&args.output, to, open()?, messages)?;
+    put(
+        &args.output,
+        to,
+        open()?,
+        args.overwrite.existing(),
+        messages,
+    )?;
     Ok(exit::KEPT)
 }

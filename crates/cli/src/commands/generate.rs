@@ -45,7 +45,7 @@ pub fn main(args: &GenerateArgs) -> Result<u8> {
         What::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "sandbag", &mut text);
-            output::put(Path::new("-"), text)?;
+            output::put_data(text)?;
         }
     }
     Ok(exit::KEPT)

@@ -26,6 +26,7 @@ use sandbag_record::{
 
 use crate::exit;
 use crate::messages::Messages;
+use crate::output::{Overwrite, new_name, refuse_ending};
 use crate::program;
 use crate::reshape::Steal;
 use crate::units::{self, Cpus, nanos};
@@ -48,6 +49,9 @@ pub struct RecordArgs {
     /// [default: sandbag-load-<time>.csv]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
 
     /// Which CPUs: 0,2-3, or all, even, odd, core (one per core) [default:
     /// those online at the beginning]
@@ -119,6 +123,10 @@ impl RecordArgs {
 /// Runs the command.
 pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     program::check(&args.command)?;
+    args.overwrite.check(args.output.as_deref())?;
+    if let Some(path) = &args.output {
+        refuse_ending(path, &["csv"])?;
+    }
     let root = Root::default();
     let options = args.options(&root)?;
     let user = match args.as_root {
@@ -256,7 +264,7 @@ impl Output {
                 begun: false,
             });
         }
-        let path = path.map_or_else(default_name, Path::to_owned);
+        let path = path.map_or_else(|| new_name("sandbag-load", ".csv"), Path::to_owned);
         let is_new = !path.exists();
         let file = OpenOptions::new()
             .write(true)
@@ -314,16 +322,6 @@ impl Drop for Output {
         if let (true, false, Some(path)) = (self.is_new, self.begun, &self.path) {
             let _ = fs::remove_file(path);
         }
-    }
-}
-
-fn default_name() -> PathBuf {
-    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-    let plain = PathBuf::from(format!("sandbag-load-{now}.csv"));
-    // Two recordings in the same second.
-    match plain.exists() {
-        false => plain,
-        true => PathBuf::from(format!("sandbag-load-{now}-{}.csv", std::process::id())),
     }
 }
 

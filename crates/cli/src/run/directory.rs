@@ -9,10 +9,13 @@ use sandbag_burner::command::User;
 use sandbag_report::write::{ACHIEVED_CSV, REPORT_HTML, RUN_JSON};
 
 use crate::messages::Messages;
-use crate::output::give_to;
+use crate::output::{give_to, new_name};
 
 /// The windows of 100 ms, on request.
 pub const SHORT_CSV: &str = "achieved-100ms.csv";
+
+/// Of the name of a run directory; the time follows.
+pub const RUN_PREFIX: &str = "sandbag-run";
 
 /// Files that a run writes there.
 const FILES: [&str; 4] = [RUN_JSON, ACHIEVED_CSV, SHORT_CSV, REPORT_HTML];
@@ -28,7 +31,7 @@ impl RunDir {
     /// load. Under sudo what is made belongs to the calling user.
     pub fn make(wanted: Option<PathBuf>, user: Option<User>, messages: &Messages) -> Option<Self> {
         let named = wanted.is_some();
-        let path = wanted.unwrap_or_else(by_time);
+        let path = wanted.unwrap_or_else(|| new_name(RUN_PREFIX, ""));
         let missing: Vec<PathBuf> = path
             .ancestors()
             .filter(|dir| !dir.as_os_str().is_empty())
@@ -77,19 +80,6 @@ impl RunDir {
         self.give();
         // Refused if anything is left in it.
         let _ = fs::remove_dir(&self.path);
-    }
-}
-
-/// A name by the time.
-pub fn by_time() -> PathBuf {
-    let now = jiff::Timestamp::now()
-        .strftime("%Y%m%dT%H%M%SZ")
-        .to_string();
-    let plain = PathBuf::from(format!("sandbag-run-{now}"));
-    // Two runs in the same second, on different CPUs.
-    match plain.exists() {
-        false => plain,
-        true => PathBuf::from(format!("sandbag-run-{now}-{}", std::process::id())),
     }
 }
 

@@ -10,10 +10,11 @@ use sandbag_report::failure::{Failure, Reason};
 use sandbag_report::run::FORMAT;
 use sandbag_report::write;
 
-use super::directory::{RunDir, by_time};
+use super::directory::{RUN_PREFIX, RunDir};
 use super::options::RunOptions;
 use crate::exit;
 use crate::messages::{self, Messages};
+use crate::output;
 use sandbag_burner::command::User;
 
 /// Makes a run, from its load on; where that fails and there is a command, the
@@ -26,9 +27,11 @@ pub fn recorded(
     messages: &Messages,
     run: impl FnOnce(&RunOptions) -> Result<u8>,
 ) -> Result<u8> {
+    options.hold.refuse_existing()?;
     let mut options = options.clone();
     if !options.hold.no_out {
         // One name for the run and for its failure.
+        let by_time = || output::new_name(RUN_PREFIX, "");
         options.hold.out.get_or_insert_with(by_time);
     }
     let result = run(&options);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::output::Overwrite;
 use crate::units;
 
 /// How long conditions are held, for which command, and what is left.
@@ -21,6 +22,9 @@ pub struct HoldOptions {
     /// Leave no run directory
     #[arg(long)]
     pub no_out: bool,
+
+    #[command(flatten)]
+    pub overwrite: Overwrite,
 
     /// What counts as kept: largest mean absolute error, and what 99 % of the
     /// 1 s windows must be within, in points
@@ -68,4 +72,12 @@ pub struct HoldOptions {
     /// The program to run, and its arguments
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+impl HoldOptions {
+    /// Refuses results that exist, before anything is made.
+    pub fn refuse_existing(&self) -> anyhow::Result<()> {
+        self.overwrite.check_dir(self.out.as_deref())?;
+        self.overwrite.check(self.json.as_deref())
+    }
 }

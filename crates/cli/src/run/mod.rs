@@ -13,8 +13,6 @@ mod schedule;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use sandbag_burner::command::{CommandSpec, User};
@@ -30,7 +28,7 @@ use sandbag_report::text::{command_line, visible};
 use sandbag_report::{terminal, write};
 
 use crate::exit;
-use crate::messages::Messages;
+use crate::messages::{Messages, told};
 use crate::output;
 use crate::units::{Cpus, nanos, plain};
 use directory::RunDir;
@@ -235,7 +233,7 @@ pub fn run_by(
         }
     };
     let run = record::record(facts, &outcome, &collector, warnings);
-    let whole = leave(&run, dir.as_ref(), user.as_ref(), options, messages);
+    let whole = leave(&run, dir.as_ref(), options, messages);
     let code = code(&run, outcome.end, options.hold.strict);
     // CMD's own code is CMD's, unless its user wants more than that.
     Ok(match (code, whole, &run.command) {
@@ -259,13 +257,7 @@ fn refuse_busy(registry: &Registry, wanted: &CpuList) -> Result<()> {
 
 /// Writes the run directory, the JSON and the table. False if the JSON, which
 /// was asked for by name, could not be written.
-fn leave(
-    run: &Run,
-    dir: Option<&RunDir>,
-    user: Option<&User>,
-    options: &RunOptions,
-    messages: &Messages,
-) -> bool {
+fn leave(run: &Run, dir: Option<&RunDir>, options: &RunOptions, messages: &Messages) -> bool {
     // The load was held whether or not the disk is full.
     let written = dir.map(|dir| write::write_run(dir.path(), run));
     if let Some(dir) = dir {
@@ -286,23 +278,12 @@ fn leave(
     let Some(path) = &options.hold.json else {
         return true;
     };
-    match write_json(run, path) {
-        Ok(()) => {
-            output::give_to(path, user);
-            true
-        }
+    match output::put_json(path, run, options.hold.overwrite.existing()) {
+        Ok(()) => true,
         Err(error) => {
-            messages.warning(&format!("{}: {error}", path.display()));
+            messages.warning(&told(&error));
             false
         }
-    }
-}
-
-fn write_json(run: &Run, path: &Path) -> std::io::Result<()> {
-    let text = serde_json::to_string_pretty(run)? + "\n";
-    match path == Path::new("-") {
-        true => output::print(&text),
-        false => fs::write(path, text),
     }
 }
 

@@ -44,7 +44,7 @@ fn an_output_may_be_an_input_and_the_old_one_stays_until_the_end() {
     let dir = Dir::new()
         .with("day.csv", DAY)
         .with("bad.csv", "time,cpu0,cpu1\n0,1,2\n3,x,1\n4,end\n");
-    let arguments = ["-q", "convert", "day.csv", "-o"];
+    let arguments = ["-q", "convert", "--force", "day.csv", "-o"];
     let all = [&arguments[..], &["bad.csv", "--append", "bad.csv"]].concat();
     dir.run(&all)
         .code(2)

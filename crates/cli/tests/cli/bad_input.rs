@@ -261,7 +261,7 @@ fn a_bad_profile_costs_no_output() {
     let dir = Dir::new()
         .with("bad.csv", "time,cpu0\n0,50\n1,500\n2,end\n")
         .with("good.csv", "kept");
-    dir.run(&["convert", "bad.csv", "-o", "good.csv"])
+    dir.run(&["convert", "--force", "bad.csv", "-o", "good.csv"])
         .code(2)
         .stderr(contains("bad.csv:3:"));
     assert_eq!(dir.read("good.csv"), "kept");

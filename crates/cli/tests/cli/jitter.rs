@@ -216,7 +216,7 @@ fn a_recording_without_causes_says_nothing_of_them() {
         "--cpus",
         "0",
     ];
-    dir.run(&[&record[..], &["--attribute", "none"]].concat())
+    dir.run(&[&record[..], &["--attribute", "none", "-o", "jitter.sbj"]].concat())
         .success();
     dir.run(&["jitter", "show", "jitter.sbj"])
         .success()

@@ -62,6 +62,7 @@ fn only_those_that_are_named_suffer_and_until_it_is_over() {
         "made.json",
         "--inside",
         "--json=r.json",
+        "--force",
         "--no-out",
         "-q",
     ];

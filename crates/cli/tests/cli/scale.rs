@@ -54,7 +54,7 @@ fn a_trace_is_predicted_from() {
     assert_eq!(dir.read("p.csv").lines().count(), 7);
     // The same for a seed, whatever the number of threads.
     for threads in ["1", "3"] {
-        dir.run(&[&all[..], &["q.csv", "--threads", threads]].concat())
+        dir.run(&[&all[..], &["q.csv", "--force", "--threads", threads]].concat())
             .success();
         assert_eq!(dir.read("q.csv"), dir.read("p.csv"));
     }
@@ -66,7 +66,8 @@ fn a_trace_is_predicted_from() {
         &format!("{cost} --group 2 --sync once --drift 2ms"),
     ] {
         let csv = |threads: &str| {
-            let all = format!("scale predict a.csv --ranks 1,1000 --no-classes {more} -o r.csv");
+            let all =
+                format!("scale predict a.csv --ranks 1,1000 --no-classes {more} --force -o r.csv");
             let all: Vec<&str> = all.split(' ').chain(["--threads", threads]).collect();
             dir.run(&all).success();
             dir.read("r.csv")
@@ -284,7 +285,7 @@ fn how_far_ranks_are_apart_is_measured_and_predicted_with() {
     let bench = [
         "scale", "bench", "-d", "400ms", "--rounds", "2", "--jitter", "a.csv",
     ];
-    let once = ["--sync", "once", "--json", "b.json"];
+    let once = ["--sync", "once", "--force", "--json", "b.json"];
     let alone = ["--virtual", "--clock=cpu", "--ranks=8"];
     for more in [&["--ranks", "2"][..], &alone] {
         dir.run(&[&bench[..], &once, more].concat()).success();

@@ -81,7 +81,14 @@ fn lublin(setup: &Setup) -> Result<PathBuf> {
     let path = setup.dir.join("lublin.csv");
     let mut command = Command::new(&setup.sandbag);
     command
-        .args(["-q", "synth", "lublin", "--arrivals", LUBLIN_ARRIVALS])
+        .args([
+            "-q",
+            "synth",
+            "lublin",
+            "--force",
+            "--arrivals",
+            LUBLIN_ARRIVALS,
+        ])
         .args(["-d", &format!("{DAY_S}s")])
         .args(["--cpus", &setup.cpus.to_string(), "-o"])
         .arg(&path);

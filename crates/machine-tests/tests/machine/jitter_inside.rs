@@ -71,7 +71,7 @@ fn record(place: &Place) -> anyhow::Result<Value> {
     Ok(serde_json::from_str(&text)?)
 }
 
-const OPTIONS: &str = "jitter replay made.json --inside --loop --no-out -q --json=r.json";
+const OPTIONS: &str = "jitter replay made.json --inside --loop --no-out -q --force --json=r.json";
 
 fn processes(run: &Value) -> anyhow::Result<&Vec<Value>> {
     run["processes"].as_array().context("no processes")

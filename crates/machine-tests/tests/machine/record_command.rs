@@ -242,7 +242,7 @@ fn a_recording_passes_the_command_s_exit_code_on() -> anyhow::Result<()> {
         ("kill -TERM $$", 143),
     ] {
         place
-            .script("record -i 100ms -o r.csv", script)?
+            .script("record -i 100ms --force -o r.csv", script)?
             .expect(code)?;
         let recording = Recording::read(&place.path("r.csv"))?;
         ensure!(recording.end_s.is_some(), "no end after `{script}`");

@@ -140,7 +140,7 @@ fn without_a_command_a_signal_is_the_usual_end() -> anyhow::Result<()> {
 fn an_interrupt_before_the_start_leaves_no_command() -> anyhow::Result<()> {
     let place = Place::new()?;
     for round in 0..8 {
-        let run = place.start_script("load 20 --out r -q", "echo started > started")?;
+        let run = place.start_script("load 20 --out r --force -q", "echo started > started")?;
         place.burners(1)?;
         std::thread::sleep(Duration::from_millis(round * 12));
         kill(pid_of(&run), Signal::SIGINT)?;

@@ -32,7 +32,7 @@ fn a_load_begins_when_the_command_says_so() -> anyhow::Result<()> {
         let script = format!("sleep 1; {word}; sleep 2.4");
         place
             .script(
-                &format!("load 40 --cpus 0 --out r -q --start-on {by}"),
+                &format!("load 40 --cpus 0 --out r --force -q --start-on {by}"),
                 &script,
             )?
             .expect(0)
@@ -56,7 +56,7 @@ fn a_command_that_never_says_so_had_no_load() -> anyhow::Result<()> {
     // Its end closes the descriptor, too: that is no word.
     for (options, code) in [("", 0), ("--strict", 4)] {
         for by in ["3", "USR1"] {
-            let options = format!("load 90 --cpus 0 --out r --start-on {by} {options}");
+            let options = format!("load 90 --cpus 0 --out r --force --start-on {by} {options}");
             let ended = place.script(&options, "sleep 0.5")?;
             ended
                 .expect(code)?

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::number::plain_seconds;
-use crate::{Fault, NewFile, Result, Steps};
+use crate::{Existing, Fault, NewFile, Result, Steps};
 
 use super::{ExportReport, io};
 
@@ -94,7 +94,11 @@ fn traces<W: Write>(steps: &mut dyn Steps, traces: &mut [Trace<W>]) -> Result<Ex
 ///
 /// # Errors
 /// The stream's and those of writing, with the file.
-pub fn export_simgrid(steps: &mut dyn Steps, path: &Path) -> Result<ExportReport> {
+pub fn export_simgrid(
+    steps: &mut dyn Steps,
+    path: &Path,
+    existing: Existing,
+) -> Result<ExportReport> {
     let mut traces = Vec::new();
     let mut files = Vec::new();
     for cpu in &steps.header().cpus {
@@ -105,7 +109,7 @@ pub fn export_simgrid(steps: &mut dyn Steps, path: &Path) -> Result<ExportReport
             name.push(extension);
         }
         let file = path.with_file_name(name);
-        let created = NewFile::create(&file).map_err(|e| in_file(e, &file))?;
+        let created = NewFile::create(&file, existing).map_err(|e| in_file(e, &file))?;
         traces.push(Trace::new(BufWriter::new(created)));
         files.push(file);
     }

@@ -11,7 +11,7 @@ use sandbag_audit_report::{page, terminal};
 use super::{look, read_audit, values};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
-use crate::output;
+use crate::output::{self, Overwrite};
 
 /// Compare two audits of a machine: quiet and loaded, before and after
 ///
@@ -48,6 +48,9 @@ pub(super) struct CompareArgs {
     /// A page with charts, both audits in each; - for standard output
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -62,6 +65,7 @@ enum Format {
 
 /// Runs the command.
 pub(super) fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
+    args.overwrite.check(args.html.as_deref())?;
     let is_stdin = |path: &Path| path.as_os_str() == "-";
     if is_stdin(&args.a) && is_stdin(&args.b) {
         return Err(BadInput("both audits are standard input; name a file".to_owned()).into());
@@ -87,10 +91,10 @@ pub(super) fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     match format {
         Format::Text => output::print(terminal::comparison(&found, &look(messages)))?,
         Format::Json => output::print(serde_json::to_string_pretty(&found)? + "\n")?,
-        Format::Html => output::put(Path::new("-"), page())?,
+        Format::Html => output::put_data(page())?,
     }
     if let Some(path) = args.html.as_deref().filter(|path| !is_stdin(path)) {
-        output::put(path, page())?;
+        output::put(path, page(), args.overwrite.existing())?;
         messages.say(&format!("wrote {}", path.display()));
     }
     Ok(exit::of_equality(found.verdict))

@@ -13,7 +13,7 @@ use sandbag_profile::NewFile;
 use super::look;
 use crate::exit::BadInput;
 use crate::messages::{Messages, told};
-use crate::output;
+use crate::output::{self, Overwrite};
 
 /// What standard output gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -30,6 +30,20 @@ pub(super) enum Format {
     Html,
 }
 
+impl Format {
+    /// What the ending of a file says.
+    fn by_ending(path: &Path) -> Result<Self> {
+        output::refuse_ending(path, &["json", "html", "htm", "csv", "xml"])?;
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        Ok(match ending {
+            Some("html" | "htm") => Self::Html,
+            Some("csv") => Self::Csv,
+            Some("xml") => Self::Junit,
+            _ => Self::Json,
+        })
+    }
+}
+
 /// In which form it is shown
 #[derive(Debug, Args)]
 pub(super) struct FormArgs {
@@ -40,6 +54,9 @@ pub(super) struct FormArgs {
     /// A page with charts: one file, no network; - for standard output
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 /// Where it goes, checked and opened: an audit of minutes is not to be lost for a
@@ -50,9 +67,11 @@ pub(super) struct Places {
 }
 
 impl FormArgs {
-    /// `json` is the file of the audit itself.
-    pub(super) fn open(&self, json: Option<&Path>) -> Result<Places> {
-        let named = [(Format::Json, json), (Format::Html, self.html.as_deref())];
+    /// `output` is the file of the audit itself.
+    pub(super) fn open(&self, output: Option<&Path>) -> Result<Places> {
+        let form = output.map_or(Ok(Format::Json), Format::by_ending)?;
+        let named = [(form, output), (Format::Html, self.html.as_deref())];
+        let existing = self.overwrite.existing();
         let mut on_stdout: Vec<Format> = self.format.into_iter().collect();
         let mut files = Vec::new();
         for (format, path) in named {
@@ -71,7 +90,9 @@ impl FormArgs {
                 let text = format!("{} takes one form: give the other a file", path.display());
                 return Err(BadInput(text).into());
             }
-            let file = NewFile::create(path).with_context(|| path.display().to_string())?;
+            self.overwrite.check(Some(path))?;
+            let file = NewFile::create(path, existing);
+            let file = file.with_context(|| path.display().to_string())?;
             files.push((format, path.to_owned(), file));
         }
         if on_stdout.len() > 1 {
@@ -116,7 +137,7 @@ impl Places {
 pub(super) fn print(text: String, format: Format) -> Result<()> {
     match format {
         Format::Text | Format::Json => output::print(text).context("standard output"),
-        Format::Csv | Format::Junit | Format::Html => output::put(Path::new("-"), text),
+        Format::Csv | Format::Junit | Format::Html => output::put_data(text),
     }
 }
 

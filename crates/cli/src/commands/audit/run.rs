@@ -30,8 +30,8 @@ use crate::units::{self, Cpus};
 /// Ctrl-C ends it early; what was measured by then is evaluated.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// Keep the audit here (JSON), for `audit show` and `audit compare`; - for
-    /// standard output
+    /// Keep the audit here: .json for `audit show` and `audit compare`, also
+    /// .html, .csv or .xml (JUnit); - for JSON on standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 

@@ -12,19 +12,20 @@ mod split;
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
 use sandbag_measure::Verdict;
+use sandbag_profile::Existing;
 use sandbag_profile::Source;
 use sandbag_report::achieved::Row;
 use sandbag_report::{read_achieved, read_run, write};
 
 use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::output::{self, give_to_caller};
+use crate::messages::{Messages, told};
+use crate::output::{COMPARE_JSON, give_to_caller, new_name, put_json};
 use crate::program;
 use crate::reshape::{self, Reshape};
 use crate::run::hold_options::HoldOptions;
@@ -35,9 +36,6 @@ use crate::units::{self, Loads};
 use super::{load, replay};
 use one::Watch;
 use result::{Comparison, OneRun, Program};
-
-/// What comparisons are written to, in their directory.
-const FILE: &str = "compare.json";
 
 /// Exit codes of a comparison, for its help.
 const HELP: &str = "\
@@ -105,6 +103,7 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     // Bad input shows here and not in the first run.
     let (first, about) = source.load(args)?;
     messages.say(&about);
+    args.options.hold.refuse_existing()?;
     let dir = make_dir(args.options.hold.out.clone())?;
     let mut session = Session {
         args,
@@ -127,9 +126,12 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     for (text, times) in warnings(&comparison.runs) {
         messages.warning(&format!("{text} (in {times} runs)"));
     }
-    messages.say(&format!("Results: {}", session.dir.join(FILE).display()));
+    messages.say(&format!(
+        "Results: {}",
+        session.dir.join(COMPARE_JSON).display()
+    ));
     if let Some(path) = &args.options.hold.json {
-        write_json(&comparison, path).with_context(|| path.display().to_string())?;
+        put_json(path, &comparison, args.options.hold.overwrite.existing())?;
     }
     Ok(code.unwrap_or_else(|| exit::of_verdict(comparison.loads.verdict)))
 }
@@ -372,38 +374,18 @@ impl Session<'_> {
         }
     }
 
-    /// Writes `compare.json`, by rename: it is whole at any time.
+    /// Writes `compare.json`; it is whole at any time.
     fn write(&self, comparison: &Comparison, messages: &Messages) {
-        let (path, new) = (self.dir.join(FILE), self.dir.join("compare.json.new"));
-        let written = write_json(comparison, &new).and_then(|()| fs::rename(&new, &path));
-        if let Err(error) = written {
-            messages.warning(&format!("{}: {error}", path.display()));
+        let path = self.dir.join(COMPARE_JSON);
+        if let Err(error) = put_json(&path, comparison, Existing::Replace) {
+            messages.warning(&told(&error));
         }
-        give_to_caller(&path);
-    }
-}
-
-fn write_json(comparison: &Comparison, path: &Path) -> std::io::Result<()> {
-    let text = serde_json::to_string_pretty(comparison)? + "\n";
-    match path == Path::new("-") {
-        true => output::print(&text),
-        false => fs::write(path, text),
     }
 }
 
 fn make_dir(wanted: Option<PathBuf>) -> Result<PathBuf> {
-    let dir = wanted.unwrap_or_else(|| {
-        let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-        PathBuf::from(format!("sandbag-compare-{now}"))
-    });
+    let dir = wanted.unwrap_or_else(|| new_name("sandbag-compare", ""));
     fs::create_dir_all(&dir).with_context(|| dir.display().to_string())?;
-    if dir.join(FILE).exists() {
-        let text = format!(
-            "{} holds another comparison: name another --out",
-            dir.display()
-        );
-        return Err(BadInput(text).into());
-    }
     give_to_caller(&dir);
     Ok(dir)
 }

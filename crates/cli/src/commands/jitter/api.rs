@@ -11,6 +11,7 @@ use sandbag_inside::library::{C_FILES, LIBRARY_NAME};
 
 use crate::exit;
 use crate::messages::Messages;
+use crate::output::{Overwrite, put};
 
 /// Write the header, the source and the library for programs that ask for
 /// their jitter themselves
@@ -22,6 +23,9 @@ pub struct ApiArgs {
     /// The directory, made if need be
     #[arg(value_name = "DIR")]
     dir: PathBuf,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 /// Runs the command.
@@ -31,8 +35,8 @@ pub fn main(args: &ApiArgs, messages: &Messages) -> Result<u8> {
     for (name, contents) in C_FILES {
         let path = dir.join(name);
         let mode = if name == LIBRARY_NAME { 0o755 } else { 0o644 };
-        fs::write(&path, contents)
-            .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)))
+        put(&path, contents, args.overwrite.existing())?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))
             .with_context(|| path.display().to_string())?;
         messages.detail(&path.display().to_string());
     }

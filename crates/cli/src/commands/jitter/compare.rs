@@ -21,7 +21,7 @@ use super::show::quantile_name;
 use super::{ImportArgs, counted, page};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
-use crate::output;
+use crate::output::{self, Overwrite};
 
 /// Compare the lengths of events of two traces, or what other tools recorded
 ///
@@ -44,6 +44,9 @@ pub struct CompareArgs {
     /// quantiles, distances, verdict; - for standard output
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
 
     /// All of it as JSON
     #[arg(long)]
@@ -68,6 +71,7 @@ struct Compared {
 
 /// Runs the command.
 pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
+    args.overwrite.check(args.html.as_deref())?;
     let options = args.import.of_events();
     let one = |path: &Path| -> Result<Recording> {
         args.select.of(super::read(path, &options, messages)?, true)
@@ -112,7 +116,7 @@ fn traces(args: &CompareArgs, a: &Trace, b: &Trace, messages: &Messages) -> Resu
             b,
             likeness: &likeness,
         });
-        page::write(file, &page, messages)?;
+        page::write(file, &page, args.overwrite.existing(), messages)?;
         if file.as_os_str() == "-" {
             text.clear();
         }

@@ -8,14 +8,16 @@ use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use sandbag_jitter::import::Recording;
 use sandbag_jitter::{Fault, Trace, format};
-use sandbag_profile::NewFile;
+use sandbag_profile::{Existing, NewFile};
 use serde_json::json;
 
 use super::select::SelectArgs;
 use super::{ImportArgs, causes};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
-use crate::output::{give_to_caller, refuse_same_file, stdout, unless_closed};
+use crate::output::{
+    Overwrite, give_to_caller, refuse_ending, refuse_same_file, stdout, unless_closed,
+};
 
 /// Write a trace, or what another tool recorded, as a trace, CSV or JSON
 ///
@@ -29,6 +31,9 @@ pub struct ConvertArgs {
     /// Where to, or - for standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
 
     /// What to write [default: by the ending of OUT, .sbj or .json; else csv]
     #[arg(long, value_enum)]
@@ -54,20 +59,27 @@ pub(super) enum To {
 }
 
 impl To {
-    /// What the ending of a file says.
-    pub(super) fn of(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()? {
-            "sbj" => Some(Self::Sbj),
-            "json" => Some(Self::Json),
-            "csv" => Some(Self::Csv),
-            _ => None,
+    /// What was asked for, else what the ending of the file says.
+    pub(super) fn asked(asked: Option<Self>, path: &Path, usual: Self) -> Result<Self> {
+        if let Some(asked) = asked {
+            return Ok(asked);
         }
+        refuse_ending(path, &["sbj", "csv", "json"])?;
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        Ok(match ending {
+            Some("sbj") => Self::Sbj,
+            Some("json") => Self::Json,
+            Some("csv") => Self::Csv,
+            _ => usual,
+        })
     }
 }
 
 /// Runs the command.
 pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     refuse_same_file(&args.input, &args.output)?;
+    args.overwrite.check(Some(&args.output))?;
+    let to = To::asked(args.to, &args.output, To::Csv)?;
     let recording = super::read(&args.input, &args.import.options(), messages)?;
     let trace = recording
         .into_trace()
@@ -75,7 +87,6 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
     let part = args.select.of(Recording::Trace(trace), false)?;
     // What is cut out begins where it was cut.
     let trace = part.into_trace()?.beginning_at(args.select.begin_ns());
-    let to = args.to.or(To::of(&args.output)).unwrap_or(To::Csv);
     if to == To::Causes && trace.attribution.as_ref().is_none_or(|a| a.cpus.is_empty()) {
         return Err(BadInput(format!(
             "{}: nothing is known of the causes of its events: they are recorded by \
@@ -84,18 +95,18 @@ pub fn main(args: &ConvertArgs, messages: &Messages) -> Result<u8> {
         ))
         .into());
     }
-    put(&trace, to, &args.output)?;
+    put(&trace, to, &args.output, args.overwrite.existing())?;
     Ok(exit::KEPT)
 }
 
 /// Writes a trace to a file, whole or not at all, or to standard output.
-pub(super) fn put(trace: &Trace, to: To, output: &Path) -> Result<()> {
+pub(super) fn put(trace: &Trace, to: To, output: &Path, existing: Existing) -> Result<()> {
     if output.as_os_str() == "-" {
         let written = write(trace, to, &mut BufWriter::new(stdout()));
         return Ok(unless_closed(written)?);
     }
     let name = output.display().to_string();
-    let mut file = NewFile::create(output).with_context(|| name.clone())?;
+    let mut file = NewFile::create(output, existing).with_context(|| name.clone())?;
     let written = write(trace, to, &mut BufWriter::new(&mut file));
     written.and_then(|()| file.finish()).with_context(|| name)?;
     give_to_caller(output);

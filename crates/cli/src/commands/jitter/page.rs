@@ -4,13 +4,19 @@
 use std::path::Path;
 
 use anyhow::Result;
+use sandbag_profile::Existing;
 
 use crate::messages::Messages;
 use crate::output;
 
 /// Writes a page, to standard output for `-`.
-pub(super) fn write(path: &Path, page: &str, messages: &Messages) -> Result<()> {
-    output::put(path, page)?;
+pub(super) fn write(
+    path: &Path,
+    page: &str,
+    existing: Existing,
+    messages: &Messages,
+) -> Result<()> {
+    output::put(path, page, existing)?;
     if path.as_os_str() != "-" {
         messages.say(&format!("wrote {}", path.display()));
     }

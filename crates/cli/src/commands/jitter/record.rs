@@ -2,7 +2,6 @@
 //! `sandbag jitter record`.
 
 use std::cell::Cell;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
@@ -18,6 +17,7 @@ use sandbag_jitter::collect::{self, Attribute, Options, Threshold};
 use sandbag_jitter::{Fault, Header};
 use sandbag_kernel::topology::Topology;
 use sandbag_kernel::{CpuList, Root};
+use sandbag_profile::open_new;
 use sandbag_record::StopSignals;
 use sandbag_report::quantity::time;
 
@@ -25,7 +25,7 @@ use super::attribute::{self, How, Memory};
 use super::memory;
 use crate::exit;
 use crate::messages::Messages;
-use crate::output::{give_to_caller, stdout};
+use crate::output::{self, Overwrite, give_to_caller, stdout};
 use crate::units::{self, Cpus};
 
 /// How long unless something else is said.
@@ -56,8 +56,12 @@ pub struct RecordArgs {
     cpus: Cpus,
 
     /// The file to write, or - for standard output
-    #[arg(short, long, value_name = "FILE", default_value = "jitter.sbj")]
-    output: PathBuf,
+    /// [default: sandbag-jitter-<time>.sbj]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
 
     /// What is an event: readings further apart than this [default: ten times
     /// the least difference, as in the paper]
@@ -96,22 +100,25 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     let topology = Topology::read(&root)?;
     let cpus = args.cpus.online(&topology)?;
     let max_memory = memory::granted(&root, args.max_memory, USUAL_MIB)?;
-    let to_stdout = args.output.as_os_str() == "-";
+    let output = args.output.clone();
+    let output = output.unwrap_or_else(|| output::new_name("sandbag-jitter", ".sbj"));
+    let to_stdout = output.as_os_str() == "-";
     let name = match to_stdout {
         true => "standard output".to_owned(),
-        false => args.output.display().to_string(),
+        false => output.display().to_string(),
     };
+    output::refuse_ending(&output, &["sbj"])?;
+    args.overwrite.check(Some(&output))?;
     let made = Cell::new(false);
     // Only once everything is in its place: what is refused costs nobody a file.
     let open = || {
         let file: Box<dyn Write> = match to_stdout {
             true => Box::new(stdout()),
             false => {
-                let new = File::create_new(&args.output);
-                made.set(new.is_ok());
-                let file = new.or_else(|_| File::create(&args.output));
-                let file = file.map_err(Fault::Io)?;
-                give_to_caller(&args.output);
+                let is_new = !output.exists();
+                let file = open_new(&output, args.overwrite.existing()).map_err(Fault::Io)?;
+                made.set(is_new);
+                give_to_caller(&output);
                 Box::new(file)
             }
         };
@@ -133,7 +140,7 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
         Err(error) => {
             // An empty trace is of no use to anybody.
             if made.get() && matches!(*error.fault, Fault::NothingKnown) {
-                let _ = std::fs::remove_file(&args.output);
+                let _ = std::fs::remove_file(&output);
             }
             // A reader that has seen enough, such as head.
             let reader_left = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;

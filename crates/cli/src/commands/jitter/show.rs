@@ -20,7 +20,7 @@ use super::select::SelectArgs;
 use super::{ImportArgs, causes, distribution, page};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
-use crate::output;
+use crate::output::{self, Overwrite};
 
 /// Of the longest events, listed unless another number is asked for.
 const WORST: usize = 5;
@@ -50,6 +50,9 @@ pub struct ShowArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "brief")]
     html: Option<PathBuf>,
 
+    #[command(flatten)]
+    overwrite: Overwrite,
+
     /// The figures as JSON
     #[arg(long)]
     json: bool,
@@ -63,6 +66,7 @@ pub struct ShowArgs {
 
 /// Runs the command.
 pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
+    args.overwrite.check(args.html.as_deref())?;
     let recording = super::read(&args.file, &args.import.options(), messages)?;
     let recording = args.select.of(recording, false)?;
     let name = args.file.display().to_string();
@@ -82,7 +86,7 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
             correlations: &found.pairs,
             worst: args.worst,
         });
-        page::write(file, &html, messages)?;
+        page::write(file, &html, args.overwrite.existing(), messages)?;
         if file.as_os_str() == "-" {
             return Ok(exit::KEPT);
         }

@@ -17,6 +17,7 @@ use super::export::{To, put};
 use super::parts::{self, LengthsArg, Parts};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
+use crate::output::Overwrite;
 use crate::units;
 
 /// Of the models of published traces.
@@ -64,6 +65,9 @@ pub struct SynthArgs {
     /// Where to, or - for standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
 
     /// What to write [default: by the ending of OUT, .csv or .json; else sbj]
     #[arg(long, value_enum)]
@@ -136,11 +140,8 @@ pub fn main(args: &SynthArgs, messages: &Messages) -> Result<u8> {
     if let Some(name) = &args.like {
         trace.header.recorder = format!("{}; like {}", trace.header.recorder, name.display());
     }
-    put(
-        &trace,
-        args.to.or(To::of(&args.output)).unwrap_or(To::Sbj),
-        &args.output,
-    )?;
+    let to = To::asked(args.to, &args.output, To::Sbj)?;
+    put(&trace, to, &args.output, args.overwrite.existing())?;
     if trace.cpus.iter().all(|cpu| cpu.events.is_empty()) {
         messages.warning(&format!(
             "no event falls wholly within {}: a longer --duration, or more events",

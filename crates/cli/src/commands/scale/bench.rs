@@ -80,6 +80,9 @@ enum ClockArg {
 
 /// Runs the command.
 pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
+    if let Some(path) = &args.options.output {
+        output::refuse_ending(path, &["csv", "zst"])?;
+    }
     if args.mpi {
         return mpi::main(args);
     }

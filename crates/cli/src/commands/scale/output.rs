@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use clap::ValueEnum;
+use sandbag_profile::Existing;
 use sandbag_report::html::scale as page;
 use sandbag_report::quantity::time;
 use sandbag_scale::predict::{Barrier, Options, Point, SATURATED_PCT, Spread};
@@ -72,13 +73,13 @@ pub(super) fn kind(output: Option<&Path>, to: Option<To>) -> Result<Option<To>> 
 }
 
 /// Writes it, whole or not at all.
-pub(super) fn write(shown: &Shown<'_>, to: To, path: &Path) -> Result<()> {
+pub(super) fn write(shown: &Shown<'_>, to: To, path: &Path, existing: Existing) -> Result<()> {
     let text = match to {
         To::Html => html(shown),
         To::Json => json(shown)?,
         To::Csv => csv(shown),
     };
-    output::put(path, text)
+    output::put(path, text, existing)
 }
 
 fn json(shown: &Shown<'_>) -> Result<String> {

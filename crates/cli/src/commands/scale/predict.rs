@@ -18,6 +18,7 @@ use super::values::{self, DriftArg, Ranks, Shares};
 use crate::commands::jitter;
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
+use crate::output::Overwrite;
 use crate::units;
 
 /// Predict from a trace of one node how much slower a program is on many
@@ -117,6 +118,9 @@ pub struct PredictArgs {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
+    #[command(flatten)]
+    overwrite: Overwrite,
+
     /// What to write [default: by the ending of the file]
     #[arg(long, value_enum)]
     to: Option<To>,
@@ -168,6 +172,7 @@ pub(super) struct Classes {
 /// Runs the command.
 pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
     let to = output::kind(args.output.as_deref(), args.to)?;
+    args.overwrite.check(args.output.as_deref())?;
     let options = options(args)?;
     let drifts = |sync: &Sync| !matches!(sync, Sync::None | Sync::Phases(1));
     if args.drift.is_some() && !args.sync.iter().any(drifts) {
@@ -230,7 +235,7 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
     };
     match (to, &args.output) {
         (Some(to), Some(path)) => {
-            output::write(&shown, to, path)?;
+            output::write(&shown, to, path, args.overwrite.existing())?;
             if path.as_os_str() != "-" {
                 table::print(&shown)?;
                 messages.say(&format!("wrote {}", path.display()));

@@ -33,6 +33,7 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
         methods: &method::SLOWING,
         options: &METHOD_OPTIONS,
     };
+    options.hold.refuse_existing()?;
     let wanted = NodesFile::read(file, &vocabulary)?;
     for node in &wanted.nodes {
         check_commands(node)?;

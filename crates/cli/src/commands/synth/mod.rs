@@ -45,7 +45,13 @@ fn make(model: &Model, messages: &Messages) -> Result<u8> {
     if cpus.is_empty() {
         return Err(BadInput("--cpus names no CPU of this machine".to_owned()).into());
     }
-    let warnings = profile_output::put(&place.output, to, model.steps(&cpus)?, messages)?;
+    let warnings = profile_output::put(
+        &place.output,
+        to,
+        model.steps(&cpus)?,
+        place.overwrite.existing(),
+        messages,
+    )?;
     for warning in warnings {
         messages.warning(&warning);
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use sandbag_profile::Format;
 
+use crate::output::Overwrite;
 use crate::profile_output;
 use crate::units::{self, Cpus};
 
@@ -241,6 +242,8 @@ pub(super) struct OutWithoutLength {
     /// Where to, or - for standard output
     #[arg(short, long, value_name = "OUT")]
     pub(super) output: PathBuf,
+    #[command(flatten)]
+    pub(super) overwrite: Overwrite,
     /// Format to write: see `sandbag show --formats` [default: by the ending of
     /// OUT; else native]
     #[arg(long, value_name = "FORMAT", value_parser = profile_output::writable)]

@@ -95,7 +95,7 @@ pub fn record(setup: &Setup, program: Vec<OsString>, path: &Path) -> Result<()> 
     let new = path.with_extension("new");
     let mut command = Command::new(&setup.sandbag);
     command
-        .args(["-q", "record", "-i", INTERVAL, "--as-root", "-o"])
+        .args(["-q", "record", "-i", INTERVAL, "--as-root", "--force", "-o"])
         .arg(&new)
         .args(["--cpus", &setup.cpus.to_string(), "--"])
         .args(program);

@@ -5,9 +5,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use sandbag_burner::command::User;
 use sandbag_inject::process::beside::{End, Held};
 use sandbag_jitter::Trace;
+use sandbag_profile::Existing;
 use sandbag_report::run::{FORMAT, Machine};
 use sandbag_report::text::visible;
 use sandbag_report::write::RUN_JSON;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ReplayArgs, Safeguard};
 use crate::exit::BadInput;
-use crate::messages::Messages;
+use crate::messages::{Messages, told};
 use crate::output;
 use crate::run::directory::RunDir;
 use crate::run::words;
@@ -107,36 +107,27 @@ pub fn leave(
     args: &ReplayArgs,
     record: &Value,
     dir: Option<&RunDir>,
-    user: Option<&User>,
     more: impl FnOnce(&Path) -> io::Result<()>,
     messages: &Messages,
 ) -> bool {
     if let Some(dir) = dir {
         let path = dir.path().join(RUN_JSON);
-        let written = write_json(record, &path).and_then(|()| more(dir.path()));
+        let written = output::put_json(&path, record, Existing::Replace);
+        let written = written.and_then(|()| Ok(more(dir.path())?));
         dir.give();
         match written {
             Ok(()) => messages.say(&format!("Record: {}", path.display())),
-            Err(error) => messages.warning(&format!("{}: {error}", dir.path().display())),
+            Err(error) => messages.warning(&told(&error)),
         }
     }
     let Some(path) = &args.json else {
         return true;
     };
-    let written = write_json(record, path);
+    let written = output::put_json(path, record, args.overwrite.existing());
     if let Err(error) = &written {
-        messages.warning(&format!("{}: {error}", path.display()));
+        messages.warning(&told(error));
     }
-    output::give_to(path, user);
     written.is_ok()
-}
-
-fn write_json(record: &Value, path: &Path) -> io::Result<()> {
-    let text = serde_json::to_string_pretty(record)? + "\n";
-    match path == Path::new("-") {
-        true => output::print(&text),
-        false => fs::write(path, text),
-    }
 }
 
 /// What a run directory, or its run.json, has of a replay, for people; `None` if

@@ -180,14 +180,7 @@ pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Res
         .iter()
         .for_each(|text| messages.warning(text));
     let nothing = |_: &Path| Ok(());
-    let whole = leave(
-        args,
-        &record,
-        dir.as_ref(),
-        user.as_ref(),
-        nothing,
-        messages,
-    );
+    let whole = leave(args, &record, dir.as_ref(), nothing, messages);
     Ok(code(held.end, whole))
 }
 

@@ -35,7 +35,7 @@ use listed::Listed;
 use super::plan_args::{More, PlanArgs, factor};
 use crate::exit;
 use crate::messages::Messages;
-use crate::output;
+use crate::output::{self, Overwrite};
 use crate::program;
 use crate::run::directory::RunDir;
 use crate::run::{leave_reason, machine, words};
@@ -99,6 +99,9 @@ pub struct ReplayArgs {
     #[arg(long)]
     no_out: bool,
 
+    #[command(flatten)]
+    overwrite: Overwrite,
+
     /// Write the run's record to FILE (`-`: standard output)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
           require_equals = true)]
@@ -157,6 +160,8 @@ impl ReplayArgs {
 /// Runs the command; where that fails by us and there is a CMD, the reason is
 /// left in the run directory.
 pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
+    args.overwrite.check_dir(args.out.as_deref())?;
+    args.overwrite.check(args.json.as_deref())?;
     let result = replay(args, messages);
     if let Err(error) = &result
         && exit::of_error(error, true) == exit::OUR_FAILURE
@@ -282,14 +287,7 @@ fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
         .for_each(|text| messages.warning(text));
     let achieved = |dir: &Path| record::write(dir, &outcome);
     let record = run.json();
-    let whole = leave(
-        args,
-        &record,
-        dir.as_ref(),
-        user.as_ref(),
-        achieved,
-        messages,
-    );
+    let whole = leave(args, &record, dir.as_ref(), achieved, messages);
     Ok(code(held.end, &outcome, whole))
 }
 

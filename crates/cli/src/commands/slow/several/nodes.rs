@@ -202,6 +202,8 @@ fn start(node: &Placed, dir: Option<&RunDir>, options: &NodeOptions) -> Result<R
     command.arg0("sandbag").args(arguments(node, options));
     match dir {
         Some(dir) => command
+            // The directory above was asked about.
+            .arg("--force")
             .arg("--out")
             .arg(dir.path().join(node.spec.name.as_str())),
         None => command.arg("--no-out"),

@@ -20,9 +20,10 @@ use sandbag_synth::{Autoregressive, OnOff, autoregressive, on_off};
 use super::model::Seed;
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
+use crate::output::{self, Overwrite};
+use crate::profile_output;
 use crate::reshape::{self, Reshape, describe};
 use crate::units;
-use crate::{output, profile_output};
 
 /// Fit on/off and AR to a recorded profile, show how near they come, and the
 /// command line that makes such profiles
@@ -38,6 +39,9 @@ pub(super) struct FitArgs {
     /// Write a profile that the model makes, or - for standard output
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
 
     /// Format to write: see `sandbag show --formats` [default: by the ending of
     /// OUT; else native]
@@ -148,6 +152,7 @@ pub(super) fn main(args: &FitArgs, messages: &Messages) -> Result<u8> {
     let to = match &args.output {
         Some(output) => {
             output::refuse_same_file(&args.file, output)?;
+            args.overwrite.check(Some(output))?;
             Some((output, profile_output::format_for(args.to, output)?))
         }
         None => None,
@@ -188,10 +193,11 @@ pub(super) fn main(args: &FitArgs, messages: &Messages) -> Result<u8> {
         messages.warning(&caution);
     }
     if let Some((output, to)) = to {
+        let existing = args.overwrite.existing();
         let model = fitted.chosen(args.model)?;
         let cpus: Vec<u32> = cpus.iter().collect();
         let steps = model.steps(&cpus, made.step_ns, made.length_ns)?;
-        for warning in profile_output::put(output, to, steps, messages)? {
+        for warning in profile_output::put(output, to, steps, existing, messages)? {
             messages.warning(&warning);
         }
     }
