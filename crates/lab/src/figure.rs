@@ -3,6 +3,7 @@
 //! paper.
 
 use anyhow::{Result, anyhow};
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -81,19 +82,129 @@ pub struct Axes {
 
 const SIZE: (u32, u32) = (860, 420);
 /// Width of the legend, which covers no line; height of one of its lines.
-const LEGEND: (u32, i32) = (110, 18);
+const LEGEND: (u32, i32) = (126, 18);
 /// Readable on white and on black.
 const INK: RGBColor = RGBColor(128, 128, 128);
-/// Okabe and Ito's colours, which most people can tell apart, without the
-/// yellow and the black that vanish on one of the papers.
-const COLOURS: [RGBColor; 6] = [
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(0, 158, 115),
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(204, 121, 167),
+/// How a line is drawn: no two have the colour or the marker in common.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Style {
+    /// What is always drawn like this; no other line is while it is there.
+    method: &'static str,
+    colour: RGBColor,
+    /// Length of a dash and of the gap after it; no gap in a whole line.
+    dash: (u32, u32),
+    /// Corners around a point.
+    marker: &'static [(i32, i32)],
+}
+
+const WHOLE: (u32, u32) = (8, 0);
+const LONG: (u32, u32) = (10, 4);
+const SHORT: (u32, u32) = (3, 3);
+
+/// Of every method, in every figure; other names get those that are left. The
+/// first six colours are Okabe and Ito's without the yellow and the black, which
+/// vanish on one of the papers.
+const STYLES: [Style; 10] = [
+    Style {
+        method: "pace",
+        colour: RGBColor(0, 114, 178),
+        dash: WHOLE,
+        marker: &[(-4, -4), (4, -4), (4, 4), (-4, 4), (-4, -4)],
+    },
+    Style {
+        method: "hogs",
+        colour: RGBColor(213, 94, 0),
+        dash: WHOLE,
+        marker: &[(0, -5), (5, 4), (-5, 4), (0, -5)],
+    },
+    Style {
+        method: "quota",
+        colour: RGBColor(0, 158, 115),
+        dash: LONG,
+        marker: &[(0, -5), (5, 0), (0, 5), (-5, 0), (0, -5)],
+    },
+    Style {
+        method: "shares",
+        colour: RGBColor(204, 121, 167),
+        dash: SHORT,
+        marker: &[(0, 5), (5, -4), (-5, -4), (0, 5)],
+    },
+    Style {
+        method: "rt",
+        colour: RGBColor(230, 159, 0),
+        dash: WHOLE,
+        marker: &[(-4, -4), (4, 4), (0, 0), (-4, 4), (4, -4)],
+    },
+    Style {
+        method: "deadline",
+        colour: RGBColor(86, 180, 233),
+        dash: LONG,
+        marker: &[(0, -5), (0, 5), (0, 0), (-5, 0), (5, 0)],
+    },
+    Style {
+        method: "lim",
+        colour: RGBColor(148, 103, 189),
+        dash: SHORT,
+        marker: &[(-4, -4), (4, 4), (4, -4), (-4, 4), (-4, -4)],
+    },
+    Style {
+        method: "freq",
+        colour: RGBColor(140, 100, 70),
+        dash: WHOLE,
+        marker: &[(-4, -4), (4, -4), (-4, 4), (4, 4), (-4, -4)],
+    },
+    Style {
+        method: "gov",
+        colour: RGBColor(150, 150, 0),
+        dash: LONG,
+        marker: &[
+            (-2, -5),
+            (2, -5),
+            (5, 0),
+            (2, 5),
+            (-2, 5),
+            (-5, 0),
+            (-2, -5),
+        ],
+    },
+    Style {
+        method: "cap",
+        colour: RGBColor(200, 30, 60),
+        dash: SHORT,
+        marker: &[(-4, 4), (-4, -4), (4, 4), (4, -4)],
+    },
 ];
+
+/// Of a thin, grey line to compare with.
+const REFERENCE: Style = Style {
+    method: "",
+    colour: INK,
+    dash: WHOLE,
+    marker: &[],
+};
+
+/// More points than this are a curve: markers would hide it.
+const MOST_MARKED: usize = 40;
+
+/// Whether figures know this method: its lines look the same in all of them.
+#[must_use]
+pub fn knows_method(name: &str) -> bool {
+    STYLES.iter().any(|style| style.method == name)
+}
+
+/// A style for each line.
+fn styles(lines: &[Line]) -> Vec<Style> {
+    let of_method = |name: &str| STYLES.iter().find(|style| style.method == name);
+    let is_there = |style: &&Style| lines.iter().any(|line| line.name == style.method);
+    let mut left = STYLES.iter().filter(|style| !is_there(style)).cycle();
+    let style = |line: &Line| match line.reference {
+        true => REFERENCE,
+        false => *of_method(&line.name)
+            .or_else(|| left.next())
+            .unwrap_or(&REFERENCE),
+    };
+    lines.iter().map(style).collect()
+}
 
 /// How many values the points are medians of, in words; empty where they are
 /// none.
@@ -153,28 +264,38 @@ pub fn draw(axes: &Axes, lines: &[Line]) -> Result<String> {
             .axis_desc_style(text(13))
             .draw()
             .map_err(|error| failed(&error))?;
-        for (n, line) in lines.iter().enumerate() {
-            // Past six lines the same colours, thinner.
-            let colour = match line.reference {
-                true => INK,
-                false => COLOURS[n % COLOURS.len()],
+        for (n, (line, look)) in lines.iter().zip(styles(lines)).enumerate() {
+            let stroke = look.colour.stroke_width(if line.reference { 1 } else { 2 });
+            let marker = |at: (i32, i32)| -> Vec<(i32, i32)> {
+                let corners = look.marker.iter();
+                corners.map(|(x, y)| (at.0 + x, at.1 + y)).collect()
             };
-            let thin = line.reference || n >= COLOURS.len();
-            let style = colour.stroke_width(if thin { 1 } else { 2 });
             let path = line
                 .points
                 .iter()
                 .filter(|_| line.connected)
                 .map(|p| (p.x, p.y));
             chart
-                .draw_series(LineSeries::new(path, style))
+                .draw_series(DashedLineSeries::new(
+                    path,
+                    look.dash.0,
+                    look.dash.1,
+                    stroke,
+                ))
                 .map_err(|error| failed(&error))?;
             if lines.len() > 1 {
                 let y = 50 + LEGEND.1 * i32::try_from(n).unwrap_or(i32::MAX);
+                let ends = [(0, y), (28, y)].into_iter();
                 legend
-                    .draw(&PathElement::new([(0, y), (18, y)], style))
+                    .draw(&DashedPathElement::new(
+                        ends,
+                        look.dash.0,
+                        look.dash.1,
+                        stroke,
+                    ))
+                    .and_then(|()| legend.draw(&PathElement::new(marker((14, y)), stroke)))
                     .and_then(|()| {
-                        legend.draw(&Text::new(line.name.as_str(), (24, y - 6), text(12)))
+                        legend.draw(&Text::new(line.name.as_str(), (34, y - 6), text(12)))
                     })
                     .map_err(|error| failed(&error))?;
             }
@@ -183,11 +304,17 @@ pub fn draw(axes: &Axes, lines: &[Line]) -> Result<String> {
                 .iter()
                 .filter(|p| !line.connected || p.low < p.high);
             chart
-                .draw_series(
-                    bars.map(|p| {
-                        ErrorBar::new_vertical(p.x, p.low, p.y, p.high, colour.filled(), 6)
-                    }),
-                )
+                .draw_series(bars.map(|p| {
+                    ErrorBar::new_vertical(p.x, p.low, p.y, p.high, look.colour.filled(), 6)
+                }))
+                .map_err(|error| failed(&error))?;
+            let marked = line.points.iter().filter(|_| {
+                line.connected && line.points.len() <= MOST_MARKED && !look.marker.is_empty()
+            });
+            chart
+                .draw_series(marked.map(|p| {
+                    EmptyElement::at((p.x, p.y)) + PathElement::new(marker((0, 0)), stroke)
+                }))
                 .map_err(|error| failed(&error))?;
         }
         area.present().map_err(|error| failed(&error))?;
@@ -235,6 +362,46 @@ mod tests {
             !svg.contains("<got>") && svg.contains("(n = 2 to 3)"),
             "{svg}"
         );
+    }
+
+    fn line(name: &str) -> Line {
+        Line {
+            name: name.to_owned(),
+            points: vec![Point::bare(0.2, 0.2), Point::bare(0.8, 0.8)],
+            connected: true,
+            reference: false,
+        }
+    }
+
+    #[test]
+    fn no_two_lines_have_a_colour_or_a_marker_in_common() {
+        let names = STYLES.map(|style| line(style.method));
+        let strange = [line("a"), line("pace"), line("b")];
+        for lines in [&names[..], &strange] {
+            let styles = styles(lines);
+            for (n, one) in styles.iter().enumerate() {
+                for other in &styles[..n] {
+                    assert_ne!(one.colour, other.colour);
+                    assert_ne!(one.marker, other.marker);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_method_looks_the_same_in_every_figure() {
+        let cap = STYLES.iter().find(|style| style.method == "cap").unwrap();
+        let colour = |style: &Style| {
+            let RGBColor(r, g, b) = style.colour;
+            format!("#{r:02X}{g:02X}{b:02X}")
+        };
+        let alone = [line("x"), line("cap")];
+        let last: Vec<Line> = STYLES.iter().map(|style| line(style.method)).collect();
+        for lines in [&alone[..], &last] {
+            assert_eq!(styles(lines).last(), Some(cap));
+            assert!(draw(&axes(), lines).unwrap().contains(&colour(cap)));
+        }
+        assert!(!draw(&axes(), &alone).unwrap().contains(&colour(&STYLES[1])));
     }
 
     #[test]

@@ -15,9 +15,17 @@ const TOP: f64 = 16.0;
 const LEGEND: f64 = 18.0;
 const BOTTOM: f64 = 48.0;
 /// Okabe and Ito (2008), as the pages' lines; readable on white and on dark grey.
+/// Further curves have them with the next pattern of [`DASHES`].
 const COLOURS: [&str; 6] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9",
 ];
+const DASHES: [&str; 3] = [
+    "",
+    " stroke-dasharray=\"10 4\"",
+    " stroke-dasharray=\"2 4\"",
+];
+/// Of what was published.
+const PUBLISHED: &str = " stroke-dasharray=\"5 4\"";
 const SOFT: &str = "#7a838c";
 
 /// Where a slowdown lies in the image.
@@ -84,13 +92,22 @@ pub fn draw(curves: &[Curve]) -> String {
     for (number, curve) in curves.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
         let y = TOP + LEGEND * number as f64;
-        let mark = if curve.published { "◆" } else { "—" };
+        let mark = match (curve.published, number / COLOURS.len()) {
+            (true, _) => "◆",
+            (false, 0) => "—",
+            (false, 1) => "– –",
+            (false, _) => "···",
+        };
         let _ = writeln!(
             out,
             "<text x=\"{LEFT}\" y=\"{y:.0}\" fill=\"{colour}\">{mark} {}</text>",
             escaped(&curve.name)
         );
-        line(&mut out, &scale, curve, colour);
+        let dashes = match curve.published {
+            true => PUBLISHED,
+            false => DASHES[number / COLOURS.len() % DASHES.len()],
+        };
+        line(&mut out, &scale, curve, colour, dashes);
     }
     out += "</svg>\n";
     out
@@ -132,7 +149,7 @@ fn axes(out: &mut String, scale: &Scale) {
     );
 }
 
-fn line(out: &mut String, scale: &Scale, curve: &Curve, colour: &str) {
+fn line(out: &mut String, scale: &Scale, curve: &Curve, colour: &str, dashes: &str) {
     let at = |p: &Point, pct: f64| format!("{:.1},{:.1}", scale.x(p.ranks), scale.y(pct));
     let join = |points: Vec<String>| points.join(" ");
     let known = || {
@@ -151,11 +168,6 @@ fn line(out: &mut String, scale: &Scale, curve: &Curve, colour: &str) {
             join(band)
         );
     }
-    let dashes = if curve.published {
-        " stroke-dasharray=\"5 4\""
-    } else {
-        ""
-    };
     let points: Vec<String> = curve.points.iter().map(|p| at(p, p.slowdown_pct)).collect();
     let _ = writeln!(
         out,
