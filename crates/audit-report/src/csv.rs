@@ -147,7 +147,7 @@ fn effects(test: &Test, writer: &mut csv::Writer<Vec<u8>>) {
             .with("p_together", effect.p_together)
             .with("runs", effect.runs)
             .with("middle", effect.middle)
-            .with("detectable_pct", effect.detectable_pct)
+            .maybe("detectable_pct", effect.detectable_pct)
             .maybe("verdict", found.map(|one| words::verdict(one.verdict)))
             .maybe("nature", nature)
             .maybe("because", found.map(|one| &one.because))

@@ -40,8 +40,13 @@ pub fn read(text: &[u8]) -> Result<Audit, ReadError> {
     if head.version != u64::from(VERSION) {
         return Err(ReadError::Version(head.version));
     }
-    let audit: Audit = serde_json::from_slice(text).map_err(ReadError::NoAudit)?;
+    let mut audit: Audit = serde_json::from_slice(text).map_err(ReadError::NoAudit)?;
     checked(&audit)?;
+    // Earlier files have the end of the search where there is no figure.
+    for effect in audit.tests.iter_mut().flat_map(|test| &mut test.effects) {
+        let is_known = |pct: &f64| !effect.quantity.is_open(*pct);
+        effect.detectable_pct = effect.detectable_pct.filter(is_known);
+    }
     Ok(audit)
 }
 

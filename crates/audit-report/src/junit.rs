@@ -186,7 +186,9 @@ fn properties(audit: &Audit, test: &Test, writer: &mut Writer<Vec<u8>>) -> io::R
     for (q, pct) in limits(test) {
         add(
             &format!("detection limit {}", quantity(q)),
-            format!("{} {}", size(pct), unit(q)),
+            pct.map_or("none".to_owned(), |pct| {
+                format!("{} {}", size(pct), unit(q))
+            }),
         );
     }
     if let Some(why) = &test.failure {

@@ -11,8 +11,8 @@ use sandbag_report::table::plain;
 use sandbag_report::text::{clock, visible};
 
 use crate::words::{
-    begun, cpus, detection, is_open, limits, mark, middle, of_cpu, quantities, quantity, signed,
-    size, span, summary, told, unit, verdict, verdicts,
+    begun, cpus, detection, detection_of, mark, middle, of_cpu, quantities, quantity, signed, size,
+    span, summary, told, unit, verdict, verdicts,
 };
 pub use compared::comparison;
 
@@ -218,15 +218,7 @@ fn one(test: &Test, look: &Look, wide: bool) -> String {
         }
     };
     out += &legend(test);
-    let seen: Vec<String> = limits(test)
-        .iter()
-        .map(|(q, pct)| match is_open(*q, *pct) {
-            true => format!("{} (nothing)", quantity(*q)),
-            false => format!("{} {} {}", quantity(*q), size(*pct), unit(*q)),
-        })
-        .collect();
-    if !seen.is_empty() {
-        let text = format!("would have been seen: more than {}", seen.join(", "));
+    for text in detection_of(test) {
         out += &look.wrapped("  ", &text);
     }
     let said = |one: &&CpuVerdict| one.verdict == Verdict::Unequal || look.all;
@@ -303,7 +295,7 @@ pub(crate) fn figure(
     if verdict == Some(Verdict::NotResolvable) {
         return format!("- {mark}");
     }
-    let end = |pct: f64| match is_open(of, pct) {
+    let end = |pct: f64| match of.is_open(pct) {
         true => "?".to_owned(),
         false => signed(pct).trim().to_owned(),
     };
@@ -312,7 +304,7 @@ pub(crate) fn figure(
         Some((low, high)) if wide => {
             format!("{} ({} to {}){mark}", signed(pct), end(low), end(high))
         }
-        Some((low, high)) if is_open(of, low) && is_open(of, high) => {
+        Some((low, high)) if of.is_open(low) && of.is_open(high) => {
             format!("{} ±?   {mark}", signed(pct))
         }
         Some((low, high)) => {

@@ -140,8 +140,9 @@ pub(crate) fn told(found: (Verdict, Option<Nature>)) -> &'static str {
     }
 }
 
-/// By quantity: differences above this would have been seen, on whichever CPU.
-pub(crate) fn limits(test: &Test) -> Vec<(Quantity, f64)> {
+/// By quantity: differences above this would have been seen, on whichever CPU;
+/// `None` where on one of them none would have been.
+pub(crate) fn limits(test: &Test) -> Vec<(Quantity, Option<f64>)> {
     let verdicts = verdicts(test);
     let resolved = |cpu: u32, quantity: Quantity| {
         let one = verdicts.get(&(cpu, quantity));
@@ -154,44 +155,60 @@ pub(crate) fn limits(test: &Test) -> Vec<(Quantity, f64)> {
             .filter(|effect| effect.quantity == quantity);
         let mut all = here.filter(|effect| resolved(effect.cpu, quantity));
         let first = all.next()?.detectable_pct;
-        Some((
-            quantity,
-            all.fold(first, |most, effect| most.max(effect.detectable_pct)),
-        ))
+        let worst = all.fold(first, |worst, effect| {
+            Some(worst?.max(effect.detectable_pct?))
+        });
+        Some((quantity, worst))
     };
     quantities(test).into_iter().filter_map(of).collect()
 }
 
-/// Whether a difference is beyond what was looked for: with so little to go by, an
-/// interval has no end there.
-pub(crate) fn is_open(quantity: Quantity, pct: f64) -> bool {
-    match quantity.is_share() {
-        true => pct.abs() > 99.9,
-        // A factor of 10.
-        false => !(-89.9..=899.0).contains(&pct),
+/// What a test could see, and what not, in words.
+pub(crate) fn detection_of(test: &Test) -> Vec<String> {
+    let limits = limits(test);
+    let seen = limits
+        .iter()
+        .filter_map(|(q, pct)| Some(format!("{} {} {}", quantity(*q), size((*pct)?), unit(*q))));
+    let seen: Vec<String> = seen.collect();
+    let open = limits.iter().filter(|(_, pct)| pct.is_none());
+    let open: Vec<&str> = open.map(|(q, _)| quantity(*q)).collect();
+    let mut all = Vec::new();
+    if !seen.is_empty() {
+        all.push(format!(
+            "would have been seen: more than {}",
+            seen.join(", ")
+        ));
     }
+    if !open.is_empty() {
+        all.push(format!(
+            "this run could not have detected a difference in {}",
+            open.join(", ")
+        ));
+    }
+    all
 }
 
 /// What an audit could see, in a sentence: by quantity, in whichever test it saw
 /// worst.
 pub(crate) fn detection(audit: &Audit) -> String {
-    let mut worst: BTreeMap<Quantity, f64> = BTreeMap::new();
+    let mut worst: BTreeMap<Quantity, Option<f64>> = BTreeMap::new();
     let told = |q: &Quantity| !matches!(q, Quantity::User | Quantity::System);
     let all = audit.tests.iter().flat_map(limits);
     for (quantity, pct) in all.filter(|(q, _)| told(q)) {
         let known = worst.entry(quantity).or_insert(pct);
-        *known = known.max(pct);
+        *known = known.zip(pct).map(|(known, pct)| known.max(pct));
     }
-    let (open, seen): (Vec<_>, Vec<_>) = worst.into_iter().partition(|(q, pct)| is_open(*q, *pct));
-    let seen: Vec<String> = seen
-        .into_iter()
-        .map(|(q, pct)| format!("{} {} ({})", size(pct), unit(q), quantity(q)))
+    let seen: Vec<String> = worst
+        .iter()
+        .filter_map(|(q, pct)| Some(format!("{} {} ({})", size((*pct)?), unit(*q), quantity(*q))))
         .collect();
-    let open: Vec<&str> = open.into_iter().map(|(q, _)| quantity(q)).collect();
+    let open = worst.iter().filter(|(_, pct)| pct.is_none());
+    let open: Vec<&str> = open.map(|(q, _)| quantity(*q)).collect();
     let open = match open.is_empty() {
         true => String::new(),
         false => format!(
-            " Of {} none would: too few runs, or too noisy a machine.",
+            "This run could not have detected a difference in {}: too few runs, or too noisy a \
+             machine.",
             open.join(", ")
         ),
     };
@@ -200,10 +217,11 @@ pub(crate) fn detection(audit: &Audit) -> String {
         (true, _) if open.is_empty() => {
             "Nothing was measured, so no difference could be seen.".to_owned()
         }
-        (true, _) => format!("No difference would have been seen.{open}"),
+        (true, _) => open,
         (false, _) => format!(
-            "Differences above {} would have been seen in every test, with 90 % probability.{open}",
-            seen.join(", ")
+            "Differences above {} would have been seen in every test, with 90 % probability.{}{open}",
+            seen.join(", "),
+            if open.is_empty() { "" } else { " " }
         ),
     }
 }
@@ -488,6 +506,31 @@ mod tests {
             [0.5, 0.012, 3e-9, 0.0].map(probability),
             ["0.50", "0.0120", "3e-9", "0"]
         );
+    }
+
+    #[test]
+    fn where_nothing_could_be_detected_there_is_no_figure() {
+        let mut audit = eight();
+        for effect in audit.tests.iter_mut().flat_map(|test| &mut test.effects) {
+            effect.detectable_pct = None;
+        }
+        let nothing = "his run could not have detected a difference in ";
+        let said = detection(&audit);
+        assert!(said.contains(nothing) && !said.contains("seen"), "{said}");
+        let of_test = detection_of(&audit.tests[0]);
+        assert!(of_test.len() == 1 && of_test[0].contains(nothing));
+        // What an earlier sandbag wrote in place of the figure.
+        let text = crate::file::write(&audit);
+        let before = text.replace("\"detectable_pct\":null", "\"detectable_pct\":899.93");
+        let read = crate::file::read(before.as_bytes()).unwrap();
+        let audits = [audit, read];
+        let shown = audits.each_ref().map(|audit| {
+            let page = crate::page::audit(audit);
+            assert!(page.contains(nothing));
+            [page, crate::csv::csv(audit), crate::junit::junit(audit)].join("\n")
+        });
+        assert_eq!(shown[0], shown[1]);
+        assert!(!shown[0].contains("900 %"));
     }
 
     #[test]

@@ -137,6 +137,9 @@ pub fn of_test(
         let found = compare_all(&all, scale, level.alone(), level.together());
         for (cpu, found) in cpus.iter().zip(found) {
             let detectable = found.error * (level.z() + quantile(POWER));
+            let ends = [found.together.0, found.together.1, detectable];
+            // An interval without an end says nothing of the scatter.
+            let is_known = !ends.into_iter().any(|shift| scale.is_open(shift));
             effects.push(Effect {
                 quantity: *quantity,
                 cpu: *cpu,
@@ -147,7 +150,7 @@ pub fn of_test(
                 p_together: found.p,
                 runs: all.len() as u32,
                 middle: longest(samples, *cpu, lengths, *quantity),
-                detectable_pct: scale.pct(detectable.min(scale.widest())),
+                detectable_pct: is_known.then(|| scale.pct(detectable)),
             });
         }
     }
@@ -219,18 +222,20 @@ pub fn in_time(samples: &[Sample], cpus: &[u32], quantity: Quantity, cpu: u32) -
 }
 
 /// Half of the widest simultaneous interval of the quantities that decide,
-/// percent (of noise: points).
+/// percent (of noise: points); `None` without figures, or where an interval has
+/// no end.
 #[must_use]
 pub fn half_width_pct(samples: &[Sample], cpus: &[u32], noise: bool, level: Level) -> Option<f64> {
-    let deciding = quantities(noise)
-        .iter()
-        .filter(|quantity| deciding(**quantity));
-    let half = |quantity: &Quantity| {
+    let mut widest: Option<f64> = None;
+    for quantity in quantities(noise).iter().filter(|one| deciding(**one)) {
         let all = blocks(samples, cpus, *quantity, None);
-        let scale = scale(*quantity, &all);
-        Some(scale.pct(half_width(&all, scale, level.together())?))
-    };
-    deciding.filter_map(half).reduce(f64::max)
+        if !all.is_empty() {
+            let scale = scale(*quantity, &all);
+            let half = scale.pct(half_width(&all, scale, level.together())?);
+            widest = Some(widest.map_or(half, |widest| widest.max(half)));
+        }
+    }
+    widest
 }
 
 /// Holm's correction over all effects of an audit, which made so many
@@ -351,7 +356,7 @@ mod tests {
             "{one:?}"
         );
         assert!(
-            one.detectable_pct > 0.1 && one.detectable_pct < 1.5,
+            one.detectable_pct.is_some_and(|pct| pct > 0.1 && pct < 1.5),
             "{one:?}"
         );
         assert!((one.middle - 2.04e8).abs() < 2e6 && one.runs == 36);
@@ -363,6 +368,15 @@ mod tests {
         }
         let half = half_width_pct(&samples, &cpus, false, LEVEL).unwrap();
         assert!(half > 0.1 && half < 1.0, "{half}");
+    }
+
+    #[test]
+    fn few_runs_have_no_figure_in_place_of_a_bound() {
+        let samples = samples(2, 1, 1.0);
+        assert_eq!(half_width_pct(&samples, &[0, 1], false, LEVEL), None);
+        for effect in of_test(&samples, &[0, 1], 3, false, LEVEL) {
+            assert_eq!(effect.detectable_pct, None, "{effect:?}");
+        }
     }
 
     #[test]

@@ -313,7 +313,7 @@ impl Maker {
                     p_together,
                     runs: self.rounds * 3,
                     middle: middle_of(test, *quantity, Some(cpu), LENGTHS.len() - 1),
-                    detectable_pct: together * 1.5,
+                    detectable_pct: Some(together * 1.5),
                 });
                 test.verdicts
                     .push(verdict(kind, *quantity, cpu, (all, together, p_together)));

@@ -124,6 +124,17 @@ impl Quantity {
     pub fn is_share(self) -> bool {
         matches!(self, Self::Waiting | Self::Noise)
     }
+
+    /// Whether an interval's end, percent or points, is where the search for it
+    /// ended: with so little to go by, the interval has no end there.
+    #[must_use]
+    pub fn is_open(self, pct: f64) -> bool {
+        match self.is_share() {
+            true => pct.abs() > 99.9,
+            // A factor of 10.
+            false => !(-89.9..=899.0).contains(&pct),
+        }
+    }
 }
 
 /// One test, on all CPUs.
@@ -269,8 +280,9 @@ pub struct Effect {
     pub runs: u32,
     /// The middle of this CPU's figures at the greatest length, ns (percent for noise).
     pub middle: f64,
-    /// Differences beyond this would have been seen with 90 % probability.
-    pub detectable_pct: f64,
+    /// Differences beyond this would have been seen with 90 % probability; `None`
+    /// where the runs bound it nowhere.
+    pub detectable_pct: Option<f64>,
 }
 
 /// An effect at one length.

@@ -176,8 +176,8 @@ pub fn estimate(blocks: &Blocks, scale: Scale, cpu: usize) -> Option<f64> {
 }
 
 /// Half of the widest of all CPUs' intervals that miss the truth with this
-/// probability, as a shift; `None` without others or blocks. Cheaper than all
-/// that [`compare_all`] says.
+/// probability, as a shift; `None` without others or blocks, or where an interval
+/// has no end. Cheaper than all that [`compare_all`] says.
 #[must_use]
 pub fn half_width(blocks: &Blocks, scale: Scale, together: f64) -> Option<f64> {
     if blocks.cpus < 2 || blocks.is_empty() {
@@ -188,10 +188,15 @@ pub fn half_width(blocks: &Blocks, scale: Scale, together: f64) -> Option<f64> {
         looked.fine = COARSE;
         let shift = looked.root(0.0);
         let z = quantile(1.0 - together / 2.0) * inflation(&looked.at(shift).rounds).sqrt();
-        (looked.root(-z) - looked.root(z)) / 2.0
+        let ends = [looked.root(z), looked.root(-z)];
+        let is_open = ends.into_iter().any(|end| scale.is_open(end));
+        (!is_open).then(|| (ends[1] - ends[0]) / 2.0)
     };
     match blocks.cpus {
-        2 => Some(half(0)),
-        _ => each_cpu(blocks, half).into_iter().reduce(f64::max),
+        2 => half(0),
+        _ => {
+            let all: Option<Vec<f64>> = each_cpu(blocks, half).into_iter().collect();
+            all?.into_iter().reduce(f64::max)
+        }
     }
 }

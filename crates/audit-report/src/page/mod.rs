@@ -16,8 +16,8 @@ use sandbag_report::text::{clock, visible};
 use crate::chart::{Side, by_length, effects, times};
 use crate::terminal::{about, middles};
 use crate::words::{
-    self, confidence, cpus, detection, of_cpu, probability, quantities, quantity, signed, size,
-    summary, told, unit, verdict, verdicts,
+    self, confidence, cpus, detection, of_cpu, probability, quantities, quantity, signed, summary,
+    told, unit, verdict, verdicts,
 };
 pub use compared::comparison;
 
@@ -183,11 +183,8 @@ fn table(test: &Test) -> Markup {
                     }
                 }
             }
-            @let seen: Vec<String> = words::limits(test).iter().map(|(q, pct)| {
-                format!("{} {} {}", quantity(*q), size(*pct), unit(*q))
-            }).collect();
-            @if !seen.is_empty() {
-                p .note { "Would have been seen: more than " (seen.join(", ")) "." }
+            @for text in words::detection_of(test) {
+                p .note { (sentence(&text)) "." }
             }
     };
     let cells = |cpu: u32, q: Quantity| {
@@ -222,7 +219,7 @@ fn minus(text: &str) -> String {
 }
 
 fn range(of: Quantity, (low, high): (f64, f64)) -> String {
-    let end = |value: f64| match words::is_open(of, value) {
+    let end = |value: f64| match of.is_open(value) {
         true => "?".to_owned(),
         false => minus(signed(value).trim()),
     };

@@ -25,6 +25,13 @@ impl Scale {
         }
     }
 
+    /// Whether a shift is where the search for it ended: nothing is known of it
+    /// but that it is not smaller.
+    #[must_use]
+    pub fn is_open(self, shift: f64) -> bool {
+        shift.abs() >= 0.999 * self.widest()
+    }
+
     /// A shift as percent (of points: themselves).
     #[must_use]
     pub fn pct(self, shift: f64) -> f64 {

@@ -141,6 +141,7 @@ fn few_blocks_leave_everything_open() {
     let found = compare(&blocks, Scale::Ratio, 0, 0.01, 0.0001).unwrap();
     let widest = Scale::Ratio.widest();
     assert!(found.together.0 <= -widest + 1e-3 && found.together.1 >= widest - 1e-3);
+    assert_eq!(half_width(&blocks, Scale::Ratio, 0.0001), None);
 }
 
 #[test]

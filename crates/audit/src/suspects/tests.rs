@@ -15,7 +15,7 @@ fn test_of(elapsed_pct: f64, cpu_pct: f64) -> Test {
         p_together: 0.0,
         runs: 1,
         middle: 1e8,
-        detectable_pct: 0.1,
+        detectable_pct: Some(0.1),
     };
     Test {
         effects: vec![

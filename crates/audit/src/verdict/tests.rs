@@ -17,7 +17,7 @@ fn effect(cpu: u32, quantity: Quantity, pct: f64, half: f64, p: f64) -> Effect {
         p_together: p,
         runs: 36,
         middle: 1e8,
-        detectable_pct: half * 1.4,
+        detectable_pct: Some(half * 1.4),
     }
 }
 

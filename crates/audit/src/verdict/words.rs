@@ -14,7 +14,13 @@ fn unit(quantity: Quantity) -> &'static str {
 
 fn interval(effect: &Effect) -> String {
     let (low, high) = effect.together_pct;
-    format!("{low:+.2} to {high:+.2} {}", unit(effect.quantity))
+    let (of, unit) = (effect.quantity, unit(effect.quantity));
+    match (of.is_open(low), of.is_open(high)) {
+        (false, false) => format!("{low:+.2} to {high:+.2} {unit}"),
+        (false, true) => format!("{low:+.2} {unit} to an unknown bound"),
+        (true, false) => format!("an unknown bound to {high:+.2} {unit}"),
+        (true, true) => "an unknown bound to an unknown bound".to_owned(),
+    }
 }
 
 pub(super) fn within(effect: &Effect, rule: &Rule<'_>) -> String {
@@ -78,14 +84,16 @@ pub(super) fn blind(effect: &Effect, test: &Test, rule: &Rule<'_>) -> String {
 }
 
 pub(super) fn open(effect: &Effect, rule: &Rule<'_>) -> String {
+    let unit = unit(effect.quantity);
+    let detection = match effect.detectable_pct {
+        Some(pct) => format!("differences above {pct:.2} {unit} would have been seen"),
+        None => "this run could not have detected a difference".to_owned(),
+    };
     format!(
-        "the difference is from {}: neither within the tolerance of {} {} nor beyond chance \
-         (differences above {:.2} {} would have been seen)",
+        "the difference is from {}: neither within the tolerance of {} {unit} nor beyond chance \
+         ({detection})",
         interval(effect),
         rule.tolerance_pct,
-        unit(effect.quantity),
-        effect.detectable_pct,
-        unit(effect.quantity)
     )
 }
 

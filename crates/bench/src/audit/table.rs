@@ -88,7 +88,11 @@ impl Row {
                 .effects
                 .iter()
                 .filter(|e| e.quantity == Quantity::Elapsed);
-            if let Some(worst) = seen.map(|effect| effect.detectable_pct).reduce(f64::max) {
+            if let Some(worst) = seen
+                .map(|effect| effect.detectable_pct)
+                .collect::<Option<Vec<f64>>>()
+                .and_then(|all| all.into_iter().reduce(f64::max))
+            {
                 row.detectable_pct = Some(row.detectable_pct.map_or(worst, |d| d.min(worst)));
             }
         }
