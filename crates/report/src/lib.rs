@@ -7,6 +7,7 @@
 extern crate self as sandbag_report;
 
 pub mod achieved;
+pub mod causes;
 pub mod error;
 pub mod failure;
 #[cfg(test)]

@@ -19,6 +19,7 @@
 
 mod explain;
 mod merge;
+mod processes;
 mod table;
 
 use std::collections::HashMap;
@@ -29,6 +30,7 @@ use crate::Span;
 
 pub use explain::{Explained, Share, explain};
 pub use merge::{Mark, Merged, Merger, What};
+pub use processes::{ProcessRow, processes};
 pub use table::{Row, Who, by_cpu, foremost, table};
 
 /// What kind of thing had the CPU.
@@ -194,6 +196,21 @@ pub struct About {
     /// What /proc counted, by CPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<CpuCounters>,
+    /// Tasks that were a cause, as far as /proc still had them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<Process>,
+}
+
+/// What /proc had of a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Process {
+    /// The [`Source`]'s number.
+    pub pid: u32,
+    /// Program and arguments; empty for threads of the kernel.
+    pub command: String,
+    /// The unit of systemd, or else the control group; may be empty.
+    pub group: String,
 }
 
 /// So many of something.

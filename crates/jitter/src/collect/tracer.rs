@@ -7,17 +7,19 @@
 //! before the first that is left nothing is known.
 
 mod entries;
+mod processes;
 
 use std::collections::HashMap;
 
 use sandbag_kernel::tracefs::Instance;
 use sandbag_kernel::tracefs::ring::Layout;
-use sandbag_kernel::{CpuList, Error};
+use sandbag_kernel::{CpuList, Error, Root};
 
 use super::counter::{Moment, Scale};
 use crate::attribution::{About, CpuCauses, Mark, Merger, Method, Source};
 use crate::{Clock, Event, Fault, Result, Span};
 use entries::Entries;
+use processes::Processes;
 
 /// Records what the kernel does on some CPUs.
 #[derive(Debug)]
@@ -31,6 +33,7 @@ pub struct Tracer {
     /// Lost so far, by CPU.
     lost: HashMap<u32, u64>,
     about: About,
+    processes: Processes,
 }
 
 /// The ends of a round by both clocks.
@@ -85,6 +88,7 @@ impl Tracer {
                 clock: Some(clock.to_owned()),
                 ..About::default()
             },
+            processes: Processes::default(),
             instance,
         };
         this.set_up(clock, cpus, buffer_kib)
@@ -177,6 +181,8 @@ impl Tracer {
             merger.lost(span.until_ns);
         }
         self.about.entries += entries;
+        self.processes
+            .look(&Root::default(), self.entries.sources());
         let merged = merger.finish();
         self.about.outside += merged.outside;
         Ok(CpuCauses {
@@ -198,7 +204,10 @@ impl Tracer {
 
     /// What is to be said of it at the end.
     pub(super) fn about(&self) -> About {
-        self.about.clone()
+        About {
+            processes: self.processes.all().to_vec(),
+            ..self.about.clone()
+        }
     }
 }
 

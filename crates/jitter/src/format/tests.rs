@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::attribution::{About, Attribution, Cause, CpuCauses, Kind, Method, Source};
+use crate::attribution::{About, Attribution, Cause, CpuCauses, Kind, Method, Process, Source};
 use crate::{Clock, CpuNotes, CpuTrace, Fault, Header, Notes, Trace};
 
 fn header(cpus: Vec<u32>) -> Header {
@@ -104,6 +104,11 @@ fn any_attribution() -> impl Strategy<Value = Attribution> {
             about: About {
                 method: Method::Tracefs,
                 lost: 7,
+                processes: vec![Process {
+                    pid: 7,
+                    command: "/opt/exe --all".to_owned(),
+                    group: "build.service".to_owned(),
+                }],
                 ..About::default()
             },
             sources: sources.clone(),

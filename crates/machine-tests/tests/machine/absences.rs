@@ -140,7 +140,10 @@ fn tell(pids: &[Pid], signal: Signal) {
 /// A run of 5 s in which processes are stopped for a while. Returns how it
 /// ended, for how long the burner took nothing, and its load by the sampler.
 fn stopped(place: &Place, roles: &[Role], at: u64, ms: u64) -> anyhow::Result<(Ended, u64, f64)> {
-    let run = Run::start(place, &format!("load {LOAD_PCT} --cpus 0 --strict --force --out r"))?;
+    let run = Run::start(
+        place,
+        &format!("load {LOAD_PCT} --cpus 0 --strict --force --out r"),
+    )?;
     let ends = AtomicBool::new(false);
     let (seen, stolen) = std::thread::scope(|scope| {
         let sampler = scope.spawn(|| sample(run.burner, &ends));
@@ -214,7 +217,10 @@ fn paused(
     place: &Place,
     meanwhile: impl FnOnce(Pid) -> anyhow::Result<()>,
 ) -> anyhow::Result<Ended> {
-    let run = Run::start(place, &format!("load {LOAD_PCT} --cpus 0 --strict --force --out r"))?;
+    let run = Run::start(
+        place,
+        &format!("load {LOAD_PCT} --cpus 0 --strict --force --out r"),
+    )?;
     pause(1300);
     kill(pid_of(&run.child), Signal::SIGTSTP)?;
     pause(500);

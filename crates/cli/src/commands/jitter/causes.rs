@@ -6,8 +6,8 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table};
 use sandbag_jitter::attribution::{
-    Attribution, Count, CpuCauses, CpuCounters, Explained, Kind, Method, Row, Source, Who, by_cpu,
-    explain, foremost, table,
+    Attribution, Count, CpuCauses, CpuCounters, Method, Process, ProcessRow, Row, Who, by_cpu,
+    explain, foremost, processes, table,
 };
 use sandbag_jitter::{CpuTrace, Trace};
 use sandbag_report::quantity::time;
@@ -17,7 +17,11 @@ use serde_json::{Value, json};
 
 /// Rows of the table; the others are summed.
 const ROWS: usize = 20;
-/// Causes of one event, and rows of counters, that are named.
+/// Processes that are listed.
+const PROCESSES: usize = 10;
+/// Characters of a unit or a command line on a terminal.
+const WIDE: usize = 40;
+/// Rows of counters that are named.
 const NAMED: usize = 4;
 
 /// The tables: who took how much, and the counters.
@@ -27,6 +31,14 @@ pub(super) fn text(trace: &Trace, all: &Attribution) -> String {
         let rows = table(trace, all);
         let _ = writeln!(text, "\nWho took how much\n{}", who(&rows));
         let _ = writeln!(text, "\n{}\n{}", kinds(&rows), remarks(all));
+        let processes = processes(trace, all, PROCESSES);
+        if !processes.is_empty() {
+            let _ = writeln!(
+                text,
+                "\nProcesses that took most\n{}",
+                of_processes(&processes)
+            );
+        }
     }
     if !all.about.counters.is_empty() {
         text.push_str(&counters(all));
@@ -83,6 +95,35 @@ fn who(rows: &[Row]) -> Table {
     let mut table = right(table);
     for column in table.column_iter_mut().take(2) {
         column.set_cell_alignment(CellAlignment::Left);
+    }
+    table
+}
+
+fn of_processes(rows: &[ProcessRow]) -> Table {
+    let mut table = plain(["PID", "name", "net", "noise %", "unit or group", "command"]);
+    for row in rows {
+        let of = |text: fn(&Process) -> &String| {
+            let text = row.details.as_ref().map(text);
+            let text = text.filter(|text| !text.is_empty());
+            text.map_or_else(
+                || "-".to_owned(),
+                |text| visible(text).chars().take(WIDE).collect(),
+            )
+        };
+        table.add_row([
+            row.pid.to_string(),
+            visible(&row.name),
+            time(row.net_ns as f64),
+            format!("{:.2}", row.share_pct),
+            of(|one| &one.group),
+            of(|one| &one.command),
+        ]);
+    }
+    let mut table = right(table);
+    for column in [1, 4, 5] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Left);
+        }
     }
     table
 }
@@ -174,113 +215,6 @@ fn most(one: &CpuCounters) -> String {
     match all.is_empty() {
         true => "nothing".to_owned(),
         false => all.join(", "),
-    }
-}
-
-/// The longest events and what had the CPU in them, most first.
-pub(super) fn longest(trace: &Trace, all: &Attribution, count: usize) -> Table {
-    let nothing = CpuCauses::default();
-    let mut found: Vec<(u32, Explained)> = Vec::new();
-    for cpu in &trace.cpus {
-        let causes = all.of(cpu.cpu).unwrap_or(&nothing);
-        for one in explain(&cpu.events, causes) {
-            found.push((cpu.cpu, one));
-            // Never many more than are asked for.
-            if found.len() >= count.saturating_mul(2).max(SPARE) {
-                keep_longest(&mut found, count);
-            }
-        }
-    }
-    keep_longest(&mut found, count);
-    let mut table = right(plain(["CPU", "at", "length", "net of each cause"]));
-    if let Some(column) = table.column_mut(3) {
-        column.set_cell_alignment(CellAlignment::Left);
-    }
-    for (cpu, one) in &found {
-        table.add_row([
-            cpu.to_string(),
-            format!("{:.6} s", one.event.start_ns as f64 / 1e9),
-            time(one.event.length_ns as f64),
-            said(one, &all.sources),
-        ]);
-    }
-    table
-}
-
-/// Beyond those that are asked for so many are kept, so that sorting is rare.
-const SPARE: usize = 4096;
-
-fn keep_longest(found: &mut Vec<(u32, Explained)>, count: usize) {
-    found.sort_by_key(|(_, one)| std::cmp::Reverse(one.event.length_ns));
-    found.truncate(count);
-}
-
-/// `task cc1 (123) 3.98 ms, irq local_timer 12.0 us in 4, rest 1.20 us`.
-fn said(one: &Explained, sources: &[Source]) -> String {
-    if !one.known {
-        return "not watched".to_owned();
-    }
-    if one.causes.is_empty() {
-        return "hypervisor or hardware".to_owned();
-    }
-    let mut parts: Vec<Part<'_>> = Vec::new();
-    for share in &one.causes {
-        let Some(source) = sources.get(share.cause.source as usize) else {
-            continue;
-        };
-        let same = |part: &&mut Part<'_>| {
-            (part.source.kind, &part.source.name) == (source.kind, &source.name)
-        };
-        let part = match parts.iter_mut().find(same) {
-            Some(part) => part,
-            None => {
-                parts.push(Part {
-                    source,
-                    is_one: true,
-                    net_ns: 0,
-                    times: 0,
-                });
-                let last = parts.len() - 1;
-                &mut parts[last]
-            }
-        };
-        part.is_one &= part.source.number == source.number;
-        part.net_ns += share.net_ns;
-        part.times += 1;
-    }
-    parts.sort_by_key(|part| std::cmp::Reverse(part.net_ns));
-    let mut words: Vec<String> = parts.iter().take(NAMED).map(Part::said).collect();
-    if parts.len() > NAMED {
-        let rest: u64 = parts[NAMED..].iter().map(|part| part.net_ns).sum();
-        let others = parts.len() - NAMED;
-        words.push(format!("{others} others {}", time(rest as f64)));
-    }
-    words.push(format!("rest {}", time(one.left_ns as f64)));
-    words.join(", ")
-}
-
-/// What something took of an event; tasks of the same name are one.
-struct Part<'a> {
-    source: &'a Source,
-    is_one: bool,
-    net_ns: u64,
-    times: u64,
-}
-
-impl Part<'_> {
-    fn said(&self) -> String {
-        let Source { kind, name, number } = self.source;
-        let name = visible(name);
-        let who = match (kind, number) {
-            (Kind::Task, Some(number)) if self.is_one => format!("task {name} ({number})"),
-            (Kind::Fault | Kind::Nmi, _) => name,
-            _ => format!("{} {name}", kind.name()),
-        };
-        let net = time(self.net_ns as f64);
-        match self.times {
-            1 => format!("{who} {net}"),
-            times => format!("{who} {net} in {times}"),
-        }
     }
 }
 

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use comfy_table::Table;
+use comfy_table::{CellAlignment, Table};
 use sandbag_jitter::import::Recording;
 use sandbag_jitter::stats::{QUANTILES_PCT, summarise};
-use sandbag_jitter::{Event, Notes, Trace};
+use sandbag_jitter::{Notes, Trace};
 use sandbag_report::html::jitter::{self as html, TracePage};
 use sandbag_report::quantity::time;
 use sandbag_report::table::{fitted, plain, right};
@@ -153,11 +153,7 @@ fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> Strin
     let attribution = trace.attribution.as_deref();
     text.extend(attribution.map(|all| causes::text(trace, all)));
     if worst > 0 {
-        let longest = match attribution.filter(|all| !all.cpus.is_empty()) {
-            Some(all) => causes::longest(trace, all, worst),
-            None => longest(trace, worst),
-        };
-        let _ = writeln!(text, "\nThe longest\n{longest}");
+        let _ = writeln!(text, "\nThe longest\n{}", longest(trace, worst));
     }
     text
 }
@@ -272,19 +268,26 @@ pub(super) fn decades(lengths: impl Iterator<Item = (u64, u64)>) -> String {
 }
 
 fn longest(trace: &Trace, count: usize) -> Table {
-    let mut all: Vec<(u32, Event)> = trace
-        .cpus
-        .iter()
-        .flat_map(|cpu| cpu.events.iter().map(|event| (cpu.cpu, *event)))
-        .collect();
-    all.sort_unstable_by_key(|(_, event)| std::cmp::Reverse(event.length_ns));
-    let mut table = plain(["CPU", "at", "length"]);
-    for (cpu, event) in all.iter().take(count) {
-        table.add_row([
-            cpu.to_string(),
-            format!("{:.6} s", event.start_ns as f64 / 1e9),
-            time(event.length_ns as f64),
-        ]);
+    let all = sandbag_report::causes::longest(trace, count);
+    let mut heads = vec!["CPU", "at", "length"];
+    heads.extend(
+        all.iter()
+            .any(|one| one.causes.is_some())
+            .then_some("net of each cause"),
+    );
+    let mut table = plain(heads);
+    for one in all {
+        let mut row = vec![
+            one.cpu.to_string(),
+            format!("{:.6} s", one.event.start_ns as f64 / 1e9),
+            time(one.event.length_ns as f64),
+        ];
+        row.extend(one.causes);
+        table.add_row(row);
     }
-    right(table)
+    let mut table = right(table);
+    if let Some(column) = table.column_mut(3) {
+        column.set_cell_alignment(CellAlignment::Left);
+    }
+    table
 }

@@ -97,7 +97,7 @@ pub fn render(page: &TracePage<'_>) -> String {
         (periodic(page, colours))
         (in_common(page))
         @if let Some(all) = trace.attribution.as_deref().filter(|all| !all.cpus.is_empty()) {
-            section { h2 { "Who took how much" } (tables::causes(trace, all)) }
+            section { h2 { "Who took how much" } (tables::who(trace, all)) (tables::processes(trace, all)) }
         }
         section { h2 { "The longest" } (tables::longest(trace, page.worst)) }
         (tables::how(trace))

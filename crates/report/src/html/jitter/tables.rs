@@ -2,13 +2,14 @@
 //! The tables of these pages.
 
 use maud::{Markup, html};
+use sandbag_jitter::Trace;
 use sandbag_jitter::attribution::{self, Attribution, Row};
 use sandbag_jitter::stats::{
     Correlation, FoundIn, Interval, Likeness, Measure, QUANTILES_PCT, Spectrum, Verdict, summarise,
 };
-use sandbag_jitter::{CpuTrace, Event, Trace};
 
 use super::ComparisonPage;
+use crate::causes;
 use crate::quantity::{period, time};
 use crate::text::visible;
 
@@ -62,7 +63,7 @@ pub(super) fn summary(trace: &Trace) -> Markup {
     )
 }
 
-pub(super) fn causes(trace: &Trace, all: &Attribution) -> Markup {
+pub(super) fn who(trace: &Trace, all: &Attribution) -> Markup {
     let rows = attribution::table(trace, all);
     let (shown, others) = attribution::foremost(&rows, MOST_CAUSES);
     let line = |cause: &str, kind: &str, row: &Row| {
@@ -101,22 +102,54 @@ pub(super) fn causes(trace: &Trace, all: &Attribution) -> Markup {
     }
 }
 
-pub(super) fn longest(trace: &Trace, count: usize) -> Markup {
-    let all = |cpu: &CpuTrace| -> Vec<(u32, Event)> {
-        cpu.events.iter().map(|event| (cpu.cpu, *event)).collect()
+/// The processes behind the causes, with what /proc had of them.
+pub(super) fn processes(trace: &Trace, all: &Attribution) -> Markup {
+    let rows = attribution::processes(trace, all, MOST_CAUSES);
+    let or_none = |text: Option<&String>| match text.filter(|text| !text.is_empty()) {
+        Some(text) => visible(text),
+        None => none(),
     };
-    let mut all: Vec<(u32, Event)> = trace.cpus.iter().flat_map(all).collect();
-    all.sort_unstable_by_key(|(_, event)| std::cmp::Reverse(event.length_ns));
-    all.truncate(count);
+    html! {
+        @if !rows.is_empty() {
+            (table(
+                rows.len(),
+                &html! {
+                    th { "PID" } th .text { "name" } th { "net" } th { "noise" small { "%" } }
+                    th .text { "unit or group" } th .text { "command" }
+                },
+                &html! {
+                    @for row in &rows {
+                        tr {
+                            th { (row.pid) }
+                            td .text { (visible(&row.name)) }
+                            td { (time(row.net_ns as f64)) }
+                            td { (format!("{:.2}", row.share_pct)) }
+                            td .text { (or_none(row.details.as_ref().map(|one| &one.group))) }
+                            td .text { (or_none(row.details.as_ref().map(|one| &one.command))) }
+                        }
+                    }
+                },
+            ))
+        }
+    }
+}
+
+pub(super) fn longest(trace: &Trace, count: usize) -> Markup {
+    let all = causes::longest(trace, count);
+    let has_causes = all.iter().any(|one| one.causes.is_some());
     table(
         all.len(),
-        &html! { th { "CPU" } th { "at" small { "s" } } th { "length" } },
         &html! {
-            @for (cpu, event) in &all {
+            th { "CPU" } th { "at" small { "s" } } th { "length" }
+            @if has_causes { th .text { "net of each cause" } }
+        },
+        &html! {
+            @for one in &all {
                 tr {
-                    th { (cpu) }
-                    td { (format!("{:.6}", event.start_ns as f64 / 1e9)) }
-                    td { (time(event.length_ns as f64)) }
+                    th { (one.cpu) }
+                    td { (format!("{:.6}", one.event.start_ns as f64 / 1e9)) }
+                    td { (time(one.event.length_ns as f64)) }
+                    @if let Some(causes) = &one.causes { td .text { (causes) } }
                 }
             }
         },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use sandbag_jitter::attribution::{Attribution, Cause, CpuCauses, Kind, Source};
+use sandbag_jitter::attribution::{About, Attribution, Cause, CpuCauses, Kind, Process, Source};
 use sandbag_jitter::synth::{Arrivals, Component, Lengths, Model, synthesise};
 
 use super::*;
@@ -69,12 +69,24 @@ fn who_took_how_much_is_told_where_it_is_known() {
             number: Some(7),
         }],
         cpus: vec![causes],
-        ..Attribution::default()
+        about: About {
+            processes: vec![Process {
+                pid: 7,
+                command: "/opt/exe <all>".to_owned(),
+                group: "build.service".to_owned(),
+            }],
+            ..About::default()
+        },
     }));
     let page = render_trace("a.sbj", &trace, 5);
     assert!(page.contains("Who took how much"));
     assert!(page.contains("&lt;kworker&gt;"), "not escaped");
     assert!(page.contains("hypervisor or hardware"));
+    // Processes have what /proc had of them, and the longest their causes.
+    assert!(page.contains("build.service") && page.contains("/opt/exe &lt;all&gt;"));
+    let longest = page.split("<h2>The longest</h2>").nth(1).unwrap();
+    assert!(longest.contains("net of each cause"));
+    assert!(longest.contains("task &lt;kworker&gt; (7)"), "no cause");
 }
 
 #[test]

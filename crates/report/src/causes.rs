@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The longest events of a trace with their causes, as terminals and pages have
+//! them.
+
+use sandbag_jitter::attribution::{CpuCauses, Explained, Kind, Source, explain};
+use sandbag_jitter::{Event, Trace};
+
+use crate::quantity::time;
+use crate::text::visible;
+
+/// Causes of one event that are named.
+const NAMED: usize = 4;
+/// Beyond those that are asked for so many are kept, so that sorting is rare.
+const SPARE: usize = 4096;
+
+/// One of the longest events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Longest {
+    /// The CPU that it was on.
+    pub cpu: u32,
+    /// The event.
+    pub event: Event,
+    /// What had the CPU in it, most first; `None` for a trace without causes.
+    pub causes: Option<String>,
+}
+
+/// The longest events, so many.
+#[must_use]
+pub fn longest(trace: &Trace, count: usize) -> Vec<Longest> {
+    let all = trace.attribution.as_deref();
+    let all = all.filter(|all| !all.cpus.is_empty());
+    let nothing = CpuCauses::default();
+    let mut found: Vec<(u32, Explained)> = Vec::new();
+    for cpu in &trace.cpus {
+        let causes = all.and_then(|all| all.of(cpu.cpu)).unwrap_or(&nothing);
+        for one in explain(&cpu.events, causes) {
+            found.push((cpu.cpu, one));
+            // Never many more than are asked for.
+            if found.len() >= count.saturating_mul(2).max(SPARE) {
+                keep_longest(&mut found, count);
+            }
+        }
+    }
+    keep_longest(&mut found, count);
+    let shown = found.into_iter().map(|(cpu, one)| Longest {
+        cpu,
+        event: one.event,
+        causes: all.map(|all| said(&one, &all.sources)),
+    });
+    shown.collect()
+}
+
+fn keep_longest(found: &mut Vec<(u32, Explained)>, count: usize) {
+    found.sort_by_key(|(_, one)| std::cmp::Reverse(one.event.length_ns));
+    found.truncate(count);
+}
+
+/// `task cc1 (123) 3.98 ms, irq local_timer 12.0 us in 4, rest 1.20 us`.
+fn said(one: &Explained, sources: &[Source]) -> String {
+    if !one.known {
+        return "not watched".to_owned();
+    }
+    if one.causes.is_empty() {
+        return "hypervisor or hardware".to_owned();
+    }
+    let mut parts: Vec<Part<'_>> = Vec::new();
+    for share in &one.causes {
+        let Some(source) = sources.get(share.cause.source as usize) else {
+            continue;
+        };
+        let same = |part: &&mut Part<'_>| {
+            (part.source.kind, &part.source.name) == (source.kind, &source.name)
+        };
+        let part = match parts.iter_mut().find(same) {
+            Some(part) => part,
+            None => {
+                parts.push(Part {
+                    source,
+                    is_one: true,
+                    net_ns: 0,
+                    times: 0,
+                });
+                let last = parts.len() - 1;
+                &mut parts[last]
+            }
+        };
+        part.is_one &= part.source.number == source.number;
+        part.net_ns += share.net_ns;
+        part.times += 1;
+    }
+    parts.sort_by_key(|part| std::cmp::Reverse(part.net_ns));
+    let mut words: Vec<String> = parts.iter().take(NAMED).map(Part::said).collect();
+    if parts.len() > NAMED {
+        let rest: u64 = parts[NAMED..].iter().map(|part| part.net_ns).sum();
+        let others = parts.len() - NAMED;
+        words.push(format!("{others} others {}", time(rest as f64)));
+    }
+    words.push(format!("rest {}", time(one.left_ns as f64)));
+    words.join(", ")
+}
+
+/// What something took of an event; tasks of the same name are one.
+struct Part<'a> {
+    source: &'a Source,
+    is_one: bool,
+    net_ns: u64,
+    times: u64,
+}
+
+impl Part<'_> {
+    fn said(&self) -> String {
+        let Source { kind, name, number } = self.source;
+        let name = visible(name);
+        let who = match (kind, number) {
+            (Kind::Task, Some(number)) if self.is_one => format!("task {name} ({number})"),
+            (Kind::Fault | Kind::Nmi, _) => name,
+            _ => format!("{} {name}", kind.name()),
+        };
+        let net = time(self.net_ns as f64);
+        match self.times {
+            1 => format!("{who} {net}"),
+            times => format!("{who} {net} in {times}"),
+        }
+    }
+}
