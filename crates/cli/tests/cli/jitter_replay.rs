@@ -177,6 +177,30 @@ fn ordinary_tasks_replay_and_tell() {
 }
 
 #[test]
+fn a_replay_that_injects_little_is_missed_by_word_and_exit_code() {
+    // Events of 1 ns are shorter than what injecting costs.
+    let events: Vec<[u64; 2]> = (1..200).map(|n| [n * 1_000_000, 1]).collect();
+    let dir = Dir::new().with("short.json", serde_json::json!({"0": events}).to_string());
+    let replay = |more: &str| {
+        let words = "jitter replay short.json --cpus 0 --trace-cpus 0 --share 1 --method fair -d \
+                     200ms --no-out";
+        dir.run(
+            &words
+                .split(' ')
+                .chain(more.split_whitespace())
+                .collect::<Vec<_>>(),
+        )
+    };
+    let said = || contains("verdict: missed: ").and(contains("shorter than what injecting costs"));
+    let ended = replay("--json=-").code(3).stderr(said());
+    let record: serde_json::Value = serde_json::from_slice(&ended.get_output().stdout).unwrap();
+    assert_eq!(record["verdict"], "missed");
+    replay("-- sleep 0.3").code(0).stderr(said());
+    replay("--strict -- sleep 0.3").code(3);
+    replay("--strict -- false").code(1);
+}
+
+#[test]
 fn verify_has_a_row_for_each_way() {
     let dir = made();
     let mut words = vec!["jitter", "verify", "made.json", "--cpus", "0"];
@@ -237,9 +261,9 @@ fn verify_has_a_row_for_each_way() {
 fn help_has_the_exit_codes_of_a_replay() {
     let dir = made();
     dir.run(&["jitter", "replay", "--help"]).success().stdout(
-        contains("3 on some CPU the\n  jitter ended early")
+        contains("early (it went offline")
             .and(contains("127 CMD"))
-            .and(contains("--strict").not()),
+            .and(contains("with --strict")),
     );
 }
 

@@ -269,7 +269,9 @@ fn real_time_that_is_denied_names_the_nearest_method() -> anyhow::Result<()> {
         .expect(5)?
         .says(&["real time is denied", "--method fair"])?;
     as_nobody(&format!("{options} --method fifo -- true"))?.expect(125)?;
-    let ended = as_nobody(&format!("{options} --json=-"))?.expect(0)?;
+    let ended = as_nobody(&format!("{options} --json=-"))?;
+    // An ordinary task may come too late here.
+    ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
     let record: serde_json::Value = serde_json::from_str(&ended.out)?;
     ensure!(record["method"]["asked"] == "auto", "{record}");
     ensure!(record["method"]["used"] == "fair", "{record}");

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use sandbag_inject::process::beside::{End, Held};
 use sandbag_jitter::Trace;
+use sandbag_measure::Verdict;
 use sandbag_profile::Existing;
 use sandbag_report::run::{FORMAT, Machine};
 use sandbag_report::text::visible;
@@ -27,6 +28,8 @@ pub struct About<'a> {
     pub started_at: String,
     pub machine: Machine,
     pub held: Held,
+    /// With the figures that it is from.
+    pub verdict: (Verdict, String),
     pub warnings: Vec<String>,
 }
 
@@ -74,6 +77,8 @@ impl About<'_> {
             "paused_s": seconds(self.held.paused_ns),
             "without_jitter_s": seconds(self.held.without_ns),
             "command": self.command(),
+            "verdict": self.verdict.0.to_string(),
+            "verdict_because": self.verdict.1,
             "warnings": self.warnings,
         });
         if let (Some(all), Value::Object(own)) = (record.as_object_mut(), own) {
@@ -144,12 +149,19 @@ pub fn shown(path: &Path) -> Option<anyhow::Result<String>> {
         super::inside::record::KIND => super::inside::table::shown(&record, output::width()),
         _ => return None,
     };
+    // Records of before have none.
+    let verdict = record["verdict"]
+        .as_str()
+        .map_or_else(String::new, |verdict| {
+            let because = record["verdict_because"].as_str().unwrap_or("?");
+            format!("\nverdict: {}: {}\n", visible(verdict), visible(because))
+        });
     let word = |value: &Value| visible(value.as_str().unwrap_or("?"));
     Some(
         body.map_err(|error| BadInput(format!("{}: {error}", file.display())).into())
             .map(|body| {
                 format!(
-                    "{} replayed by {}, {}, on {} ({})\n\n{body}\n",
+                    "{} replayed by {}, {}, on {} ({})\n\n{body}\n{verdict}",
                     word(&record["trace"]["file"]),
                     word(&record["method"]["used"]),
                     word(&record["started_at"]),

@@ -27,6 +27,7 @@ use sandbag_report::text::command_line;
 use super::super::plan_args::{MethodArg, More};
 use super::common::{About, leave};
 use super::listed::Listed;
+use super::verdict::Due;
 use super::{ReplayArgs, Safeguard};
 use crate::exit::{self, BadInput};
 use crate::messages::Messages;
@@ -171,6 +172,7 @@ pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Res
         started_at,
         machine,
         held,
+        verdict: Due::inside(&outcome.total()).verdict(),
         warnings,
     };
     let record = record::json(&about, &outcome, overhead);
@@ -179,9 +181,17 @@ pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Res
         .warnings
         .iter()
         .for_each(|text| messages.warning(text));
+    messages.say(&format!(
+        "verdict: {}: {}",
+        about.verdict.0, about.verdict.1
+    ));
     let nothing = |_: &Path| Ok(());
     let whole = leave(args, &record, dir.as_ref(), nothing, messages);
-    Ok(code(held.end, whole))
+    // There is a command: nothing else ends it.
+    Ok(match held.end {
+        End::Command(_) => super::code(held.end, about.verdict.0, args.strict, whole),
+        _ => exit::INTERRUPTED,
+    })
 }
 
 fn dry_run(args: &ReplayArgs, columns: &[Column], portions: &[Portion]) -> Result<u8> {
@@ -401,16 +411,5 @@ impl Injection for Followed<'_> {
     fn end(&mut self) {
         // The mapping is ours: those who follow it see it at once.
         let _ = self.0.stop();
-    }
-}
-
-fn code(end: End, whole: bool) -> u8 {
-    match end {
-        End::Command(how) => match (how.exit_code, how.signal) {
-            (Some(0), _) if !whole => exit::OUR_FAILURE,
-            (code, signal) => exit::of_command(code, signal),
-        },
-        // There is a command: nothing else ends it.
-        End::Interrupted | End::UsedUp | End::Duration | End::Stopped => exit::INTERRUPTED,
     }
 }

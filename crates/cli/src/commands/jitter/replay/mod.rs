@@ -6,6 +6,7 @@ mod inside;
 mod listed;
 mod record;
 mod table;
+mod verdict;
 
 pub(super) use common::shown as record_shown;
 pub(super) use table::{measured, shown};
@@ -26,11 +27,13 @@ use sandbag_inject::{Plan, Planned};
 use sandbag_jitter::Trace;
 use sandbag_kernel::Root;
 use sandbag_kernel::topology::Topology;
+use sandbag_measure::Verdict;
 use sandbag_report::quantity::time;
 use sandbag_report::text::command_line;
 
 use common::{About, leave};
 use listed::Listed;
+use verdict::Due;
 
 use super::plan_args::{More, PlanArgs, factor};
 use crate::exit;
@@ -41,14 +44,14 @@ use crate::run::directory::RunDir;
 use crate::run::{leave_reason, machine, words};
 use crate::units::{self, nanos};
 
-/// The exit codes of this command, which gives no verdict.
+/// The exit codes of this command.
 pub const HELP: &str = "\
 Exit codes:
-  Without CMD: 0 done, 1 failed, 2 wrong usage or bad input, 3 on some CPU the
-  jitter ended early (it went offline, or its injector was killed), 5 not
-  possible on this machine.
-  With CMD: CMD's own code, whatever became of the jitter (run.json and the
-  table say); 128+n if signal n ended it; 125 our own failure, wrong usage and
+  Without CMD: 0 kept (99 % of the events that were due were injected), 1
+  failed, 2 wrong usage or bad input, 3 missed, or on some CPU the jitter ended
+  early (it went offline, or its injector was killed), 4 undecided (no event
+  was due), 5 not possible on this machine.
+  With CMD: CMD's own code; with --strict, and 0 from CMD, also 3 and 4; 128+n if signal n ended it; 125 our own failure, wrong usage and
   what is not possible included (the reason is on standard error, and in
   run.json if a run directory is left); 126 CMD cannot be executed; 127 CMD
   not found; 130 interrupted twice, or before CMD began.
@@ -114,6 +117,10 @@ pub struct ReplayArgs {
     /// With sudo, run CMD as root and not as the calling user
     #[arg(long)]
     as_root: bool,
+
+    /// Exit with 3 or 4 if CMD succeeds but the replay was missed or undecided
+    #[arg(long)]
+    strict: bool,
 
     /// Check all that a run checks, print what would be done, and do nothing
     #[arg(long)]
@@ -270,6 +277,7 @@ fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
         started_at,
         machine: machine::describe(&root, &topology, "none"),
         held,
+        verdict: Due::beside(&outcome).verdict(),
         warnings,
     };
     let run = record::Run {
@@ -285,10 +293,14 @@ fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
         .warnings
         .iter()
         .for_each(|text| messages.warning(text));
+    messages.say(&format!(
+        "verdict: {}: {}",
+        about.verdict.0, about.verdict.1
+    ));
     let achieved = |dir: &Path| record::write(dir, &outcome);
     let record = run.json();
     let whole = leave(args, &record, dir.as_ref(), achieved, messages);
-    Ok(code(held.end, &outcome, whole))
+    Ok(code(held.end, about.verdict.0, args.strict, whole))
 }
 
 /// What was measured before the beginning, and what became of the method.
@@ -375,17 +387,16 @@ fn said_after(outcome: &[CpuOutcome], held: Held, args: &ReplayArgs) -> Vec<Stri
 }
 
 /// The exit code of a run that was made.
-fn code(end: End, outcome: &[CpuOutcome], whole: bool) -> u8 {
-    let lost = outcome.iter().any(|one| one.health != Health::Well);
+fn code(end: End, verdict: Verdict, strict: bool, whole: bool) -> u8 {
     match end {
         End::Command(how) => match (how.exit_code, how.signal) {
             (Some(0), _) if !whole => exit::OUR_FAILURE,
+            (Some(0), _) if strict => exit::of_verdict(verdict),
             (code, signal) => exit::of_command(code, signal),
         },
         End::Interrupted => exit::INTERRUPTED,
         _ if !whole => exit::FAILED,
-        _ if lost => exit::MISSED,
-        End::UsedUp | End::Duration | End::Stopped => exit::KEPT,
+        End::UsedUp | End::Duration | End::Stopped => exit::of_verdict(verdict),
     }
 }
 
