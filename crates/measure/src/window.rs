@@ -25,8 +25,9 @@ pub struct Window {
     pub burner_ns: u64,
     /// Time the hypervisor withheld; 0 where the machine does not say.
     pub steal_ns: u64,
-    /// Busy time of the CPU by `/proc/stat`, everything included except
-    /// steal; absent where it was not sampled.
+    /// Busy time of the CPU, everything included except steal: the length
+    /// without steal and the idle time of `/proc/stat`; absent where that was
+    /// not read.
     pub busy_ns: Option<u64>,
     /// CPU time of the wrapped command, or of the programs in the virtual
     /// node, on this CPU; absent where there is neither or no per-CPU clock.

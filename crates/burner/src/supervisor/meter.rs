@@ -238,7 +238,12 @@ impl Meter {
             counted.covered_ns += overlap;
             counted.unknown |= interval.hides_steal(cpu);
             counted.steal_ns += delta.steal_ns as f64 * share;
-            counted.busy_ns += delta.busy_ns as f64 * share;
+            // By the idle time, which kernels without a tick in idle keep
+            // exactly. Busy ticks are samples on many: a burner with a period
+            // of 10 ms is seen always or never.
+            let length_ns = (interval.to_ns - interval.from_ns) as f64;
+            let busy_ns = length_ns - delta.idle_ns as f64 - delta.steal_ns as f64;
+            counted.busy_ns += busy_ns * share;
             let of_command = interval.command_ns.as_ref();
             let command = of_command.and_then(|all| all.get(cpu).copied());
             let both = counted.command_ns.zip(command);
@@ -299,7 +304,7 @@ impl Meter {
             asked_pct: self.asked.mean_pct(cpu, from_ns, to_ns),
             burner_ns,
             steal_ns,
-            busy_ns: known.then_some(counted.busy_ns.round() as u64),
+            busy_ns: known.then_some(counted.busy_ns.max(0.0).round() as u64),
             command_ns: counted
                 .command_ns
                 .filter(|_| known)
@@ -387,6 +392,19 @@ mod tests {
         assert!((window.asked_pct - 50.0).abs() < 1e-9);
         assert_eq!(kept.0.iter().map(|w| w.steal_ns).sum::<u64>(), 100_000_000);
         assert_eq!(meter.latest(0), Some(window));
+    }
+
+    #[test]
+    fn a_cpu_is_busy_when_it_is_not_idle_whatever_its_ticks_sampled() {
+        let (mut meter, mut kept) = (meter(), Kept::default());
+        meter.sample(sample(0, 0, 0));
+        let mut after = sample(SECOND, 50, 0);
+        if let Some(Some(times)) = after.times.first_mut() {
+            times.user = 95;
+        }
+        meter.sample(after);
+        meter.finish(&clock(), SECOND, false, half, &mut kept);
+        assert_eq!(kept.1[0].busy_ns, Some(SECOND / 2));
     }
 
     #[test]
