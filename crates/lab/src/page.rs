@@ -172,8 +172,8 @@ pub fn render(frame: &Frame, sections: &[Section]) -> String {
                     p {
                         "Slowdowns are those of pairs, the unloaded run right before or after the "
                         "loaded one; medians with the 95 % interval of the sign test, for fewer "
-                        "than six pairs the least and the greatest. Pairs with more than 3 % steal "
-                        "are left out; undecided says that too few were left, or that the unloaded "
+                        "than six pairs the least and the greatest; one value has no interval. Pairs "
+                        "with more than 3 % steal or 2 % foreign load are left out; undecided says that too few were left, or that the unloaded "
                         "runs or the slowdowns differ too much."
                     }
                 }

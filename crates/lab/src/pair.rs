@@ -13,6 +13,7 @@ use crate::condition::Condition;
 use crate::place::{Met, Runner};
 use crate::reading::{Read, Reading, Told};
 use crate::row::{End, Row};
+use crate::steal::Disturbance;
 
 /// Figures by name.
 type Figures = BTreeMap<String, f64>;
@@ -135,10 +136,14 @@ impl Trial<'_> {
         // Of the runs' whole time.
         let met = || halves.into_iter().flatten().map(|half| &half.met);
         let seconds: f64 = met().map(|met| met.ended.seconds).sum();
-        let stolen: f64 = met().map(|met| met.ended.seconds * met.steal_pct).sum();
-        if seconds > 0.0 {
-            row.steal_pct = stolen / seconds;
-        }
+        let mean = |of: fn(&Disturbance) -> f64| {
+            let sum: f64 = met()
+                .map(|met| met.ended.seconds * of(&met.disturbance))
+                .sum();
+            if seconds > 0.0 { sum / seconds } else { 0.0 }
+        };
+        row.steal_pct = mean(|found| found.steal_pct);
+        row.foreign_pct = mean(|found| found.foreign_pct);
         row
     }
 }
@@ -215,7 +220,10 @@ mod tests {
             Ok(Met {
                 ended: ended(&said.replace("DONE", DONE), hangs),
                 run: None,
-                steal_pct,
+                disturbance: Disturbance {
+                    steal_pct,
+                    foreign_pct: steal_pct / 2.0,
+                },
             })
         }
 
@@ -254,6 +262,7 @@ mod tests {
             assert_eq!((&row.end, row.loaded_s), (&End::Done, 0.5));
             // Both runs took as long.
             assert!((row.steal_pct - 2.5).abs() < 1e-12);
+            assert!((row.foreign_pct - 1.25).abs() < 1e-12);
         }
         let _ = trial(&fake, 1, &["a", "b"]);
         let met = fake.met.into_inner();

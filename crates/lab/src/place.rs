@@ -12,7 +12,7 @@ use sandbag_report::Run;
 
 use crate::condition::Condition;
 use crate::program::{self, Ended, Running};
-use crate::steal::StealMeter;
+use crate::steal::{Disturbance, StealMeter};
 
 /// Until a load or speed is held, and for the end: on top of a program's own
 /// time limit.
@@ -28,8 +28,8 @@ pub struct Met {
     pub ended: Ended,
     /// What sandbag recorded, where it made the condition.
     pub run: Option<Run>,
-    /// Steal of the CPUs meanwhile, percent.
-    pub steal_pct: f64,
+    /// Steal and foreign load of the CPUs meanwhile.
+    pub disturbance: Disturbance,
 }
 
 /// Who runs programs under conditions: a [`Place`] of this machine, or a fake
@@ -75,7 +75,7 @@ impl Runner for Place<'_> {
         Ok(Met {
             ended,
             run,
-            steal_pct: steal.steal_pct()?,
+            disturbance: steal.disturbance()?,
         })
     }
 
@@ -139,9 +139,10 @@ impl Place<'_> {
     /// One task per CPU, all of them in one session, as the threads of a program
     /// are, and in another one than the program's, as another user's are.
     fn spinners(&self) -> Result<Running> {
-        // Whoever ends the first one ends all.
-        const SCRIPT: &str = "trap 'kill -KILL 0' TERM; for cpu; do \
-             taskset -c $cpu sh -c 'while :; do :; done' & done; wait";
+        // Whoever ends the first one ends all. It waits for them, so that their
+        // CPU time counts as the lab's.
+        const SCRIPT: &str = "all=; trap 'kill -KILL $all; wait; exit' TERM; for cpu; do \
+             taskset -c $cpu sh -c 'while :; do :; done' & all=\"$all $!\"; done; wait";
         let mut command = Command::new("sh");
         command
             .args(["-c", SCRIPT, "spinners"])

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use sandbag_kernel::CpuList;
+use sandbag_measure::verdict::NOISY_FOREIGN_PCT;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
@@ -50,6 +51,10 @@ pub struct Row {
     pub end: End,
     /// Steal of these CPUs during the pair, percent.
     pub steal_pct: f64,
+    /// Foreign load of these CPUs during the pair, percent: CPU time of
+    /// processes that are neither the program nor the condition.
+    #[serde(default)]
+    pub foreign_pct: f64,
     /// Other figures, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
@@ -75,6 +80,7 @@ impl Row {
             loaded_s: 0.0,
             end: End::Done,
             steal_pct: 0.0,
+            foreign_pct: 0.0,
             figures: BTreeMap::new(),
         }
     }
@@ -82,7 +88,9 @@ impl Row {
     /// Whether its figures count: done, and on a machine that was quiet enough.
     #[must_use]
     pub fn counts(&self) -> bool {
-        self.end == End::Done && self.steal_pct <= MOST_STEAL_PCT
+        self.end == End::Done
+            && self.steal_pct <= MOST_STEAL_PCT
+            && self.foreign_pct <= NOISY_FOREIGN_PCT
     }
 }
 
@@ -120,6 +128,7 @@ pub fn write_csv(path: &Path, rows: &[Row]) -> Result<()> {
         "loaded_s",
         "end",
         "steal_pct",
+        "foreign_pct",
     ];
     out.write_record(fixed.iter().chain(names.iter()))?;
     for row in rows {
@@ -137,6 +146,7 @@ pub fn write_csv(path: &Path, rows: &[Row]) -> Result<()> {
             row.loaded_s.to_string(),
             end,
             row.steal_pct.to_string(),
+            row.foreign_pct.to_string(),
         ];
         let figure = |name: &&str| row.figures.get(*name).map(f64::to_string);
         record.extend(names.iter().map(|name| figure(name).unwrap_or_default()));
@@ -163,6 +173,7 @@ pub(crate) mod tests {
             loaded_s,
             end: End::Done,
             steal_pct: 0.0,
+            foreign_pct: 0.0,
             figures: BTreeMap::new(),
         }
     }
@@ -178,7 +189,7 @@ pub(crate) mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
-        assert!(lines[0].ends_with("steal_pct,supervisor_pct"));
+        assert!(lines[0].ends_with("steal_pct,foreign_pct,supervisor_pct"));
         assert!(lines[2].contains("> 60 s") && lines[2].ends_with("0.5"));
     }
 }

@@ -26,7 +26,7 @@ pub struct Median {
     /// The median.
     pub value: f64,
     /// Lower end of the interval; for fewer than six values, which do not
-    /// suffice for 95 %, the least one.
+    /// suffice for 95 %, the least one. One value has no interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,
@@ -52,6 +52,9 @@ impl Median {
     /// Median and interval for a table.
     #[must_use]
     pub fn show(&self, digits: usize) -> String {
+        if self.n == 1 {
+            return format!("{:.digits$}", self.value);
+        }
         format!(
             "{:.digits$} ({:.digits$} .. {:.digits$})",
             self.value, self.low, self.high
@@ -85,7 +88,7 @@ pub struct Summary {
     /// Mean and standard deviation of the time under the condition, as the
     /// papers have them.
     pub loaded_mean_sd: Option<(f64, f64)>,
-    /// Pairs that were left out for their steal.
+    /// Pairs that were left out for their steal or foreign load.
     pub noisy: usize,
     /// Pairs that did not end within the limit, and that limit, seconds.
     pub over_limit: Option<(usize, f64)>,
@@ -100,10 +103,7 @@ impl Summary {
     #[must_use]
     pub fn of(rows: &[&Row]) -> Self {
         let done: Vec<&&Row> = rows.iter().filter(|row| row.end == End::Done).collect();
-        let quiet: Vec<&&&Row> = done
-            .iter()
-            .filter(|row| row.steal_pct <= MOST_STEAL_PCT)
-            .collect();
+        let quiet: Vec<&&&Row> = done.iter().filter(|row| row.counts()).collect();
         let of =
             |value: fn(&Row) -> f64| -> Vec<f64> { quiet.iter().map(|row| value(row)).collect() };
         let unloaded = of(|row| row.unloaded_s);
@@ -296,6 +296,24 @@ mod tests {
     }
 
     #[test]
+    fn pairs_beside_foreign_load_are_left_out() {
+        let mut rows = [row(0, 1.0, 2.0), row(1, 1.0, 3.0)];
+        rows[1].foreign_pct = 2.5;
+        let one = Summary::of(&rows.iter().collect::<Vec<_>>());
+        assert_eq!((one.n(), one.noisy, one.verdict), (1, 1, Verdict::Kept));
+        rows[0].foreign_pct = 40.0;
+        let none = Summary::of(&rows.iter().collect::<Vec<_>>());
+        assert_eq!((none.n(), none.verdict), (0, Verdict::Undecided));
+    }
+
+    #[test]
+    fn one_value_has_no_interval() {
+        let rows = [row(0, 1.0, 2.0)];
+        let summary = Summary::of(&rows.iter().collect::<Vec<_>>());
+        assert_eq!(summary.cell(), "2.00");
+    }
+
+    #[test]
     fn who_hangs_or_fails_has_no_slowdown() {
         let mut rows = [row(0, 1.0, 0.0), row(1, 1.0, 2.0)];
         rows[0].end = End::OverLimit { limit_s: 60.0 };
@@ -318,7 +336,7 @@ mod tests {
         let show = |rows: &[Row]| shown_figure(&rows.iter().collect::<Vec<_>>(), "p99_us", 0);
         assert_eq!(show(&rows), "2 (1 .. 3)");
         rows[0].steal_pct = 10.0;
-        assert_eq!(show(&rows), "3 (3 .. 3)");
+        assert_eq!(show(&rows), "3");
         rows[1].steal_pct = 10.0;
         assert_eq!(show(&rows), "undecided");
         rows[1].end = End::OverLimit { limit_s: 9.0 };

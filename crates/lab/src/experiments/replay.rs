@@ -188,7 +188,8 @@ impl Experiment for Replay {
         };
         let mut row = Row::new(&cell.key, round, &cell.key, &condition, &setup.cpus);
         row.loaded_s = ended.seconds;
-        row.steal_pct = steal.steal_pct()?;
+        let found = steal.disturbance()?;
+        (row.steal_pct, row.foreign_pct) = (found.steal_pct, found.foreign_pct);
         match ended.status {
             None => {
                 row.end = End::OverLimit {

@@ -36,7 +36,8 @@ impl Choice {
             medians(level).is_some_and(|theirs| {
                 ours.iter()
                     .zip(theirs)
-                    .all(|(own, other)| other.high < own.low)
+                    // One value has no interval that could lie apart.
+                    .all(|(own, other)| own.n > 1 && other.n > 1 && other.high < own.low)
             })
         };
         let better = others.iter().filter(is_better);

@@ -3,6 +3,7 @@
 //! defaults rest on, and all medians.
 
 use anyhow::Result;
+use sandbag_measure::verdict::NOISY_FOREIGN_PCT;
 
 use super::defaults::{choices, defaults};
 use super::factor::{BASE_COMPETITORS, BASE_PCT, Case, Factor, METHODS, SPINNERS};
@@ -166,7 +167,8 @@ fn steal(rows: &[Row]) -> Section {
             let within = |row: &&Row| {
                 let of_method = Case::of(&row.cell).is_some_and(|case| case.method == method);
                 let bin = row.steal_pct <= most && (row.steal_pct > least || least == 0.0);
-                of_method && bin && row.end == End::Done
+                let quiet = row.foreign_pct <= NOISY_FOREIGN_PCT;
+                of_method && bin && quiet && row.end == End::Done
             };
             let own: Vec<&Row> = rows.iter().filter(within).collect();
             // Also those that are too noisy to count elsewhere.
@@ -255,7 +257,7 @@ mod tests {
         );
         let lines = summary(&rows);
         assert!(lines[1][0].contains("beside spinners 40"), "{lines:?}");
-        assert_eq!(lines[0][2], "0.010 (0.010 .. 0.010), n = 1");
+        assert_eq!(lines[0][2], "0.010, n = 1");
         assert_eq!(lines[2][2], "-", "quota was not measured");
     }
 
@@ -267,8 +269,17 @@ mod tests {
             measured("weight/100/pace", 0.01, 5000.0),
             measured("slice/0/pace", 0.01, 3900.0),
             measured("slice/5/pace", 0.005, 30.0),
-        ];
+        ]
+        .to_vec();
         rows[1].figures.insert("worst_points".to_owned(), 7.0);
+        let of_slice = |rows: &[Row]| {
+            let lines = summary(rows);
+            let line = lines.iter().find(|line| line[0].contains("pace, slice"));
+            line.map(|line| line[2].clone())
+        };
+        // One value has no interval, so that none can lie apart.
+        assert_eq!(of_slice(&rows).unwrap(), "none of 2");
+        rows.extend(rows.clone());
         let page = html(&sections(&rows).unwrap());
         assert!(
             page.contains("1: 0.500 / 30 / 7.00; 100: 0.010 / 5000 / -"),

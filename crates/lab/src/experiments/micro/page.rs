@@ -265,7 +265,9 @@ mod tests {
             .map(|section| section.render().into_string())
             .collect();
         assert_eq!(shown.len(), 3);
-        assert!(shown[0].contains("0.500 (0.500 .. 0.500)") && shown[0].contains("(n = 1)"));
+        assert!(
+            shown[0].contains("0.500") && shown[0].contains("(n = 1)") && !shown[0].contains("..")
+        );
         assert!(shown[1].contains("failed (1)"));
         assert!(shown[2].contains("&gt; limit (9 s)"));
     }
@@ -276,9 +278,6 @@ mod tests {
         assert_eq!(ends_apart(&[&one]), None);
         one.figures.insert("ends_spread_s".to_owned(), 0.5);
         one.figures.insert("unloaded_ends_spread_s".to_owned(), 0.1);
-        assert_eq!(
-            ends_apart(&[&one]).unwrap(),
-            "25.0 (25.0 .. 25.0); unslowed 10.0"
-        );
+        assert_eq!(ends_apart(&[&one]).unwrap(), "25.0; unslowed 10.0");
     }
 }
