@@ -11,7 +11,7 @@ use super::refine::{Refined, refine};
 use super::{Component, FoundIn, fold, gamma};
 use crate::CpuTrace;
 
-/// So many multiples are summed.
+/// So many multiples are summed; powers of two.
 pub(super) const SUMS: [usize; 4] = [1, 4, 16, 64];
 /// Of fewer events than this for each multiple no sum is made: any two of a few
 /// have a distance, and so a period.
@@ -106,11 +106,13 @@ impl<'a> Rest<'a> {
     fn best(&self, multiples: usize, first: usize) -> Option<(f64, f64)> {
         let end = self.values.len();
         let (mut at, mut most) = (0, 0.0);
+        // A power of two: most of the time of a spectrum was in these divisions.
+        let halves = (2 * multiples).trailing_zeros();
         for top in first * multiples..end {
             // Multiples of a frequency of which this is the last.
             let mut sum = 0.0;
             for k in 1..=multiples {
-                sum += self.values[(2 * top * k + multiples) / (2 * multiples)];
+                sum += self.values[(2 * top * k + multiples) >> halves];
             }
             if sum > most {
                 (at, most) = (top, sum);
