@@ -46,11 +46,15 @@ fn instances() -> anyhow::Result<Vec<String>> {
 fn a_task_with_an_escape_in_its_name_is_shown_escaped() -> anyhow::Result<()> {
     let place = Place::new()?;
     let program = place.path("\u{1b}[31mred\nX");
-    std::fs::copy(SPINNER, &program)?;
-    let mut beside = place.program(&program, ["4", "0"]).spawn()?;
+    std::fs::copy("/bin/sh", &program)?;
+    let mut beside = place.program("taskset", ["-c", "0"]);
+    beside.arg(&program).args(["-c", "while :; do :; done"]);
+    let mut beside = beside.spawn()?;
     let record = "jitter record --attribute tracefs --cpus 0 -d 2s -o a.sbj -q";
-    place.run(record)?.expect(0)?;
+    let recorded = place.run(record);
+    beside.kill()?;
     beside.wait()?;
+    recorded?.expect(0)?;
     for words in ["jitter show a.sbj", "jitter show --json a.sbj"] {
         let shown = place.run(words)?.expect(0)?.out;
         ensure!(shown.contains(r"\u001b[31mred\nX"), "{shown}");

@@ -17,7 +17,7 @@ use crate::processes::{lives_at_home, pid_of};
 
 pub const CASES: &[Case] = cases![root;
     status_shows_a_background_run_and_stop_ends_it,
-    status_and_doctor_escape_what_a_command_is_called,
+    status_escapes_what_a_command_is_called,
     stop_ends_a_run_whose_command_will_not_end,
     a_run_after_a_kill_waits_for_the_guardian,
     restore_undoes_what_two_dead_processes_left,
@@ -66,18 +66,13 @@ fn status_shows_a_background_run_and_stop_ends_it() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn status_and_doctor_escape_what_a_command_is_called() -> anyhow::Result<()> {
+fn status_escapes_what_a_command_is_called() -> anyhow::Result<()> {
     let place = Place::new()?;
     let mut words: Vec<&str> = "load 10 --cpus 0 --no-out --no-settle -q -- sh -c"
         .split(' ')
         .collect();
-    words.extend(["read x", "\u{1b}[31m\u{9b}31m\u{202e}\nFORGED"]);
-    let run = place
-        .sandbag(&words)
-        .stdin(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()?;
+    words.extend(["exec sleep 30", "\u{1b}[31m\u{9b}31m\u{202e}\nFORGED"]);
+    let run = place.sandbag(&words).spawn()?;
     place.burners(1)?;
     for words in ["status", "status --json"] {
         let shown = place.run(words)?.expect(0)?.out;
@@ -91,7 +86,8 @@ fn status_and_doctor_escape_what_a_command_is_called() -> anyhow::Result<()> {
             "{shown:?}"
         );
     }
-    finish(run)?.expect(1)?;
+    place.run(&format!("stop {}", run.id()))?.expect(0)?;
+    finish(run)?;
     place.as_before()?;
     Ok(())
 }
