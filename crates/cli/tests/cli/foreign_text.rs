@@ -286,3 +286,33 @@ fn arguments_that_are_refused_are_quoted_escaped() {
     harmless(&dir, &["stop", FOREIGN]);
     harmless(&dir, &["lab", "run", FOREIGN]);
 }
+
+#[test]
+fn everything_is_printed_where_it_is_escaped() {
+    /// Where the streams themselves are meant: the escaping, a descriptor for a
+    /// recording, those of a child, signals.
+    const MEANT: [&str; 4] = ["output.rs", "messages.rs", "record.rs", "one.rs"];
+    fn look(dir: &std::path::Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() {
+                look(&path, found);
+            } else if !MEANT.contains(&name) {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let raw = ["io::stdout()", "io::stderr()", "print!(", "println!("];
+                found.extend(
+                    raw.iter()
+                        .filter(|raw| text.contains(**raw))
+                        .map(|raw| format!("{}: {raw}", path.display())),
+                );
+            }
+        }
+    }
+    let mut found = Vec::new();
+    look(
+        std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")),
+        &mut found,
+    );
+    assert!(found.is_empty(), "print with output::print: {found:#?}");
+}
