@@ -7,8 +7,8 @@
 //! node they are the loads that slow it, not its speeds.
 
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use sandbag_measure::Window;
@@ -33,16 +33,12 @@ pub struct AchievedWriter<W: Write = File> {
 }
 
 impl AchievedWriter<File> {
-    /// Creates (or empties) the file and writes its header.
+    /// Creates the file anew and writes its header.
     ///
     /// # Errors
     /// [`Error::Write`] if the file cannot be created or written.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let sink = File::create(path).map_err(|cause| Error::Write {
-            path: path.to_owned(),
-            cause,
-        })?;
-        Self::new(sink, path)
+        Self::new(crate::write::create(path)?, path)
     }
 }
 
@@ -179,10 +175,15 @@ impl Row {
 /// [`Error::Read`] if it cannot be opened, [`Error::Header`] if it is another
 /// kind of file.
 pub fn read_achieved(path: &Path) -> Result<Rows<BufReader<File>>, Error> {
-    let file = File::open(path).map_err(|cause| Error::Read {
+    let error = |cause| Error::Read {
         path: path.to_owned(),
         cause,
-    })?;
+    };
+    // A FIFO in somebody's run directory would be waited for.
+    if !fs::metadata(path).map_err(error)?.is_file() {
+        return Err(error(io::Error::other("is no ordinary file")));
+    }
+    let file = File::open(path).map_err(error)?;
     Rows::new(BufReader::new(file), path)
 }
 
@@ -364,7 +365,9 @@ mod tests {
 
     #[test]
     fn a_disk_without_room_for_the_header_is_an_error_at_once() {
-        let error = AchievedWriter::create(Path::new("/dev/full")).unwrap_err();
+        let path = Path::new("/dev/full");
+        let full = File::options().write(true).open(path).unwrap();
+        let error = AchievedWriter::new(full, path).unwrap_err();
         assert!(error.to_string().starts_with("cannot write /dev/full"));
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The run directory; each of its files is there whole or not at all.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -22,6 +22,30 @@ pub const ACHIEVED_CSV: &str = "achieved.csv";
 pub const REPORT_HTML: &str = "report.html";
 /// Name of what several nodes came to, in the directory above theirs.
 pub const NODES_JSON: &str = "nodes.json";
+
+/// Creates a file of a run directory that is written while the run goes on.
+/// What had its name is removed and never written through: it may be a link,
+/// or a FIFO that nobody reads.
+///
+/// # Errors
+/// [`Error::Write`].
+pub fn create(path: &Path) -> Result<File, Error> {
+    let error = |cause| Error::Write {
+        path: path.to_owned(),
+        cause,
+    };
+    let removed = fs::symlink_metadata(path).and_then(|meta| {
+        let kind = meta.file_type();
+        match kind.is_char_device() || kind.is_block_device() {
+            true => Err(io::Error::other("is a device")),
+            false => fs::remove_file(path),
+        }
+    });
+    match removed {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(error(cause)),
+        _ => File::create_new(path).map_err(error),
+    }
+}
 
 /// Writes `run.json`, then `report.html` from it and the `achieved.csv`
 /// beside it, into the existing directory `dir`.
@@ -294,6 +318,37 @@ mod tests {
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         let error = read_run(&path).unwrap_err().to_string();
         assert!(error.contains("line"), "{error}");
+    }
+
+    #[test]
+    fn a_file_of_a_run_is_never_written_through_a_link_or_into_a_fifo() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(ACHIEVED_CSV);
+        let other = dir.path().join("other");
+        fs::write(&other, "kept").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        create(&path).unwrap().write_all(b"1").unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::hard_link(&other, &path).unwrap();
+        create(&path).unwrap().write_all(b"2").unwrap();
+        assert_eq!(fs::read_to_string(&other).unwrap(), "kept");
+        fs::remove_file(&path).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        // Reading from one waits for a writer.
+        assert!(crate::achieved::read_achieved(&path).is_err());
+        create(&path).unwrap().write_all(b"3").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "3");
+        fs::remove_file(&path).unwrap();
+        let made = std::process::Command::new("mknod")
+            .arg(&path)
+            .args(["c", "1", "3"])
+            .output();
+        // Only root may.
+        if made.unwrap().status.success() {
+            create(&path).unwrap_err();
+            assert!(path.exists(), "the device was removed");
+        }
     }
 
     #[test]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a replay beside a program leaves: run.json and achieved.csv.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
@@ -78,7 +77,8 @@ impl Run<'_> {
 
 /// Writes achieved.csv; of a portion that repeats it has the first time through.
 pub fn write(dir: &Path, outcome: &[CpuOutcome]) -> io::Result<()> {
-    let mut csv = BufWriter::new(File::create(dir.join(ACHIEVED_CSV))?);
+    let file = sandbag_report::write::create(&dir.join(ACHIEVED_CSV));
+    let mut csv = BufWriter::new(file.map_err(io::Error::other)?);
     writeln!(
         csv,
         "cpu,due_ns,length_ns,start_error_ns,length_error_ns,cause"
