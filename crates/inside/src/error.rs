@@ -23,8 +23,8 @@ pub enum Error {
     /// No directory will do.
     #[error(
         "no directory holds the library and the plan from which programs load them (tried: \
-         {tried}): TMPDIR names another; it must have room, must not be mounted noexec, and its \
-         path must hold no space or colon"
+         {tried}): TMPDIR names another; it must have room, must not be mounted noexec, must be \
+         yours or root's, and its path must hold no space or colon"
     )]
     NoPlace {
         /// Directories and what is wrong with them.

@@ -79,9 +79,12 @@ impl Place {
     pub fn with_room(user: Option<(u32, u32)>, bytes: u64) -> Result<Self> {
         let mut tried = Vec::new();
         let bases = bases(user.is_some());
-        bases.iter().for_each(|base| sweep(base));
         for base in bases {
-            match Self::in_base(&base, user, bytes) {
+            let made = trusted(&base).and_then(|()| {
+                sweep(&base);
+                Self::in_base(&base, user, bytes)
+            });
+            match made {
                 Ok(place) => return Ok(place),
                 Err(why) => tried.push(format!("{}: {why}", base.display())),
             }
@@ -231,6 +234,23 @@ fn bases(for_another_user: bool) -> Vec<PathBuf> {
     bases
 }
 
+/// Whether nobody but root and us can put another directory in the place of
+/// one that we make there: what lies in it is loaded into CMD.
+fn trusted(base: &Path) -> std::result::Result<(), String> {
+    const WRITE_OF_OTHERS: u32 = 0o022;
+    const STICKY: u32 = 0o1000;
+    let meta = fs::metadata(base).map_err(|error| error.to_string())?;
+    // SAFETY: no arguments, cannot fail.
+    let us = unsafe { libc::geteuid() };
+    if meta.uid() != 0 && meta.uid() != us {
+        return Err(format!("it belongs to user {}", meta.uid()));
+    }
+    match meta.mode() & WRITE_OF_OTHERS != 0 && meta.mode() & STICKY == 0 {
+        true => Err("others can write in it, and it has no sticky bit".to_owned()),
+        false => Ok(()),
+    }
+}
+
 /// Removes what killed runs of ours left, unless somebody of theirs lives:
 /// such a directory is looked at again by the next run.
 fn sweep(base: &Path) {
@@ -294,6 +314,24 @@ mod tests {
         assert!(!has(b"libc.so.6"));
         // A version would have its name among the strings.
         assert!(!has(b"GLIBC_"), "built against a version");
+    }
+
+    #[test]
+    fn a_directory_in_which_others_can_replace_ours_is_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let chmod = |mode| {
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        trusted(dir.path()).unwrap();
+        chmod(0o777);
+        assert!(trusted(dir.path()).unwrap_err().contains("sticky"));
+        chmod(0o1777);
+        trusted(dir.path()).unwrap();
+        // SAFETY: no arguments, cannot fail.
+        if unsafe { libc::geteuid() } == 0 {
+            chown(dir.path(), Some(65_534), None).unwrap();
+            assert!(trusted(dir.path()).unwrap_err().contains("user 65534"));
+        }
     }
 
     #[test]
