@@ -23,6 +23,8 @@ const FILES: [&str; 4] = [RUN_JSON, ACHIEVED_CSV, SHORT_CSV, REPORT_HTML];
 /// A run directory that is there.
 pub struct RunDir {
     path: PathBuf,
+    /// It and what is above it, as far as it was made, the innermost first.
+    made: Vec<PathBuf>,
     user: Option<User>,
 }
 
@@ -32,27 +34,28 @@ impl RunDir {
     pub fn make(wanted: Option<PathBuf>, user: Option<User>, messages: &Messages) -> Option<Self> {
         let named = wanted.is_some();
         let path = wanted.unwrap_or_else(|| new_name(RUN_PREFIX, ""));
-        let missing: Vec<PathBuf> = path
+        let made: Vec<PathBuf> = path
             .ancestors()
             .filter(|dir| !dir.as_os_str().is_empty())
             .take_while(|dir| !dir.exists())
             .map(Path::to_owned)
             .collect();
-        let made = match named {
+        let outcome = match named {
             true => fs::create_dir_all(&path),
             false => fs::create_dir(&path),
         };
-        if let Err(error) = made {
+        if let Err(error) = outcome {
+            remove_empty(&made);
             messages.warning(&format!(
                 "{}: {error}; the run is not written",
                 path.display()
             ));
             return None;
         }
-        for dir in &missing {
+        for dir in &made {
             give_to(dir, user.as_ref());
         }
-        Some(Self { path, user })
+        Some(Self { path, made, user })
     }
 
     /// Where it is.
@@ -68,18 +71,27 @@ impl RunDir {
         }
     }
 
-    /// Removes what a run that failed left, unless windows were written.
+    /// Removes what a run that failed left, unless windows were written. A
+    /// directory that was there before stays.
     pub fn discard_if_empty(&self) {
         for name in [ACHIEVED_CSV, SHORT_CSV] {
             let path = self.path.join(name);
-            // The first line names the columns.
-            if fs::read_to_string(&path).is_ok_and(|text| text.lines().count() <= 1) {
+            // The first line names the columns. What is no file is not ours.
+            let is_file = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
+            if is_file && fs::read_to_string(&path).is_ok_and(|text| text.lines().count() <= 1) {
                 let _ = fs::remove_file(path);
             }
         }
         self.give();
-        // Refused if anything is left in it.
-        let _ = fs::remove_dir(&self.path);
+        remove_empty(&self.made);
+    }
+}
+
+/// Removes directories, the innermost first; one that has anything in it
+/// stays, and so does all above it.
+fn remove_empty(dirs: &[PathBuf]) {
+    for dir in dirs {
+        let _ = fs::remove_dir(dir);
     }
 }
 
@@ -97,7 +109,13 @@ mod tests {
             fs::write(wanted.join(ACHIEVED_CSV), text).unwrap();
             dir.discard_if_empty();
             assert_eq!(wanted.exists(), stays);
+            assert_eq!(place.path().join("deep").exists(), stays);
         }
+        let there = place.path().join("there");
+        fs::create_dir(&there).unwrap();
+        let dir = RunDir::make(Some(there.clone()), None, &messages).unwrap();
+        dir.discard_if_empty();
+        assert!(there.exists(), "it was there before");
     }
 
     #[test]

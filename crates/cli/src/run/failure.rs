@@ -18,7 +18,8 @@ use crate::output;
 use sandbag_burner::command::User;
 
 /// Makes a run, from its load on; where that fails and there is a command, the
-/// reason is written to the run directory.
+/// reason is written to the run directory, if the user named one or windows are
+/// in it.
 ///
 /// # Errors
 /// Those of `run`.
@@ -29,6 +30,7 @@ pub fn recorded(
 ) -> Result<u8> {
     options.hold.refuse_existing()?;
     let mut options = options.clone();
+    let named = options.hold.out.is_some();
     if !options.hold.no_out {
         // One name for the run and for its failure.
         let by_time = || output::new_name(RUN_PREFIX, "");
@@ -45,20 +47,18 @@ pub fn recorded(
             true => None,
             false => User::behind_sudo(),
         };
-        leave_reason(error, options.hold.out.clone(), user, messages);
+        let out = options.hold.out;
+        // A refusal that names no directory makes none: it was said.
+        if let Some(out) = out.filter(|dir| named || dir.exists()) {
+            leave_reason(error, out, user, messages);
+        }
     }
     result
 }
 
-/// Writes why there was no run to its directory, `out` or one named by the
-/// time.
-pub fn leave_reason(
-    error: &anyhow::Error,
-    out: Option<PathBuf>,
-    user: Option<User>,
-    messages: &Messages,
-) {
-    let Some(dir) = RunDir::make(out, user, messages) else {
+/// Writes why there was no run to its directory.
+pub fn leave_reason(error: &anyhow::Error, out: PathBuf, user: Option<User>, messages: &Messages) {
+    let Some(dir) = RunDir::make(Some(out), user, messages) else {
         return;
     };
     let failure = Failure {
@@ -70,7 +70,10 @@ pub fn leave_reason(
     };
     match write::write_failure(dir.path(), &failure) {
         Ok(()) => dir.give(),
-        Err(error) => messages.warning(&error.to_string()),
+        Err(error) => {
+            messages.warning(&error.to_string());
+            dir.discard_if_empty();
+        }
     }
 }
 

@@ -20,6 +20,9 @@ pub const CASES: &[Case] = cases![root;
     a_command_that_cannot_run_leaves_nothing,
     a_cgroup_that_is_none_is_refused,
     beside_a_command_a_refusal_is_125_and_in_run_json,
+    a_refusal_that_names_no_directory_makes_none,
+    a_run_that_may_write_no_byte_leaves_no_directory,
+    files_of_a_run_are_created_anew,
     a_dry_run_says_what_a_run_would_say,
 ];
 
@@ -166,6 +169,77 @@ fn beside_a_command_a_refusal_is_125_and_in_run_json() -> anyhow::Result<()> {
     ensure!(
         fs::read_dir(place.path("."))?.count() == 1,
         "a file was left"
+    );
+    place.as_before()?;
+    Ok(())
+}
+
+fn nothing_is_left(place: &Place) -> anyhow::Result<()> {
+    let left = fs::read_dir(place.path("."))?.count();
+    ensure!(left == 0, "{left} files or directories were left");
+    Ok(())
+}
+
+fn a_refusal_that_names_no_directory_makes_none() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let first = place.start("load 20 --cpus 0 --no-out -q")?;
+    place.burners(1)?;
+    for options in [
+        "load 20 --cpus 0",
+        "load 20 --cpus 4095",
+        "load 20 --pin 4095",
+    ] {
+        place.run(&format!("{options} -- touch ran"))?.expect(125)?;
+        nothing_is_left(&place)?;
+    }
+    place
+        .run("load 20 --cpus 0 -d 1s --out deep/er/r")?
+        .expect(5)?;
+    nothing_is_left(&place)?;
+    place.run(&format!("stop {}", first.id()))?.expect(0)?;
+    finish(first)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_run_that_may_write_no_byte_leaves_no_directory() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    for options in ["-d 1s", "-d 1s --out deep/r", "--out deep/r -- true"] {
+        let script = format!(
+            "ulimit -f 0; exec {} load 20 --cpus 0 {options}",
+            place.sandbag.display()
+        );
+        let ended = finish(place.program("sh", ["-c", &script]).spawn()?)?;
+        ensure!([1, 125].contains(&ended.code()), "{ended:?}");
+        nothing_is_left(&place)?;
+    }
+    place.as_before()?;
+    Ok(())
+}
+
+/// Links and FIFOs of others in a directory that is there.
+fn files_of_a_run_are_created_anew() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    fs::create_dir(place.path("r"))?;
+    fs::write(place.path("kept"), "before")?;
+    for name in ["run.json", "achieved.csv", "report.html"] {
+        std::os::unix::fs::symlink(place.path("kept"), place.path("r").join(name))?;
+    }
+    let fifo = place.path("r/achieved-100ms.csv");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU)?;
+    place.run("load 20 --cpus 0 -d 1s --no-settle --windows 100ms --out r -q")?;
+    for name in [
+        "run.json",
+        "achieved.csv",
+        "achieved-100ms.csv",
+        "report.html",
+    ] {
+        let meta = fs::symlink_metadata(place.path("r").join(name))?;
+        ensure!(meta.is_file() && meta.len() > 0, "{name}: {meta:?}");
+    }
+    ensure!(
+        fs::read_to_string(place.path("kept"))? == "before",
+        "written through a link"
     );
     place.as_before()?;
     Ok(())

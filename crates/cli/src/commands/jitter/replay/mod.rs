@@ -165,7 +165,7 @@ impl ReplayArgs {
 }
 
 /// Runs the command; where that fails by us and there is a CMD, the reason is
-/// left in the run directory.
+/// left in the run directory, if the user named one.
 pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check_dir(args.out.as_deref())?;
     args.overwrite.check(args.json.as_deref())?;
@@ -175,8 +175,9 @@ pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
         && args.has_command()
         && !args.no_out
         && !args.dry_run
+        && let Some(out) = args.out.clone()
     {
-        leave_reason(error, args.out.clone(), user(args), messages);
+        leave_reason(error, out, user(args), messages);
     }
     result
 }
