@@ -42,7 +42,7 @@ impl Run<'_> {
                 self.load_ended_ns = Some(end);
                 self.mark()?;
             }
-            if run_ns >= next_mark {
+            if window_is_over(next_mark, run_ns, self.load_ended_ns) {
                 if self.load_ended_ns.is_none() {
                     self.mark()?;
                 }
@@ -199,5 +199,29 @@ impl Run<'_> {
         // An error here is a wake-up: every caller looks at everything.
         let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(left)), None);
         self.cost.wakeups += 1;
+    }
+}
+
+/// Whether the window that ends at `next_mark` is over. After the end of the
+/// load there are none, and nothing can be late for them.
+fn window_is_over(next_mark: u64, run_ns: u64, load_ended_ns: Option<u64>) -> bool {
+    run_ns >= next_mark && load_ended_ns.is_none_or(|end| next_mark <= end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_window_is_late_after_the_end_of_the_load() {
+        let second = WINDOW_NS;
+        assert!(!window_is_over(second, second - 1, None));
+        assert!(window_is_over(second, 4 * second, None));
+        assert!(window_is_over(second, 9 * second, Some(3 * second / 2)));
+        assert!(!window_is_over(
+            2 * second,
+            9 * second,
+            Some(3 * second / 2)
+        ));
     }
 }
