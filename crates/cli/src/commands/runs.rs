@@ -219,7 +219,7 @@ pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
     for run in &unknown {
         Messages::error(&not_proven(run));
     }
-    let ask = |runs: &[(RunInfo, Named)]| {
+    let ask = |runs: &[Proven]| {
         for (run, process) in runs {
             match process.signal(libc::SIGTERM) {
                 Ok(()) => messages.detail(&format!("asked {} to end", number(run))),
@@ -258,9 +258,12 @@ pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
     )
 }
 
+/// A run with the process that is proven to be its supervisor.
+type Proven = (RunInfo, Named);
+
 /// The runs to end, each with the process that gets the signal, and those
 /// among them whose process is not proven to be theirs.
-fn chosen(runs: Vec<RunInfo>, pid: Option<u32>) -> Result<(Vec<(RunInfo, Named)>, Vec<RunInfo>)> {
+fn chosen(runs: Vec<RunInfo>, pid: Option<u32>) -> Result<(Vec<Proven>, Vec<RunInfo>)> {
     let mut proven = Vec::new();
     let mut unknown = Vec::new();
     for run in runs {
