@@ -78,7 +78,7 @@ fn who_took_how_much_is_told_where_it_is_known() {
             ..About::default()
         },
     }));
-    let page = render_trace("a.sbj", &trace, 5);
+    let page = render_trace("a.sbj", &trace, trace.cpus[0].events.len());
     assert!(page.contains("Who took how much"));
     assert!(page.contains("&lt;kworker&gt;"), "not escaped");
     assert!(page.contains("hypervisor or hardware"));
