@@ -236,7 +236,8 @@ fn status_shows_a_replay_and_stop_ends_it() -> anyhow::Result<()> {
     let load = place.run("load 20 --cpus 0 -d 300ms --no-out -q --no-settle")?;
     ensure!([0, 3, 4].contains(&load.code()), "{load:?}");
     place.run(&format!("stop {pid}"))?.expect(0)?;
-    finish(run)?.expect(0)?;
+    let ended = finish(run)?;
+    ensure!([0, 3, 4].contains(&ended.code()), "{ended:?}");
     let run = place.start_script(
         "jitter replay made.json --inside --loop --no-out -q",
         "echo > there; exec sleep 60",

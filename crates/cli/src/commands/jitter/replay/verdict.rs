@@ -15,6 +15,8 @@ pub struct Due {
     injected: u64,
     /// Events that were due and not injected, by the reason.
     not: Vec<(u64, &'static str)>,
+    /// Of the injected: late because nobody was there to inject them.
+    away: u64,
     /// The jitter of a CPU ended early.
     ended_early: bool,
 }
@@ -46,6 +48,7 @@ impl Due {
                     "on a CPU whose jitter ended early",
                 ),
             ],
+            away: sum(|one| one.outcome.counts.away),
             ended_early: outcome.iter().any(is_lost),
         }
     }
@@ -60,6 +63,7 @@ impl Due {
                 (all.passed, "over before the thread ran again"),
                 (all.invalid, "wrong in the plan"),
             ],
+            away: 0,
             ended_early: false,
         }
     }
@@ -72,14 +76,23 @@ impl Due {
             return (Verdict::Undecided, "no event was due".to_owned());
         }
         let pct = 100.0 * self.injected as f64 / due.max(1) as f64;
-        let verdict = match self.ended_early || pct < KEPT_PCT {
-            true => Verdict::Missed,
-            false => Verdict::Kept,
+        let away_pct = 100.0 * self.away as f64 / due.max(1) as f64;
+        let verdict = match (self.ended_early || pct < KEPT_PCT, away_pct) {
+            (true, _) => Verdict::Missed,
+            // As much as may be missing: by then the trace is another one.
+            (false, away_pct) if away_pct > 100.0 - KEPT_PCT => Verdict::Undecided,
+            (false, _) => Verdict::Kept,
         };
         let mut text = format!(
             "{} of {due} events that were due were injected ({pct:.1} %; kept from {KEPT_PCT} % on)",
             self.injected
         );
+        if self.away > 0 {
+            text += &format!(
+                "; {} late, for the host or another task had the CPU",
+                self.away
+            );
+        }
         let reasons = self.not.iter().filter(|(count, _)| *count > 0);
         let reasons: Vec<String> = reasons
             .map(|(count, why)| format!("{count} {why}"))
@@ -101,8 +114,20 @@ mod tests {
         Due {
             injected,
             not: vec![(short, "shorter than what injecting costs"), (0, "late")],
+            away: 0,
             ended_early,
         }
+    }
+
+    #[test]
+    fn events_that_came_late_for_nobody_was_there_are_not_kept() {
+        let late = Due {
+            away: 2,
+            ..due(100, 0, false)
+        };
+        let (verdict, text) = late.verdict();
+        assert_eq!(verdict, Verdict::Undecided);
+        assert!(text.contains("2 late"), "{text}");
     }
 
     #[test]
