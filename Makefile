@@ -9,6 +9,9 @@ MPI_DIR := $(TARGET_DIR)/mpi
 MPI_FLAGS := --release --locked --manifest-path mpi/Cargo.toml --target-dir $(MPI_DIR)
 HAS_MPI := command -v mpicc >/dev/null && command -v mpirun >/dev/null && scripts/has-libclang
 RELEASE := $(TARGET_DIR)/$(TARGET)/release
+LAB := $(RELEASE)/sandbag-lab
+# What evaluates sandbag is a workspace of its own, built into the same directory.
+LAB_FLAGS := --manifest-path lab/Cargo.toml --release --locked --target $(TARGET) --target-dir $(TARGET_DIR)
 SANDBAG := $(RELEASE)/sandbag
 # One static binary. Naming the target keeps the flag away from build scripts.
 export RUSTFLAGS := -C target-feature=+crt-static
@@ -49,12 +52,13 @@ setup: ## Install what the tests need (root; says what is missing otherwise)
 unit: ## Tests that need no privilege
 	cargo test $(CARGO_FLAGS) --workspace --exclude sandbag-machine-tests
 	cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --lib
+	cargo test $(LAB_FLAGS)
 	@# Tests that need something not everybody has are ignored above, and
 	@# run here where it is there.
 	if command -v groff >/dev/null; then \
 	    cargo test $(CARGO_FLAGS) -p sandbag --test cli -- --ignored man_pages; fi
 	if [ -e /proc/self/autogroup ]; then \
-	    cargo test $(CARGO_FLAGS) -p sandbag-kernel --lib -- --ignored a_session; fi
+	    cargo test $(CARGO_FLAGS) -p sandbag-linux --lib -- --ignored a_session; fi
 	if [ -n "$$SANDBAG_SAMPLES" ]; then \
 	    cargo test $(CARGO_FLAGS) -p sandbag-profile --test 'samples*' -- --ignored; fi
 
@@ -72,42 +76,46 @@ mpi-test: build ## Its tests, with 2 and 4 ranks
 	fi
 
 machine: build ## Tests on this machine's own cgroup tree (root)
-	cargo build $(CARGO_FLAGS) -p sandbag-bench
-	cargo test $(CARGO_FLAGS) -p sandbag-kernel --lib -- --ignored the_migrations
-	SANDBAG_BIN=$(SANDBAG) SANDBAG_BENCH_BIN=$(RELEASE)/sandbag-bench \
+	cargo build $(LAB_FLAGS)
+	cargo test $(CARGO_FLAGS) -p sandbag-linux --lib -- --ignored the_migrations
+	SANDBAG_BIN=$(SANDBAG) SANDBAG_LAB_BIN=$(LAB) \
 	    cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --test machine
 
 guest-results: build ## Jitter, figures and an audit of guests, into OUT (30 min)
-	cargo build $(CARGO_FLAGS) -p sandbag-bench -p sandbag-machine-tests
+	cargo build $(LAB_FLAGS)
+	cargo build $(CARGO_FLAGS) -p sandbag-machine-tests
 	SANDBAG_BIN=$(SANDBAG) scripts/guest-results $(or $(OUT),guest-results)
 
 guest: build ## Tests in emulated machines with another kernel
 	SANDBAG_BIN=$(SANDBAG) cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --test guest
 
 bench: build ## The tables of loads, of OS jitter, of jitter at scale and of audits (root; QUICK=1: an hour; else half a day)
-	cargo build $(CARGO_FLAGS) -p sandbag-bench
+	cargo build $(LAB_FLAGS)
 	@if $(HAS_MPI); then $(MAKE) mpi; fi
-	$(RELEASE)/sandbag-bench --sandbag $(SANDBAG) $(if $(QUICK),--quick) \
+	$(LAB) loads --sandbag $(SANDBAG) $(if $(QUICK),--quick) \
 	    $(if $(SANDBAG_DISPOSABLE),--v2) --out bench-results.md
-	$(RELEASE)/sandbag-bench jitter --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out jitter-results.md
-	$(RELEASE)/sandbag-bench scale --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out scale-results.md
-	$(RELEASE)/sandbag-bench audit --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out audit-results.md
+	$(LAB) jitter --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out jitter-results.md
+	$(LAB) scale --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out scale-results.md
+	$(LAB) audit --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out audit-results.md
 
 nodes: build ## The tables of virtual nodes (root; QUICK=1: a quarter of an hour; else an hour)
-	cargo build $(CARGO_FLAGS) -p sandbag-bench
-	$(RELEASE)/sandbag-bench nodes --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out nodes-results.md
+	cargo build $(LAB_FLAGS)
+	$(LAB) nodes --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out nodes-results.md
 
 audit-bench: build ## What `audit` finds of planted differences (root; QUICK=1: ten minutes; else some hours)
-	cargo build $(CARGO_FLAGS) -p sandbag-bench
-	$(RELEASE)/sandbag-bench audit --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out audit-results.md
+	cargo build $(LAB_FLAGS)
+	$(LAB) audit --sandbag $(SANDBAG) $(if $(QUICK),--quick) --out audit-results.md
 
 lab: build ## The papers' experiments (root; QUICK=1: within an hour; else days; goes on where it was)
 	scripts/setup-lab
-	$(SANDBAG) lab run $(if $(QUICK),--quick) --out lab-results
+	cargo build $(LAB_FLAGS)
+	$(LAB) run $(if $(QUICK),--quick) --out lab-results
 
 lint: ## Formatting, clippy, documentation
 	cargo fmt --all --check
+	cargo fmt --manifest-path lab/Cargo.toml --check
 	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	cargo clippy $(LAB_FLAGS) --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 
 man: build ## Man pages, from the same source as --help

@@ -3,8 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use sandbag_audit::compare::{Options, compare};
-use sandbag_audit_report::terminal::{self, Look};
-use sandbag_audit_report::{csv, file, junit, page};
+use sandbag_audit::report::terminal::{self, Look};
+use sandbag_audit::report::{csv, file, junit, page};
 
 const OPTIONS: Options = Options {
     confidence: 0.99,

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sandbag_inside::outcome;
+use sandbag_jitter::inside::outcome;
 
 fuzz_target!(|data: &[u8]| {
     let outcome = outcome::read(data);

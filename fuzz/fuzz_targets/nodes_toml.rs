@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use sandbag_node::{Course, Cpus, NodesFile, Vocabulary};
+use sandbag_load::node::{Course, Cpus, NodesFile, Vocabulary};
 
 const WORDS: Vocabulary<'_> = Vocabulary {
     methods: &["hogs", "lim"],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag lab`: the papers' experiments on this machine.
+//! The papers' experiments on this machine.
 
 mod methods;
 
@@ -8,32 +8,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::bench::programs::Programs;
+use crate::experiment::Experiment;
+use crate::results::{self, State};
+use crate::run::{self, Listener, Repeat};
+use crate::setup::Setup;
+use crate::workload::{self, WorkArgs};
+use crate::{experiments, index};
 use anyhow::{Context as _, Result};
 use clap::{Args, Subcommand};
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{CpuList, Root};
-use sandbag_lab::experiment::Experiment;
-use sandbag_lab::results::{self, State};
-use sandbag_lab::run::{self, Listener, Repeat};
-use sandbag_lab::setup::Setup;
-use sandbag_lab::workload::{self, WorkArgs};
-use sandbag_lab::{experiments, index, interrupt};
+use sandbag_linux::interrupt;
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Root};
 
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::output;
-use crate::units::{self, Cpus};
 use methods::find_methods;
+use sandbag_ui::exit::{self, BadInput, NotPossible};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output;
+use sandbag_ui::units::{self, Cpus};
 
-/// Re-run the papers' experiments: which method to trust for which workload
-#[derive(Debug, Args)]
-pub struct LabArgs {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
+/// The papers' experiments.
 #[derive(Debug, Subcommand)]
-enum Verb {
+pub enum Verb {
     /// Say which experiments there are, and how long they take
     List,
     /// Run experiments, or go on with them where they were stopped
@@ -59,7 +55,7 @@ pub struct PageArgs {
 /// Run experiments, or go on with them where they were stopped
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Which (see `sandbag lab list`) [default: all]
+    /// Which (see `sandbag-lab list`) [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
@@ -99,6 +95,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = limit)]
     limit: Duration,
 
+    /// The sandbag to run [default: the one beside this program]
+    #[arg(long, value_name = "FILE")]
+    sandbag: Option<PathBuf>,
+
     /// C sources for the compilation [default: those of zstd, where Cargo has
     /// fetched them]
     #[arg(long, value_name = "DIR")]
@@ -114,8 +114,8 @@ fn limit(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs the command.
-pub fn main(args: &LabArgs, messages: &Messages) -> Result<u8> {
-    match &args.verb {
+pub fn main(verb: &Verb, messages: &Messages) -> Result<u8> {
+    match verb {
         Verb::List => list(),
         Verb::Run(args) => run_all(args, messages),
         Verb::Page(args) => page(args),
@@ -174,7 +174,7 @@ fn page(args: &PageArgs) -> Result<u8> {
     }
     if reports.is_empty() {
         return Err(BadInput(format!(
-            "{} holds no results of the lab; --out names the directory of `sandbag lab run`",
+            "{} holds no results of the lab; --out names the directory of `sandbag-lab run`",
             args.out.display()
         ))
         .into());
@@ -187,15 +187,15 @@ fn page(args: &PageArgs) -> Result<u8> {
 fn run_all(args: &RunArgs, messages: &Messages) -> Result<u8> {
     let chosen = choose(&args.names)?;
     if !nix::unistd::geteuid().is_root() {
-        return Err(sandbag_burner::Error::NotPossible {
-            what: "the lab holds loads with groups and real-time tasks of its own".to_owned(),
-            remedy: "run it as root".to_owned(),
-        }
+        return Err(NotPossible(
+            "the lab holds loads with groups and real-time tasks of its own: run it as root"
+                .to_owned(),
+        )
         .into());
     }
     let cpus = usable(args)?;
     fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
-    let sandbag = std::env::current_exe().context("our own program")?;
+    let sandbag = Programs::find(args.sandbag.as_deref())?.sandbag;
     let mut setup = Setup {
         methods: find_methods(&sandbag, &cpus, &args.methods)?,
         sandbag,
@@ -299,7 +299,7 @@ fn run_one(
         rounds: args.rounds,
         decide: args.decide || (args.rounds.is_none() && !args.quick),
     };
-    let report = run::run(experiment, setup, &dir, repeat, &mut Told(messages))?;
+    let report = run::run(experiment, setup, &dir, repeat, &mut Progress(messages))?;
     messages.say(&format!("Page: {}", dir.join(results::PAGE).display()));
     Ok(report.state)
 }
@@ -324,9 +324,9 @@ fn choose(names: &[String]) -> Result<Vec<Box<dyn Experiment>>, BadInput> {
 }
 
 /// What an experiment says, on our standard error.
-struct Told<'a>(&'a Messages);
+struct Progress<'a>(&'a Messages);
 
-impl Listener for Told<'_> {
+impl Listener for Progress<'_> {
     fn trial(&mut self, done: usize, of: usize, what: &str) {
         self.0.say(&format!("[{done}/{of}] {what}"));
     }

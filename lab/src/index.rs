@@ -8,9 +8,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::machine::lasting;
 use crate::page::{self, Frame, Section, Table};
 use crate::results::{PAGE, Report, SUMMARY, State, read_json};
+use sandbag_linux::machine::lasting;
 
 /// The table as text.
 pub const TEXT: &str = "summary.md";

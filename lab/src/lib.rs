@@ -8,15 +8,15 @@
 //! [`run`](mod@run) measures one, [`summary`] makes figures of its rows, [`results`]
 //! writes them down, [`page`] and [`index`] show them.
 
+pub mod bench;
+pub mod command;
 pub mod condition;
 pub mod decide;
 pub mod experiment;
 pub mod experiments;
 pub mod figure;
 pub mod index;
-pub mod interrupt;
 pub mod journal;
-pub mod machine;
 pub mod page;
 pub mod pair;
 pub mod place;

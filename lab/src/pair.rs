@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use anyhow::Result;
-use sandbag_kernel::CpuList;
-use sandbag_report::Run;
+use sandbag_linux::CpuList;
+use sandbag_load::report::Run;
 
 use crate::condition::Condition;
 use crate::place::{Met, Runner};

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use sandbag_kernel::{CpuList, Root};
-use sandbag_report::Run;
+use sandbag_linux::{CpuList, Root};
+use sandbag_load::report::Run;
 
 use crate::condition::Condition;
 use crate::program::{self, Ended, Running};

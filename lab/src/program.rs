@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use sandbag_kernel::{CpuList, sched};
+use sandbag_linux::{CpuList, sched};
 
-use crate::interrupt;
+use sandbag_linux::interrupt;
 
 /// How often we look whether a program has ended. Its time is not taken by
 /// us where that would matter, but by itself.

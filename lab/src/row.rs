@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use sandbag_kernel::CpuList;
-use sandbag_measure::verdict::NOISY_FOREIGN_PCT;
+use sandbag_linux::CpuList;
+use sandbag_stats::verdict::NOISY_FOREIGN_PCT;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;

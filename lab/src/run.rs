@@ -9,14 +9,14 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use sandbag_kernel::Root;
+use sandbag_linux::Root;
 
 use crate::experiment::{Cell, Choices, Experiment, NotHere};
 use crate::journal::{Rows, Terms};
-use crate::machine;
 use crate::results::{self, CHOICES, ROWS, Report, State, put, read_json};
 use crate::row::{End, Row};
 use crate::setup::Setup;
+use sandbag_linux::machine;
 
 /// How often each cell is measured.
 #[derive(Debug, Clone, Copy, Default)]
@@ -119,7 +119,7 @@ pub fn run(
         })
     });
     if let Err(error) = ended {
-        crate::interrupt::check()?;
+        sandbag_linux::interrupt::check()?;
         report.state = match error.downcast_ref::<NotHere>() {
             Some(NotHere(why)) => State::Skipped { why: why.clone() },
             None => State::Failed {
@@ -167,7 +167,7 @@ impl Matrix<'_> {
                     .measure(self.setup, cell, round)
                     .with_context(|| format!("{}, round {}", cell.key, round + 1))?;
                 // A trial in which a signal came is no trial.
-                crate::interrupt::check()?;
+                sandbag_linux::interrupt::check()?;
                 self.listener
                     .trial(count, of.max(count), &told(cell, &measured));
                 self.rows.push(measured)?;

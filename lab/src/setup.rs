@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
 
 use crate::place::Place;
 

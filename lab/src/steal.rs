@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
-use sandbag_kernel::procstat::{CpuDelta, ProcStat, Sample, tick_ns};
-use sandbag_kernel::{CpuList, Root};
-use sandbag_measure::window::share_pct;
+use sandbag_linux::procstat::{CpuDelta, ProcStat, Sample, tick_ns};
+use sandbag_linux::{CpuList, Root};
+use sandbag_stats::window::share_pct;
 
 /// Disturbance of some CPUs from the making of the meter until it is asked.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //! From trials to figures: slowdowns of pairs, their median with a 95 %
 //! interval, and whether the machine was quiet enough to say anything.
 
-use sandbag_measure::{Verdict, middle};
+use sandbag_stats::{Verdict, middle};
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What of the lab needs no root: its list, and pages of what was measured.
 
-use crate::dir::Dir;
+#[allow(dead_code, reason = "shared with the tests of sandbag")]
+#[path = "../../crates/sandbag/tests/cli/dir.rs"]
+mod dir;
+
+use dir::Dir;
 use predicates::prelude::*;
 use predicates::str::contains;
 
@@ -18,7 +22,7 @@ const ROWS: &str = concat!(
 #[test]
 fn the_list_says_how_long_each_takes() {
     let all = ["precision", "obtrusive", "replay", "errors", "micro"];
-    let assert = Dir::new().run(&["lab", "list"]).success();
+    let assert = Dir::new().run(&["list"]).success();
     let text = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
     for name in all {
         assert!(text.contains(name), "{text}");
@@ -32,7 +36,7 @@ fn a_page_is_made_of_what_was_measured() {
     let results = dir.path().join("sandbag-lab/precision");
     std::fs::create_dir_all(&results).unwrap();
     std::fs::write(results.join("rows.jsonl"), ROWS).unwrap();
-    dir.run(&["lab", "page"])
+    dir.run(&["page"])
         .success()
         .stdout(contains("50.0 (50.0 .. 50.0), n = 1").and(contains("CPU: fast")));
     let page = dir.read("sandbag-lab/precision/index.html");
@@ -47,7 +51,7 @@ fn a_page_is_made_of_what_was_measured() {
 #[test]
 fn a_directory_without_results_is_refused() {
     let dir = Dir::new();
-    dir.run(&["lab", "page", "--out", "nothing"])
+    dir.run(&["page", "--out", "nothing"])
         .code(2)
         .stderr(contains("holds no results"));
     assert!(dir.names().is_empty());
@@ -59,7 +63,19 @@ fn rows_that_are_none_are_named() {
     let results = dir.path().join("sandbag-lab/micro");
     std::fs::create_dir_all(&results).unwrap();
     std::fs::write(results.join("rows.jsonl"), "rubbish\n").unwrap();
-    dir.run(&["lab", "page"])
+    dir.run(&["page"])
         .code(predicate::ne(0))
         .stderr(contains("rows.jsonl, line 1"));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = std::process::Command::new(assert_cmd::cargo::cargo_bin("sandbag-lab"))
+        .arg("list")
+        .stdout(writer)
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
 }

@@ -3,7 +3,7 @@
 
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Root as _};
-use sandbag_kernel::{CpuList, sched};
+use sandbag_linux::{CpuList, sched};
 
 /// Where one rank runs.
 #[derive(Debug, Clone)]

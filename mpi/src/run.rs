@@ -9,10 +9,10 @@ use clap::Args;
 use mpi::collective::SystemOperation;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, CommunicatorCollectives as _, Root as _};
-use sandbag_inject::Plan;
+use sandbag_jitter::replay::Plan;
 use sandbag_jitter::{Trace, import};
 use sandbag_scale::bench::{AnyClock, Course, Measured, Rank, Segment, calibrate};
-use sandbag_scale_bench::{BenchOptions, Files, Out, Told, rows_of};
+use sandbag_scale::file::{BenchOptions, Files, Out, Told, rows_of};
 
 use crate::barrier::MpiBarrier;
 use crate::place;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes made-up audits in every form, so that they can be looked at:
-//! `cargo run -p sandbag-audit-report --example audit-pages -- DIR`.
+//! `cargo run -p sandbag-audit --example audit-pages -- DIR`.
 
 use std::path::PathBuf;
 
 use sandbag_audit::compare::{Options, compare};
 use sandbag_audit::fixture::Maker;
-use sandbag_audit_report::terminal::{self, Look};
-use sandbag_audit_report::{csv, file, junit, page};
+use sandbag_audit::report::terminal::{self, Look};
+use sandbag_audit::report::{csv, file, junit, page};
 
 fn main() {
     let Some(dir) = std::env::args_os().nth(1).map(PathBuf::from) else {

@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::{Pid, getppid};
-use sandbag_measure::median;
+use sandbag_stats::median;
 
 const CALLS: u32 = 1_000_000;
 const STEPS: u32 = 30_000_000;
@@ -51,19 +51,19 @@ fn main() -> nix::Result<()> {
 
 /// CPU time of the calls, ns.
 fn calls() -> f64 {
-    let begin = sandbag_kernel::clock::thread_cpu();
+    let begin = sandbag_linux::clock::thread_cpu();
     for _ in 0..CALLS {
         black_box(getppid());
     }
-    (sandbag_kernel::clock::thread_cpu() - begin) as f64
+    (sandbag_linux::clock::thread_cpu() - begin) as f64
 }
 
 fn steps() -> f64 {
-    let begin = sandbag_kernel::clock::thread_cpu();
+    let begin = sandbag_linux::clock::thread_cpu();
     let mut x = 1u64;
     for _ in 0..STEPS {
         x = black_box(x.wrapping_mul(16_807) + 1);
     }
     black_box(x);
-    (sandbag_kernel::clock::thread_cpu() - begin) as f64
+    (sandbag_linux::clock::thread_cpu() - begin) as f64
 }

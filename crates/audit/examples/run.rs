@@ -7,7 +7,7 @@
 //! because it is started anew as the process that works.
 
 use sandbag_audit::{Options, Progress, WORK_VERB, Wanted};
-use sandbag_kernel::Root;
+use sandbag_linux::Root;
 
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -10,9 +10,9 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sandbag_burner::command::{User, become_user};
-use sandbag_burner::{child, leash};
-use sandbag_kernel::{CpuList, clock, sched};
+use sandbag_linux::user::{User, become_user};
+use sandbag_linux::{CpuList, clock, sched};
+use sandbag_run::{child, leash};
 
 use crate::work::Figures;
 

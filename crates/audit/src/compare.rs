@@ -15,7 +15,7 @@ mod shift;
 
 use std::collections::BTreeSet;
 
-use sandbag_measure::middle;
+use sandbag_stats::middle;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -29,7 +29,7 @@ use shift::{Known, Shift};
 pub const VERSION: u32 = 1;
 
 /// Facts of a machine that are others each time.
-const PASSING: [&str; 1] = [sandbag_lab::machine::LOAD];
+const PASSING: [&str; 1] = [sandbag_linux::machine::LOAD];
 
 /// Lengths that differ by no more than this factor count as the same.
 const SAME_LENGTH: f64 = 3.0;

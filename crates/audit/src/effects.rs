@@ -300,7 +300,7 @@ pub fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use sandbag_jitter::Chance;
+    use sandbag_stats::Chance;
 
     use super::*;
     use crate::model::Evidence;

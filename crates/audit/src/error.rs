@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why there is no audit. What goes wrong within one is told in it.
 
+use sandbag_ui::{ExitStatus, exit};
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -30,5 +32,15 @@ pub enum Error {
     Worker(String),
     /// The kernel does not tell what must be known.
     #[error(transparent)]
-    Kernel(#[from] sandbag_kernel::Error),
+    Kernel(#[from] sandbag_linux::Error),
+}
+
+impl ExitStatus for Error {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::NoCpus { .. } => exit::NOT_POSSIBLE,
+            Self::Option { .. } => exit::USAGE,
+            _ => exit::FAILED,
+        }
+    }
 }

@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_kernel::interrupts::Table;
-use sandbag_kernel::procstat::{CpuTimes, ProcStat, tick_ns};
-use sandbag_kernel::{Result, Root, clock, root};
+use sandbag_linux::interrupts::Table;
+use sandbag_linux::procstat::{CpuTimes, ProcStat, tick_ns};
+use sandbag_linux::{Result, Root, clock, root};
 
 use crate::model::Evidence;
 use crate::tasks::Ran;

@@ -4,9 +4,9 @@
 
 use std::sync::mpsc::channel;
 
-use sandbag_kernel::cgroup::partitions;
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{CpuList, Result, Root, sched};
+use sandbag_linux::cgroup::partitions;
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Result, Root, sched};
 
 use crate::model::{Cpu, LeftOut};
 

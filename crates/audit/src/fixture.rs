@@ -347,7 +347,7 @@ fn middle_of(test: &Test, quantity: Quantity, cpu: Option<u32>, length: usize) -
         .iter()
         .filter(|sample| sample.length == length && cpu.is_none_or(|cpu| cpu == sample.cpu));
     let values: Vec<f64> = here.filter_map(|sample| sample.figure(quantity)).collect();
-    sandbag_measure::median(&values).unwrap_or(0.0)
+    sandbag_stats::median(&values).unwrap_or(0.0)
 }
 
 fn verdict(

@@ -14,6 +14,7 @@
 
 pub mod accounting;
 mod command;
+pub mod command_line;
 pub mod compare;
 pub mod design;
 pub mod effects;
@@ -29,6 +30,7 @@ mod options;
 pub mod others;
 pub mod plan;
 pub mod ranks;
+pub mod report;
 mod run;
 pub mod simulate;
 pub mod suspects;

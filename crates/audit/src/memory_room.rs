@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How much memory may be taken without anybody being killed for it.
 
-use sandbag_kernel::container::memory_room;
-use sandbag_kernel::{Error, Result, Root, memory};
+use sandbag_linux::container::memory_room;
+use sandbag_linux::{Error, Result, Root, memory};
 
 /// Left to the others whatever is asked for, where there is so much...
 const RESERVE: u64 = 256 << 20;

@@ -21,7 +21,7 @@ pub struct Audit {
     pub begun: String,
     /// How long it took.
     pub took_ns: u64,
-    /// Facts about the machine by name, as `sandbag_lab::machine::describe`.
+    /// Facts about the machine by name, as `sandbag_linux::machine::describe`.
     pub machine: Vec<(String, String)>,
     /// The CPUs that were asked for and can be used.
     pub cpus: Vec<Cpu>,

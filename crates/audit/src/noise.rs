@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use sandbag_burner::journal::{Entry, Journal, RunInfo};
-use sandbag_burner::registry::Registry;
-use sandbag_burner::undo::{Leftovers, undo};
 use sandbag_jitter::attribution::{Who, by_cpu};
 use sandbag_jitter::collect::{self, Attribute, Tracer, counter};
 use sandbag_jitter::{Header, format};
-use sandbag_kernel::tracefs::TraceFs;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::tracefs::TraceFs;
+use sandbag_linux::{CpuList, Root};
+use sandbag_run::journal::{Entry, Journal, RunInfo};
+use sandbag_run::registry::Registry;
+use sandbag_run::undo::{Leftovers, undo};
 
 use crate::suspects::Blamed;
 
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn every_cpu_has_a_share() {
-        let cpus = sandbag_kernel::sched::affinity(0).unwrap();
+        let cpus = sandbag_linux::sched::affinity(0).unwrap();
         let cpus: CpuList = cpus.iter().take(2).collect();
         let length = Duration::from_millis(30);
         let looked = look(&Root::default(), &cpus, length, false).unwrap();

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use sandbag_burner::command::User;
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
+use sandbag_linux::user::User;
 
 use crate::error::{Error, Result};
 

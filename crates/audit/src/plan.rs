@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use sandbag_jitter::Chance;
+use sandbag_stats::Chance;
 
 use crate::effects::Level;
 use crate::options::Options;

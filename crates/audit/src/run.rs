@@ -8,8 +8,8 @@ mod turn;
 
 use std::time::Duration;
 
-use sandbag_kernel::container::cpu_limit;
-use sandbag_kernel::{Root, clock};
+use sandbag_linux::container::cpu_limit;
+use sandbag_linux::{Root, clock};
 
 use crate::accounting::Accounting;
 use crate::effects::{self, Level};
@@ -121,7 +121,7 @@ pub fn run(
         begun,
         took_ns: clock::monotonic().saturating_sub(begin_ns),
         machine: std::iter::once(("host", host(root)))
-            .chain(sandbag_lab::machine::describe(root))
+            .chain(sandbag_linux::machine::describe(root))
             .map(|(name, value)| (name.to_owned(), value))
             .collect(),
         cpus: facts.cpus,

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_jitter::Chance;
+use sandbag_stats::Chance;
 use statrs::distribution::{Beta, ContinuousCDF as _};
 
 use crate::accounting::Accounting;

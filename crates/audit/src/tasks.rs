@@ -10,8 +10,8 @@
 use std::collections::HashMap;
 use std::fs;
 
-use sandbag_kernel::process::{Process, ProcessStat};
-use sandbag_kernel::{Root, clock};
+use sandbag_linux::process::{Process, ProcessStat};
+use sandbag_linux::{Root, clock};
 
 /// What kind of task it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_task_that_runs_is_seen_where_it_runs() {
         let root = Root::default();
-        let cpu = sandbag_kernel::sched::affinity(0)
+        let cpu = sandbag_linux::sched::affinity(0)
             .unwrap()
             .iter()
             .next()

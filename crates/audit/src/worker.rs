@@ -7,8 +7,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use sandbag_burner::child;
-use sandbag_kernel::sched;
+use sandbag_linux::sched;
+use sandbag_run::child;
 
 use crate::error::{Error, Result};
 use crate::work::{Answer, Order, WORK_VERB};

@@ -5,8 +5,8 @@
 use proptest::prelude::*;
 use sandbag_audit::compare::{Options, compare};
 use sandbag_audit::fixture::Maker;
-use sandbag_audit_report::terminal::{self, Look};
-use sandbag_audit_report::{csv, file, junit, page};
+use sandbag_audit::report::terminal::{self, Look};
+use sandbag_audit::report::{csv, file, junit, page};
 
 const WILD: [&str; 12] = [
     "0",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can be wrong with a trace, and where.
 
+use sandbag_ui::{ExitStatus, exit};
 use std::fmt;
 
 /// A fault and, where there is one, its file and place.
@@ -69,7 +70,7 @@ pub enum Fault {
     Io(#[from] std::io::Error),
     /// Something of the kernel's.
     #[error("{0}")]
-    Kernel(#[from] sandbag_kernel::Error),
+    Kernel(#[from] sandbag_linux::Error),
     /// Nothing in it.
     #[error("the file is empty")]
     Empty,
@@ -151,7 +152,7 @@ pub enum Fault {
         /// As asked for.
         priority: u8,
         /// What the kernel said.
-        cause: sandbag_kernel::Error,
+        cause: sandbag_linux::Error,
     },
     /// The loop was not on its CPU.
     #[error(
@@ -185,3 +186,17 @@ impl Fault {
 
 /// Characters of what was found that a message shows.
 const SHOWN: usize = 40;
+
+impl ExitStatus for Error {
+    fn exit_code(&self) -> u8 {
+        match &*self.fault {
+            Fault::NoCounter(_) | Fault::NoRealTime { .. } => exit::NOT_POSSIBLE,
+            Fault::Kernel(cause) if cause.errno() == Some(libc::EPERM) => exit::NOT_POSSIBLE,
+            Fault::Kernel(_) | Fault::Displaced(_) => exit::FAILED,
+            // A packed file that is damaged is bad input.
+            Fault::Io(cause) if cause.kind() == std::io::ErrorKind::InvalidData => exit::USAGE,
+            Fault::Io(cause) if cause.kind() != std::io::ErrorKind::NotFound => exit::FAILED,
+            _ => exit::USAGE,
+        }
+    }
+}

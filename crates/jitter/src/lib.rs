@@ -13,19 +13,21 @@
 //! Units: nanoseconds (`_ns`) since the beginning of the trace.
 
 pub mod attribution;
-pub mod chance;
 pub mod collect;
+pub mod command;
 mod distribution;
 mod error;
 pub mod format;
 pub mod import;
+pub mod inside;
+pub mod page;
+pub mod replay;
 mod select;
 mod spans;
 pub mod stats;
 pub mod synth;
 mod trace;
 
-pub use chance::{Chance, GENERATOR};
 pub use distribution::{Beyond, Bin, Causes, Distribution, Quantile, Quantity, Series};
 pub use error::{Error, Fault, Result};
 pub use select::Selection;

@@ -6,7 +6,7 @@ mod support;
 use std::process::Command;
 
 use rstest::rstest;
-use sandbag_inside::plan::Options;
+use sandbag_jitter::inside::plan::Options;
 use support::{Trial, compiled, options, plain, said};
 
 /// The compiler's arguments for each way of linking.
@@ -89,7 +89,7 @@ fn threads_ask_in_phases() {
     };
     let trial = Trial::new(&options);
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let c = format!("{root}/crates/inside/c");
+    let c = format!("{root}/crates/jitter/c");
     let program = trial.place.dir().join("phases");
     let output = Command::new("cc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread"])
@@ -124,7 +124,7 @@ fn threads_ask_in_phases() {
 #[test]
 fn the_sources_compile_without_a_word_as_c_plus_plus_sees_the_header() {
     let dir = tempfile::tempdir().unwrap();
-    for (name, contents) in sandbag_inside::library::C_FILES {
+    for (name, contents) in sandbag_jitter::inside::library::C_FILES {
         std::fs::write(dir.path().join(name), contents).unwrap();
     }
     let output = Command::new("cc")

@@ -4,8 +4,8 @@
 use std::ffi::c_int;
 
 use proptest::prelude::*;
-use sandbag_inside::plan::layout::{HEADER, Header};
-use sandbag_inside::plan::{Column, Event, Options, PlanFile, Portion};
+use sandbag_jitter::inside::plan::layout::{HEADER, Header};
+use sandbag_jitter::inside::plan::{Column, Event, Options, PlanFile, Portion};
 
 unsafe extern "C" {
     /// Of c/jitter.c: whether a file of that size that begins so can be used.

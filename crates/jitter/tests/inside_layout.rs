@@ -7,8 +7,8 @@ use std::mem::{offset_of, size_of};
 use std::process::Command;
 
 use proptest::prelude::*;
-use sandbag_inside::plan::layout::{self, Header, flag, shared, slot};
-use sandbag_jitter::chance;
+use sandbag_jitter::inside::plan::layout::{self, Header, flag, shared, slot};
+use sandbag_stats::chance;
 
 /// What a C program says of c/plan.h, by name.
 fn of_c() -> BTreeMap<String, Vec<u64>> {

@@ -12,8 +12,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rstest::rstest;
-use sandbag_inside::outcome::Ended;
-use sandbag_inside::plan::{Column, Event, Options, Portion};
+use sandbag_jitter::inside::outcome::Ended;
+use sandbag_jitter::inside::plan::{Column, Event, Options, Portion};
 use support::{LENGTH_NS, Trial, compiled, options, plain, said};
 use tempfile::TempDir;
 

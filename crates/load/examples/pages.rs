@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writes made-up runs, so that pages and tables can be looked at:
-//! `cargo run -p sandbag-report --example pages -- DIR`.
+//! `cargo run -p sandbag-load --example pages -- DIR`.
 
-#[path = "../src/fixture.rs"]
+#[path = "../src/report/fixture.rs"]
 mod fixture;
 
 use std::path::PathBuf;
 
-use sandbag_report::terminal::{nodes_table, summary_table};
-use sandbag_report::{Nodes, plot_run, write_nodes, write_run};
+use sandbag_load::report::terminal::{nodes_table, summary_table};
+use sandbag_load::report::{Nodes, plot_run, write_nodes, write_run};
 
 fn main() {
     let Some(dir) = std::env::args_os().nth(1).map(PathBuf::from) else {

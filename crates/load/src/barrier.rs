@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use sandbag_kernel::clock::monotonic;
+use sandbag_linux::clock::monotonic;
 
 use crate::board::futex;
 

@@ -22,14 +22,14 @@ use std::io::{self, Read as _};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use sandbag_kernel::sched::{self, Attributes};
-use sandbag_kernel::{CpuList, Error};
+use sandbag_linux::sched::{self, Attributes};
+use sandbag_linux::{CpuList, Error};
 use serde::{Deserialize, Serialize};
 
 use crate::board::Board;
-use crate::child;
-use crate::node_group::NodeGroup;
 use crate::throttle::{self, Throttling};
+use sandbag_run::child;
+use sandbag_run::node_group::NodeGroup;
 use worker::Worker;
 
 /// What a burner does while its level is above zero.

@@ -12,14 +12,14 @@
 
 mod calibrate;
 
-use sandbag_kernel::cpufreq::{Knob, Policy, USERSPACE};
-use sandbag_kernel::{CpuList, Error as KernelError, Root, root};
+use sandbag_linux::cpufreq::{Knob, Policy, USERSPACE};
+use sandbag_linux::{CpuList, Error as KernelError, Root, root};
 use serde::{Deserialize, Serialize};
 
-use crate::changes;
-use crate::error::{Error, Result};
-use crate::journal::Journal;
 use crate::throttle::Throttling;
+use sandbag_run::changes;
+use sandbag_run::error::{Error, Result};
+use sandbag_run::journal::Journal;
 
 pub use calibrate::{Bench, calibrate, on_cpu};
 
@@ -48,7 +48,7 @@ impl Ladder {
     /// [`KernelError::Missing`] where only some have one, they differ in
     /// their steps, or change together with CPUs outside; what
     /// [`Policy::of`] says.
-    pub fn read(root: &Root, cpus: &[u32], wishes: Wishes) -> sandbag_kernel::Result<Option<Self>> {
+    pub fn read(root: &Root, cpus: &[u32], wishes: Wishes) -> sandbag_linux::Result<Option<Self>> {
         let cpus: CpuList = cpus.iter().copied().collect();
         let has = |cpu: &u32| {
             let dir = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq");
@@ -121,11 +121,11 @@ impl Ladder {
     ///
     /// # Errors
     /// A driver refuses.
-    pub fn set(&self, step: usize) -> sandbag_kernel::Result<()> {
+    pub fn set(&self, step: usize) -> sandbag_linux::Result<()> {
         self.set_khz(self.steps_khz[step])
     }
 
-    fn set_khz(&self, khz: u64) -> sandbag_kernel::Result<()> {
+    fn set_khz(&self, khz: u64) -> sandbag_linux::Result<()> {
         self.policies.iter().try_for_each(|policy| policy.set(khz))
     }
 
@@ -133,7 +133,7 @@ impl Ladder {
     ///
     /// # Errors
     /// A driver refuses; the others are released all the same.
-    pub fn release(&self) -> sandbag_kernel::Result<()> {
+    pub fn release(&self) -> sandbag_linux::Result<()> {
         let outcomes: Vec<_> = self.policies.iter().map(Policy::release).collect();
         outcomes.into_iter().collect()
     }
@@ -143,7 +143,7 @@ impl Ladder {
     ///
     /// # Errors
     /// A driver refuses; the CPU is gone.
-    pub fn calibrated(self) -> sandbag_kernel::Result<Self> {
+    pub fn calibrated(self) -> sandbag_linux::Result<Self> {
         let Some(cpu) = self.policies.first().and_then(|p| p.cpus.iter().next()) else {
             return Ok(self);
         };
@@ -155,7 +155,7 @@ impl Ladder {
     }
 }
 
-fn same_steps(first: &Policy, other: &Policy) -> sandbag_kernel::Result<()> {
+fn same_steps(first: &Policy, other: &Policy) -> sandbag_linux::Result<()> {
     match first.steps_khz == other.steps_khz {
         true => Ok(()),
         false => Err(KernelError::Missing {
@@ -174,7 +174,7 @@ fn same_steps(first: &Policy, other: &Policy) -> sandbag_kernel::Result<()> {
 }
 
 /// Only CPUs that are online run slower for it.
-fn whole_domain(root: &Root, policy: &Policy, cpus: &CpuList) -> sandbag_kernel::Result<()> {
+fn whole_domain(root: &Root, policy: &Policy, cpus: &CpuList) -> sandbag_linux::Result<()> {
     let online = root.read("/sys/devices/system/cpu/online").ok();
     let online = online.and_then(|text| text.trim().parse::<CpuList>().ok());
     let domain = match online {

@@ -10,34 +10,21 @@
 //!       `--pipe--> guardian --journal--> undo, when the pipe closes
 //! ```
 
+#[cfg(test)]
+extern crate self as sandbag_load;
+
 pub mod barrier;
 pub mod board;
 pub mod burn;
-pub mod changes;
-pub mod child;
 pub mod command;
-pub mod error;
 pub mod frequencies;
-pub mod guardian;
-pub mod journal;
-pub mod layout;
-pub mod leash;
-mod lock;
-mod members;
 pub mod method;
-pub mod named;
-pub mod node_group;
+pub mod node;
 pub mod pacing;
-mod private;
 pub mod probe;
-pub mod realtime;
-pub mod registry;
-pub mod run_process;
-pub mod signals;
+pub mod record;
+pub mod report;
 pub mod supervisor;
-mod systemd;
 pub mod throttle;
-pub mod undo;
-pub mod wrapped;
 
-pub use error::{Error, Result};
+pub use sandbag_run::{Error, Result};

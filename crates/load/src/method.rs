@@ -17,15 +17,15 @@ mod rt;
 mod shares;
 mod slowing;
 
-use sandbag_kernel::cgroup::{Cap, Weight};
-use sandbag_kernel::sched::Attributes;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::cgroup::{Cap, Weight};
+use sandbag_linux::sched::Attributes;
+use sandbag_linux::{CpuList, Root};
 
 use crate::board::BOUNDARY_NS;
 use crate::burn::Duty;
-use crate::error::Result as Outcome;
 use crate::frequencies::Wishes;
 use crate::throttle::LimVariant;
+use sandbag_run::error::Result as Outcome;
 
 pub use cap::NodeCap;
 pub use deadline::Deadline;
@@ -88,7 +88,7 @@ pub trait Method: std::fmt::Debug + Send {
     /// Changes nothing there. To be called before anything else.
     ///
     /// # Errors
-    /// [`NotPossible`](crate::Error::NotPossible) where it cannot work on
+    /// [`NotPossible`](sandbag_run::Error::NotPossible) where it cannot work on
     /// them, with what can.
     fn fit_to(&mut self, _root: &Root, _cpus: &CpuList) -> Outcome<()> {
         Ok(())

@@ -18,23 +18,23 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use sandbag_kernel::cgroup::{Cap, Version, Weight};
-use sandbag_kernel::command_clock::{CommandClock, CpuacctClock, PerfClock};
-use sandbag_kernel::process::{Process, SchedStat};
-use sandbag_kernel::procstat::{ProcStat, tick_ns};
-use sandbag_kernel::sched::Attributes;
-use sandbag_kernel::{CpuList, Root, clock, root};
+use sandbag_linux::cgroup::{Cap, Version, Weight};
+use sandbag_linux::command_clock::{CommandClock, CpuacctClock, PerfClock};
+use sandbag_linux::process::{Process, SchedStat};
+use sandbag_linux::procstat::{ProcStat, tick_ns};
+use sandbag_linux::sched::Attributes;
+use sandbag_linux::{CpuList, Root, clock, root};
 
 use crate::board::{BOUNDARY_NS, Board, Order};
 use crate::burn::{Duty, Setup};
-use crate::child::{self, BURNER_VERB};
-use crate::error::{Error, Result};
-use crate::guardian;
-use crate::journal::{Journal, RunInfo};
-use crate::layout::{Holder, Layout, Tenant};
-use crate::registry::Registry;
-use crate::run_process::RunId;
-use crate::undo::{Leftovers, undo};
+use sandbag_run::child::{self, BURNER_VERB};
+use sandbag_run::error::{Error, Result};
+use sandbag_run::guardian;
+use sandbag_run::journal::{Journal, RunInfo};
+use sandbag_run::layout::{Holder, Layout, Tenant};
+use sandbag_run::registry::Registry;
+use sandbag_run::run_process::RunId;
+use sandbag_run::undo::{Leftovers, undo};
 
 pub use node::{Freezing, Frozen, NodeSeen, Stopping};
 pub use real_time::{FifoSeen, REAL_TIME_NS, RealTimeSeen};
@@ -449,7 +449,7 @@ fn took(
 /// # Errors
 /// What sched_setattr said.
 pub fn slice(slice_ns: u64) -> Result<u64> {
-    use sandbag_kernel::sched::{self, Attributes};
+    use sandbag_linux::sched::{self, Attributes};
     on_a_thread(move || {
         let nice = match sched::attributes_of(0)? {
             Attributes::Fair { nice, .. } => nice,
@@ -471,7 +471,7 @@ pub fn slice(slice_ns: u64) -> Result<u64> {
 /// No thread could be started.
 pub fn wake_ups(times: usize, sleep_ns: u64) -> Result<Vec<u64>> {
     on_a_thread(move || {
-        sandbag_kernel::sched::set_least_timer_slack();
+        sandbag_linux::sched::set_least_timer_slack();
         let mut due = clock::monotonic();
         let mut late: Vec<u64> = (0..times)
             .map(|_| {
@@ -486,7 +486,7 @@ pub fn wake_ups(times: usize, sleep_ns: u64) -> Result<Vec<u64>> {
 }
 
 fn on_a_thread<T: Send + 'static>(
-    work: impl FnOnce() -> sandbag_kernel::Result<T> + Send + 'static,
+    work: impl FnOnce() -> sandbag_linux::Result<T> + Send + 'static,
 ) -> Result<T> {
     let thread = std::thread::Builder::new().spawn(work);
     let thread = thread.map_err(|cause| Error::call("pthread_create", cause))?;
@@ -502,10 +502,10 @@ mod tests {
 
     #[test]
     fn a_slice_is_kept_or_there_are_none() {
-        let before = sandbag_kernel::sched::attributes_of(0).unwrap();
+        let before = sandbag_linux::sched::attributes_of(0).unwrap();
         let kept = slice(10_000_000).unwrap();
         assert!(kept == 0 || kept == 10_000_000, "{kept}");
-        assert_eq!(sandbag_kernel::sched::attributes_of(0).unwrap(), before);
+        assert_eq!(sandbag_linux::sched::attributes_of(0).unwrap(), before);
     }
 
     #[test]

@@ -38,24 +38,24 @@ use std::time::Duration;
 use nix::sys::eventfd::EventFd;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbag_kernel::cgroup::Group;
-use sandbag_kernel::process::Process;
-use sandbag_kernel::procstat::{ProcStat, tick_ns};
-use sandbag_kernel::{CpuList, Root, clock, sched};
+use sandbag_linux::cgroup::Group;
+use sandbag_linux::process::Process;
+use sandbag_linux::procstat::{ProcStat, tick_ns};
+use sandbag_linux::{CpuList, Root, clock, sched};
 use sandbag_profile::BoxSteps;
 
 use crate::board::Board;
-use crate::command::{CommandSpec, Waiting};
-use crate::error::{Error, Result};
-use crate::guardian;
-use crate::journal::{Journal, RunInfo};
-use crate::layout::{Layout, Tenant};
-use crate::method::{Method, Scope};
-use crate::realtime;
-use crate::registry::Registry;
-use crate::run_process::RunId;
-use crate::signals::{Repeats, Signals};
-use crate::undo::{Leftovers, undo};
+use crate::method::{MachineNeed, Method, Scope};
+use sandbag_linux::signals::{Repeats, Signals};
+use sandbag_run::command::{CommandSpec, Waiting};
+use sandbag_run::error::{Error, Result};
+use sandbag_run::guardian;
+use sandbag_run::journal::{Journal, RunInfo};
+use sandbag_run::layout::{Layout, Tenant};
+use sandbag_run::realtime;
+use sandbag_run::registry::Registry;
+use sandbag_run::run_process::RunId;
+use sandbag_run::undo::{Leftovers, undo};
 
 use burner::Common;
 use cpu::{Cpu, SLOTS_PER_CPU};
@@ -305,7 +305,15 @@ impl<'a> Run<'a> {
         limits: &Limits,
     ) -> Result<Outcome> {
         self.layout.prepare(&mut self.journal)?;
-        realtime::prepare(self.root, &mut self.journal, self.method.machine_needs())?;
+        for need in self.method.machine_needs() {
+            match need {
+                MachineNeed::NoRealTimeLimit => {
+                    realtime::lift_limit(self.root, &mut self.journal)?;
+                }
+                // Of a node's CPUs: prepared with the node.
+                MachineNeed::Frequencies => {}
+            }
+        }
         if let Some(node) = node {
             self.make_node(node)?;
         }

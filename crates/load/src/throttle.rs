@@ -24,12 +24,12 @@ mod lim;
 mod mix;
 mod taken;
 
-use sandbag_kernel::{Error, Result, Root};
+use sandbag_linux::{Error, Result, Root};
 use serde::{Deserialize, Serialize};
 
 use crate::frequencies::{Ladder, Wishes};
-use crate::journal::{Entry, Journal};
-use crate::node_group::NodeGroup;
+use sandbag_run::journal::{Entry, Journal};
+use sandbag_run::node_group::NodeGroup;
 
 use governor::{Governor, Nearest};
 use hardware::Hardware;
@@ -146,7 +146,7 @@ pub fn announce(
     journal: &mut Journal,
     throttling: Throttling,
     node: &NodeGroup,
-) -> crate::Result<()> {
+) -> sandbag_run::Result<()> {
     match throttling {
         Throttling::Lim { .. } => journal.note(Entry::StoppedGroup {
             dir: node.cpu.clone(),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The statistics of the Lublin model beside those of the published program,
-//! as a table in Markdown: `cargo run --release -p sandbag-synth --example
+//! as a table in Markdown: `cargo run --release -p sandbag-profile --example
 //! lublin_table`.
 //!
 //! 10 seeds of 50 000 jobs on 128 nodes, begun at midnight; the mean over the
 //! seeds and the standard deviation between them.
 
-use sandbag_synth::lublin::{Clock, Lublin, Options, Submitted, Types};
+use sandbag_profile::synth::lublin::{Clock, Lublin, Options, Submitted, Types};
 
 const SEEDS: u32 = 10;
 const JOBS: usize = 50_000;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can be wrong with a profile, and where.
 
+use sandbag_ui::{ExitStatus, exit};
 use std::fmt;
 use std::sync::Arc;
 
@@ -345,6 +346,35 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
         out.push_str("...");
     }
     format!("`{}`", out.escape_debug())
+}
+
+impl ExitStatus for Error {
+    fn exit_code(&self) -> u8 {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull, WriteZero};
+        // A file that could not be written is not bad input.
+        let full = |cause: &std::io::Error| {
+            matches!(
+                cause.kind(),
+                FileTooLarge | QuotaExceeded | StorageFull | WriteZero
+            )
+        };
+        match &*self.fault {
+            Fault::Io(cause) if full(cause) => exit::FAILED,
+            _ => exit::USAGE,
+        }
+    }
+
+    fn option(&self) -> Option<&'static str> {
+        Some(match &*self.fault {
+            Fault::Hole { .. } => "--gaps",
+            Fault::MapNeeded { .. } => "--map",
+            Fault::WhichMachine { .. } => "--machine",
+            Fault::NoEnd(_) => "--end",
+            Fault::TooManyCpus(_) => "--spread",
+            Fault::UnknownFormat { .. } | Fault::WrongFormat { .. } => "--from",
+            _ => return None,
+        })
+    }
 }
 
 #[cfg(test)]

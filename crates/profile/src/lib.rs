@@ -11,6 +11,7 @@
 //! *delivered* time, wall minus steal; steal is kept beside it.
 
 pub mod algebra;
+pub mod command;
 mod constant;
 mod error;
 mod export;
@@ -20,7 +21,6 @@ mod import;
 mod lines;
 mod model;
 pub mod native;
-mod new_file;
 mod number;
 mod profile;
 mod read_options;
@@ -30,6 +30,7 @@ mod source;
 mod spread;
 pub mod statistics;
 mod summary;
+pub mod synth;
 #[cfg(test)]
 mod testing;
 mod usual_step;
@@ -40,7 +41,6 @@ pub use error::{Error, Fault, Place, Result};
 pub use export::{ExportReport, export, export_simgrid};
 pub use format::Format;
 pub use model::{Begin, BoxSteps, Cell, Header, Step, Steps};
-pub use new_file::{Existing, NewFile, Taken, open_new, refuse_taken};
 pub use number::{NS_PER_S, Seconds};
 pub use profile::Profile;
 pub use read_options::ReadOptions;

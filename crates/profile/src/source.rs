@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sandbag_unpack::unpack;
+use sandbag_input::unpack::unpack;
 
 use crate::error::shown;
 use crate::head::Head;

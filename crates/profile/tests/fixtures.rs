@@ -4,8 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
+use sandbag_input::Existing;
 use sandbag_profile::{
-    Existing, Format, Gaps, Profile, ReadOptions, algebra, export, export_simgrid, open, summarise,
+    Format, Gaps, Profile, ReadOptions, algebra, export, export_simgrid, open, summarise,
 };
 
 fn fixture(name: &str) -> PathBuf {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The model against the published program and against its own expectations.
 
+use sandbag_profile::synth::lublin::{Clock, Lublin, Options, Types};
 use sandbag_profile::{Cell, Format, Header, Job, NS_PER_S, Profile, schedule};
-use sandbag_synth::lublin::{Clock, Lublin, Options, Types};
 
 fn options(seed: u32, types: Types, clock: Clock) -> Options {
     Options {

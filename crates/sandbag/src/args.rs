@@ -4,11 +4,13 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{
-    audit, compare, convert, doctor, generate, jitter, lab, load, record, replay, runs, scale,
-    show, slow, synth,
-};
-use crate::exit;
+use crate::{generate, moved, runs};
+use sandbag_audit::command_line as audit;
+use sandbag_jitter::command as jitter;
+use sandbag_load::command::{compare, doctor, load, record, replay, show, slow};
+use sandbag_profile::command::{convert, synth};
+use sandbag_scale::command as scale;
+use sandbag_ui::exit;
 
 /// Puts a program under CPU conditions that you choose, gives the same
 /// conditions every time, and shows how well they were kept
@@ -47,8 +49,9 @@ pub enum Command {
     Record(record::RecordArgs),
     /// Compare two programs under the same load
     Compare(compare::CompareArgs),
-    /// Re-run the papers' experiments: which method to trust for which workload
-    Lab(lab::LabArgs),
+    /// The papers' experiments are the program sandbag-lab
+    #[command(hide = true, disable_help_flag = true)]
+    Lab(moved::LabArgs),
     /// Turn a load profile of any known format into any other
     Convert(convert::ConvertArgs),
     /// Make a load profile from a model: shapes, chance, jobs of a parallel machine
@@ -58,7 +61,7 @@ pub enum Command {
     /// What OS jitter does to a parallel program at scale
     Scale(scale::ScaleArgs),
     /// Are all CPUs of this machine equal? Which charges a program more, and why
-    #[command(after_long_help = exit::AUDIT_HELP)]
+    #[command(after_long_help = audit::exit_codes::HELP)]
     Audit(audit::AuditArgs),
     /// Show a load profile, or what a run got
     Show(show::ShowArgs),

@@ -6,14 +6,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
 use clap::{Args, Command, CommandFactory as _, Subcommand};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
+use sandbag_ui::failure::{Context as _, Result};
 
 use crate::args::Cli;
-use crate::{exit, output};
+use crate::capabilities;
+use sandbag_ui::{exit, output};
 
 /// Write man pages or shell completions
 #[derive(Debug, Args)]
@@ -30,6 +31,8 @@ enum What {
         #[arg(value_name = "DIR")]
         dir: PathBuf,
     },
+    /// Print every command, option, format, method and exit code
+    Capabilities,
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -42,6 +45,7 @@ enum What {
 pub fn main(args: &GenerateArgs) -> Result<u8> {
     match &args.what {
         What::Man { dir } => man(dir)?,
+        What::Capabilities => output::print(capabilities::text())?,
         What::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "sandbag", &mut text);

@@ -5,14 +5,15 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use sandbag_audit::WORK_VERB;
-use sandbag_burner::child::{BURNER_VERB, EXEC_VERB, GUARDIAN_VERB};
-use sandbag_burner::{burn, command, guardian};
-use sandbag_inject::process::{INJECTOR_VERB, injector};
-use sandbag_inside::{collector, overhead};
-use sandbag_node::socket::{Directory, sweep};
+use sandbag_jitter::inside::{collector, overhead};
+use sandbag_jitter::replay::process::{INJECTOR_VERB, injector};
+use sandbag_load::burn;
+use sandbag_load::node::socket::{Directory, sweep};
+use sandbag_run::child::{BURNER_VERB, EXEC_VERB, GUARDIAN_VERB};
+use sandbag_run::{command, guardian};
 
-use crate::exit;
-use crate::messages::Messages;
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
 
 /// Removes the socket of a node whose supervisor was killed.
 fn swept(arguments: &[String]) -> Result<(), String> {

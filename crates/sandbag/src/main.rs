@@ -2,25 +2,21 @@
 //! The sandbag binary: arguments in, exit code out.
 
 mod args;
-mod commands;
-mod exit;
+mod capabilities;
+mod generate;
 mod hidden;
-mod messages;
-mod output;
-mod profile_output;
-mod program;
-mod prometheus;
-mod reshape;
-mod run;
-mod units;
+mod moved;
+mod runs;
+mod show;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
 use args::{Cli, Command};
-use messages::Messages;
-use sandbag_report::text::visible;
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::text::visible;
 
 fn main() -> ExitCode {
     // Our own processes never get as far as the argument parser: a burner
@@ -28,7 +24,7 @@ fn main() -> ExitCode {
     if let Some(code) = hidden::main() {
         return code.into();
     }
-    sandbag_burner::signals::outlive_file_limits();
+    sandbag_linux::signals::outlive_file_limits();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -57,29 +53,29 @@ fn main() -> ExitCode {
         _ => false,
     };
     let outcome = match &cli.command {
-        Command::Doctor(args) => commands::doctor::main(args),
-        Command::Load(args) => commands::load::main(args, &messages),
-        Command::Replay(args) => commands::replay::main(args, &messages),
-        Command::Slow(args) => commands::slow::main(args, &messages),
-        Command::Record(args) => commands::record::main(args, &messages),
-        Command::Compare(args) => commands::compare::main(args, &messages),
-        Command::Lab(args) => commands::lab::main(args, &messages),
-        Command::Convert(args) => commands::convert::main(args, &messages),
-        Command::Synth(args) => commands::synth::main(args, &messages),
-        Command::Jitter(args) => commands::jitter::main(args, &messages),
-        Command::Scale(args) => commands::scale::main(args, &messages),
-        Command::Audit(args) => commands::audit::main(args, &messages),
-        Command::Show(args) => commands::show::main(args, &messages),
-        Command::Status(args) => commands::runs::status(args),
-        Command::Stop(args) => commands::runs::stop(args, &messages),
-        Command::Restore(args) => commands::runs::restore(args, &messages),
-        Command::Generate(args) => commands::generate::main(args),
+        Command::Doctor(args) => sandbag_load::command::doctor::main(args),
+        Command::Load(args) => sandbag_load::command::load::main(args, &messages),
+        Command::Replay(args) => sandbag_load::command::replay::main(args, &messages),
+        Command::Slow(args) => sandbag_load::command::slow::main(args, &messages),
+        Command::Record(args) => sandbag_load::command::record::main(args, &messages),
+        Command::Compare(args) => sandbag_load::command::compare::main(args, &messages),
+        Command::Lab(args) => moved::lab(args),
+        Command::Convert(args) => sandbag_profile::command::convert::main(args, &messages),
+        Command::Synth(args) => sandbag_profile::command::synth::main(args, &messages),
+        Command::Jitter(args) => sandbag_jitter::command::main(args, &messages),
+        Command::Scale(args) => sandbag_scale::command::main(args, &messages),
+        Command::Audit(args) => sandbag_audit::command_line::main(args, &messages),
+        Command::Show(args) => show::main(args, &messages),
+        Command::Status(args) => runs::status(args),
+        Command::Stop(args) => runs::stop(args, &messages),
+        Command::Restore(args) => runs::restore(args, &messages),
+        Command::Generate(args) => generate::main(args),
     };
     match outcome {
         Ok(code) => code.into(),
         Err(error) => {
-            Messages::error(&messages::told(&error));
-            exit::of_error(&error, with_command).into()
+            Messages::error(&error.line());
+            error.exit_code(with_command).into()
         }
     }
 }

@@ -6,26 +6,27 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use sandbag_burner::board::{BOUNDARY_NS, Board};
-use sandbag_burner::journal::RunInfo;
-use sandbag_burner::named::Named;
-use sandbag_burner::registry::Registry;
-use sandbag_inject::process::INJECTOR_VERB;
-use sandbag_inject::process::injector::Setup;
-use sandbag_kernel::clock;
-use sandbag_node::Ratios;
-use sandbag_node::protocol::Status;
-use sandbag_node::socket::{Directory, list, sweep};
-use sandbag_report::text::{command_line, visible};
+use sandbag_jitter::replay::process::INJECTOR_VERB;
+use sandbag_jitter::replay::process::injector::Setup;
+use sandbag_linux::clock;
+use sandbag_load::board::{BOUNDARY_NS, Board};
+use sandbag_load::node::Ratios;
+use sandbag_load::node::protocol::Status;
+use sandbag_load::node::socket::{Directory, list, sweep};
+use sandbag_run::journal::RunInfo;
+use sandbag_run::named::Named;
+use sandbag_run::registry::Registry;
+use sandbag_ui::bail;
+use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::text::{command_line, visible};
 use serde_json::json;
 
-use super::slow::client::speed_lines;
-use crate::exit;
-use crate::messages::Messages;
-use crate::output;
-use crate::units::ASK_LIMIT;
+use sandbag_load::command::slow::client::speed_lines;
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output;
+use sandbag_ui::units::ASK_LIMIT;
 
 /// Show the runs of this machine, with what they take right now
 #[derive(Debug, Args)]
@@ -325,7 +326,7 @@ pub fn restore(_args: &RestoreArgs, messages: &Messages) -> Result<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_node::protocol::CpuSpeed;
+    use sandbag_load::node::protocol::CpuSpeed;
 
     #[test]
     fn a_node_is_shown_in_the_speeds_that_it_has_now() {

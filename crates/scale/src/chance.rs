@@ -2,7 +2,7 @@
 //! Random numbers in streams: the same for a seed on every machine, and
 //! whatever the number of threads, for each piece of work has its own stream.
 
-use sandbag_jitter::chance::{GOLDEN, finish, mix};
+use sandbag_stats::chance::{GOLDEN, finish, mix};
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
 /// generators", OOPSLA 2014).

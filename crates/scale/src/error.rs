@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why nothing can be predicted or measured.
 
+use sandbag_ui::{ExitStatus, exit};
+
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -93,4 +95,13 @@ pub enum Error {
 /// With a unit.
 fn time(ns: u64) -> String {
     format!("{:?}", std::time::Duration::from_nanos(ns))
+}
+
+impl ExitStatus for Error {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Call { .. } => exit::FAILED,
+            _ => exit::USAGE,
+        }
+    }
 }

@@ -15,9 +15,12 @@
 
 pub mod bench;
 mod chance;
+pub mod command;
 mod error;
+pub mod file;
 #[cfg(test)]
 mod fixture;
+pub mod page;
 pub mod predict;
 
 pub use error::{Error, Result};

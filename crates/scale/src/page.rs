@@ -5,9 +5,9 @@
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::{CREDIT, data, frame_around, sentence};
-use crate::quantity::{percent, time};
-use crate::text::{command_line, visible};
+use sandbag_ui::page::{CREDIT, frame_around, sentence, to_json};
+use sandbag_ui::quantity::{percent, time};
+use sandbag_ui::text::{command_line, visible};
 
 const SCRIPT: &str = include_str!("scale.js");
 
@@ -146,7 +146,7 @@ pub fn render(page: &Page) -> String {
         }
         footer { "sandbag " (visible(&page.sandbag)) ". " (CREDIT) }
     };
-    frame_around(&title, &body, &data::to_json(&page.curves), SCRIPT).into_string()
+    frame_around(&title, &body, &to_json(&page.curves), SCRIPT).into_string()
 }
 
 fn points(page: &Page) -> impl Iterator<Item = &Point> {

@@ -7,7 +7,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::compete::kinds::Kind;
+use crate::bench::compete::kinds::Kind;
 
 /// Load of the base case, percent.
 pub const BASE_ASKED: f64 = 50.0;

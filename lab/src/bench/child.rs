@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::place::Group;
-use sandbag_lab::interrupt;
+use crate::bench::place::Group;
+use sandbag_linux::interrupt;
 
 /// How long a child may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use crate::compete::account::monotonic_ns;
-use crate::compete::kinds::sleep_until;
-use crate::place::{Group, Layout};
+use crate::bench::compete::account::monotonic_ns;
+use crate::bench::compete::kinds::sleep_until;
+use crate::bench::place::{Group, Layout};
 
 /// Time from one group to the next.
 const PERIOD: Duration = Duration::from_millis(100);

@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use sandbag_kernel::process::Process;
-use sandbag_kernel::procstat::{ProcStat, tick_ns};
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::process::Process;
+use sandbag_linux::procstat::{ProcStat, tick_ns};
+use sandbag_linux::{CpuList, Root};
 
-use crate::compete::account::{Account, monotonic_ns, own_thread_ns};
-use crate::compete::kinds::set_policy;
+use crate::bench::compete::account::{Account, monotonic_ns, own_thread_ns};
+use crate::bench::compete::kinds::set_policy;
 
 /// Clocks of one CPU, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::clocks::CpuClocks;
+use crate::bench::clocks::CpuClocks;
 
 /// Largest closing error that is accepted, points of the delivered time.
 pub const CLOSES_POINTS: f64 = 0.3;
@@ -24,7 +24,7 @@ pub const CLOSES_POINTS: f64 = 0.3;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Closing {
     /// Round of the run, from 1; this and the next two are filled in by
-    /// [`Row::take_closings`](crate::row::Row::take_closings).
+    /// [`Row::take_closings`](crate::bench::row::Row::take_closings).
     pub round: usize,
     /// `v1` or `v2`.
     pub cgroup: String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag-bench figures`: figures 5, 6 and 8 of De, Kothari and Mann (2008), from
+//! `sandbag-lab figures`: figures 5, 6 and 8 of De, Kothari and Mann (2008), from
 //! traces: how a bulk-synchronous program slows down from 16 to 2048 ranks that
 //! are never, once and always synchronised, beside what they measured.
 
@@ -13,15 +13,15 @@ use std::str::FromStr;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use sandbag_jitter::Trace;
-use sandbag_kernel::Root;
-use sandbag_lab::machine;
-use sandbag_report::html::scale as page;
-use sandbag_report::quantity::{self, percent, time};
+use sandbag_linux::Root;
+use sandbag_linux::machine;
+use sandbag_scale::page;
 use sandbag_scale::predict::{Drift, Options, Point, Prediction, Source, Spread, Sync, predict};
+use sandbag_ui::quantity::{self, percent, time};
 use serde_json::json;
 
-use crate::markdown::Table;
-use crate::scale::traces::read;
+use crate::bench::markdown::Table;
+use crate::bench::scale::traces::read;
 
 /// Draw figures 5, 6 and 8 of De, Kothari and Mann (2008) from traces
 ///
@@ -317,7 +317,7 @@ fn table(figure: &Figure, found: &[(&Named, Prediction)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scale::traces::NOISY;
+    use crate::bench::scale::traces::NOISY;
 
     #[test]
     fn traces_may_have_names() {
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn each_figure_is_a_page_with_what_was_published() {
         let dir = tempfile::tempdir().unwrap();
-        let made = crate::scale::traces::Made {
+        let made = crate::bench::scale::traces::Made {
             seconds: 20,
             ..NOISY
         };

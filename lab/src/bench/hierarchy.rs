@@ -13,7 +13,7 @@
 //! - a helper process of its own session holds a pipe to the benchmark and
 //!   mounts everything again when the pipe closes, on success, on an error and
 //!   when the benchmark is killed;
-//! - if the helper is killed too, the next start and `sandbag-bench clean` do
+//! - if the helper is killed too, the next start and `sandbag-lab clean` do
 //!   it from the journal.
 //!
 //! The way back first disables the controllers in every group of the v2 tree:
@@ -30,15 +30,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{SigHandler, Signal, signal};
-use sandbag_kernel::Root;
-use sandbag_kernel::signals::ENDING;
+use sandbag_linux::Root;
+use sandbag_linux::signals::ENDING;
 use serde::{Deserialize, Serialize};
 
-use crate::holders::Holders;
-use crate::mounts::{Mount, cgroup_mounts, v2_mount};
+use crate::bench::holders::Holders;
+use crate::bench::mounts::{Mount, cgroup_mounts, v2_mount};
 
 /// What was mounted before the switch; exists exactly while it is not undone.
-pub const JOURNAL: &str = "/run/sandbag-bench/mounts.json";
+pub const JOURNAL: &str = "/run/sandbag-lab loads/mounts.json";
 /// Controllers that move.
 const MOVED: [&str; 3] = ["cpu", "cpuset", "cpuacct"];
 /// Of these, the ones that v2 knows by name (cpuacct is part of it always).
@@ -149,7 +149,7 @@ fn disable_below(group: &Path) -> Result<()> {
         fs::read_to_string(&control).with_context(|| format!("read {}", control.display()))?;
     for controller in ENABLED {
         if enabled.split_whitespace().any(|c| c == controller) {
-            sandbag_kernel::root::write(&control, format!("-{controller}"))?;
+            sandbag_linux::root::write(&control, format!("-{controller}"))?;
         }
     }
     Ok(())
@@ -196,7 +196,7 @@ impl OnV2 {
         wait_for_controllers(&saved.v2.join("cgroup.controllers"))?;
         let control = saved.v2.join("cgroup.subtree_control");
         for controller in ENABLED {
-            sandbag_kernel::root::write(&control, format!("+{controller}"))?;
+            sandbag_linux::root::write(&control, format!("+{controller}"))?;
         }
         Ok(this)
     }
@@ -233,7 +233,7 @@ impl OnV2 {
         let status = self.helper.wait().context("wait for the helper")?;
         ensure!(
             status.success(),
-            "the cgroup mounts were not restored: run `sandbag-bench clean`"
+            "the cgroup mounts were not restored: run `sandbag-lab clean`"
         );
         Ok(())
     }
@@ -242,12 +242,12 @@ impl OnV2 {
 impl Drop for OnV2 {
     fn drop(&mut self) {
         if let Err(e) = self.undo() {
-            eprintln!("sandbag-bench: {e:#}");
+            eprintln!("sandbag-lab loads: {e:#}");
         }
     }
 }
 
-/// `sandbag-bench hierarchy-guard`: waits for the end of the pipe, then puts
+/// `sandbag-lab loads hierarchy-guard`: waits for the end of the pipe, then puts
 /// the mounts back.
 pub fn guard() -> Result<()> {
     for s in ENDING.into_iter().chain([Signal::SIGPIPE]) {
@@ -315,7 +315,7 @@ fn write_journal(saved: &Saved) -> Result<()> {
     let path = Path::new(JOURNAL);
     ensure!(
         !path.exists(),
-        "{JOURNAL} exists: another run is on v2, or one was killed; see `sandbag-bench clean`"
+        "{JOURNAL} exists: another run is on v2, or one was killed; see `sandbag-lab clean`"
     );
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
@@ -351,7 +351,7 @@ fn unmount(target: &Path) -> Result<()> {
 fn wait_for_controllers(file: &Path) -> Result<()> {
     let give_up = Instant::now() + HAND_OVER;
     loop {
-        let there = sandbag_kernel::root::read(file)?;
+        let there = sandbag_linux::root::read(file)?;
         if ENABLED
             .iter()
             .all(|c| there.split_whitespace().any(|t| t == *c))
@@ -373,7 +373,7 @@ fn wait_for_controllers(file: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mounts::tests::HYBRID;
+    use crate::bench::mounts::tests::HYBRID;
 
     #[test]
     fn the_plan_takes_the_cpu_controllers_and_nothing_else() {

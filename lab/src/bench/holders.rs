@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sandbag_kernel::Root;
+use sandbag_linux::Root;
 
 /// The answer.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The benchmark of sandbag: runs the real program cell by cell and prints how
+//! The benchmarks: run the real program cell by cell and prints how
 //! large the error of each method was, verified three ways.
 //!
 //! `cells` says what is measured, `runner` runs one cell, `clocks`, `tasks`
@@ -29,7 +29,7 @@ mod mpstat;
 mod nodes;
 mod on_v2;
 mod place;
-mod programs;
+pub mod programs;
 mod report;
 mod results;
 mod row;
@@ -44,25 +44,14 @@ mod windows;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
-use sandbag_kernel::Root;
+use clap::Subcommand;
+use sandbag_linux::Root;
 
-/// Measures how well sandbag holds a load; needs root
-#[derive(Debug, Parser)]
-#[command(
-    name = "sandbag-bench",
-    version,
-    args_conflicts_with_subcommands = true
-)]
-struct Arguments {
-    #[command(subcommand)]
-    verb: Option<Verb>,
-    #[command(flatten)]
-    session: session::SessionArgs,
-}
-
+/// The benchmarks; each needs root.
 #[derive(Debug, Subcommand)]
-enum Verb {
+pub enum Benchmark {
+    /// Measure how well loads are held, verified three ways
+    Loads(session::SessionArgs),
     /// Remove what a killed benchmark left: groups, and moved cgroup mounts
     Clean,
     /// Run a program while the cpu controllers are on the cgroup v2 tree (root,
@@ -70,7 +59,7 @@ enum Verb {
     /// they cannot be moved
     OnV2(on_v2::OnV2Args),
     /// Hold other load generators (stress-ng) against sandbag beside the same
-    /// spinners; needs root
+    /// spinners
     Others(tools::OthersArgs),
     /// Measure how nearly proportional slowed programs are to their speed
     Nodes(nodes::NodesArgs),
@@ -79,7 +68,7 @@ enum Verb {
     Jitter(jitter::JitterArgs),
     /// Measure how fast and how right the predictor of jitter at scale is
     Scale(scale::ScaleArgs),
-    /// Draw figures 5, 6 and 8 of De, Kothari and Mann (2008) from traces
+    /// Draw figures 5 and 6 of De, Kothari and Mann (2008) from traces
     Figures(figures::FiguresArgs),
     /// Plant differences on a CPU, and see whether `sandbag audit` finds them
     Audit(audit::AuditArgs),
@@ -88,7 +77,7 @@ enum Verb {
     AuditPlant(audit::plant::PlantArgs),
     /// Count work for some time
     #[command(hide = true)]
-    Work(nodes::work::WorkArgs),
+    CountWork(nodes::work::WorkArgs),
     /// Compete for the CPUs, and print the CPU time taken as JSON
     #[command(hide = true)]
     Compete(compete::CompeteArgs),
@@ -100,36 +89,36 @@ enum Verb {
     HierarchyGuard,
 }
 
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let outcome = match &arguments.verb {
-        Some(Verb::OnV2(args)) => {
-            return on_v2::on_v2(args).unwrap_or_else(|e| {
-                eprintln!("sandbag-bench: {e:#}");
-                ExitCode::FAILURE
-            });
+/// Runs one of them.
+#[must_use]
+pub fn main(benchmark: &Benchmark) -> ExitCode {
+    let outcome = match benchmark {
+        Benchmark::OnV2(args) => {
+            return on_v2::on_v2(args).unwrap_or_else(|error| failed(&error));
         }
-        None => session::run(&arguments.session),
-        Some(Verb::Clean) => clean(),
-        Some(Verb::Others(args)) => tools::others(args),
-        Some(Verb::Nodes(args)) => nodes::nodes(args),
-        Some(Verb::Jitter(args)) => jitter::jitter(args),
-        Some(Verb::Scale(args)) => scale::scale(args),
-        Some(Verb::Figures(args)) => figures::figures(args),
-        Some(Verb::Audit(args)) => audit::audit(args),
-        Some(Verb::AuditPlant(args)) => audit::plant::plant(args),
-        Some(Verb::Work(args)) => nodes::work::work(args),
-        Some(Verb::Compete(args)) => compete::compete(args),
-        Some(Verb::Latency(args)) => latency::latency(args),
-        Some(Verb::HierarchyGuard) => hierarchy::guard(),
+        Benchmark::Loads(args) => session::run(args),
+        Benchmark::Clean => clean(),
+        Benchmark::Others(args) => tools::others(args),
+        Benchmark::Nodes(args) => nodes::nodes(args),
+        Benchmark::Jitter(args) => jitter::jitter(args),
+        Benchmark::Scale(args) => scale::scale(args),
+        Benchmark::Figures(args) => figures::figures(args),
+        Benchmark::Audit(args) => audit::audit(args),
+        Benchmark::AuditPlant(args) => audit::plant::plant(args),
+        Benchmark::CountWork(args) => nodes::work::work(args),
+        Benchmark::Compete(args) => compete::compete(args),
+        Benchmark::Latency(args) => latency::latency(args),
+        Benchmark::HierarchyGuard => hierarchy::guard(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("sandbag-bench: {e:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("sandbag-lab: {error:#}");
+    ExitCode::FAILURE
 }
 
 fn clean() -> Result<()> {

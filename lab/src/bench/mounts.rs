@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbag_kernel::mountinfo::unescape;
+use sandbag_linux::mountinfo::unescape;
 use serde::{Deserialize, Serialize};
 
 /// One line of `/proc/self/mounts`.

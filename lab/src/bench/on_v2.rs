@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag-bench on-v2 -- CMD`: runs a program while the cpu controllers are
+//! `sandbag-lab on-v2 -- CMD`: runs a program while the cpu controllers are
 //! on the cgroup v2 tree. What happens to the machine and how it is undone:
-//! [`crate::hierarchy`].
+//! [`crate::bench::hierarchy`].
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
@@ -10,8 +10,8 @@ use std::process::{Command, ExitCode, ExitStatus};
 use anyhow::{Context as _, Result};
 use clap::Args;
 
-use crate::hierarchy::{self, OnV2};
-use sandbag_lab::interrupt;
+use crate::bench::hierarchy::{self, OnV2};
+use sandbag_linux::interrupt;
 
 /// Arguments of `on-v2`.
 #[derive(Debug, Args)]
@@ -34,13 +34,15 @@ pub fn on_v2(args: &OnV2Args) -> Result<ExitCode> {
     // The interrupt is for the program; we only note it and put things back.
     interrupt::watch()?;
     if hierarchy::restore()? {
-        eprintln!("sandbag-bench: restored the cgroup mounts that a killed run had left moved");
+        eprintln!("sandbag-lab loads: restored the cgroup mounts that a killed run had left moved");
     }
     let program = std::env::current_exe().context("find this program")?;
     let v2 = match OnV2::switch(&program) {
         Ok(v2) => v2,
         Err(e) => {
-            eprintln!("sandbag-bench: the controllers cannot be moved to cgroup v2 here: {e:#}");
+            eprintln!(
+                "sandbag-lab loads: the controllers cannot be moved to cgroup v2 here: {e:#}"
+            );
             return Ok(ExitCode::from(NOT_HERE));
         }
     };

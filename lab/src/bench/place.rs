@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbag_kernel::Root;
-use sandbag_kernel::cgroup::{self, Version, Weight};
+use sandbag_linux::Root;
+use sandbag_linux::cgroup::{self, Version, Weight};
 
-use crate::mounts::{cgroup_mounts, v1_mount, v2_mount};
+use crate::bench::mounts::{cgroup_mounts, v1_mount, v2_mount};
 
 /// Every group of the benchmark begins with this.
-pub const PREFIX: &str = "sandbag-bench-";
+pub const PREFIX: &str = "sandbag-lab loads-";
 /// How long a group may refuse to go after its last task died.
 const REMOVAL: Duration = Duration::from_secs(3);
 
@@ -48,7 +48,7 @@ impl Layout {
             });
         }
         let tree = root.path(v2_mount(&mounts).context("no cgroup file system is mounted")?);
-        let there = sandbag_kernel::root::read(&tree.join("cgroup.controllers"))?;
+        let there = sandbag_linux::root::read(&tree.join("cgroup.controllers"))?;
         ensure!(
             there.split_whitespace().any(|c| c == "cpu"),
             "{} has no cpu controller",
@@ -127,15 +127,15 @@ impl Group {
     }
 
     /// Moves a process in.
-    pub fn take(&self, pid: u32) -> sandbag_kernel::Result<()> {
-        sandbag_kernel::root::write(&self.entrance(), pid)
+    pub fn take(&self, pid: u32) -> sandbag_linux::Result<()> {
+        sandbag_linux::root::write(&self.entrance(), pid)
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
         if let Err(e) = remove(&self.path) {
-            eprintln!("sandbag-bench: {e:#}; see `sandbag-bench clean`");
+            eprintln!("sandbag-lab loads: {e:#}; see `sandbag-lab clean`");
         }
     }
 }
@@ -173,7 +173,7 @@ fn pids(text: &str) -> impl Iterator<Item = Pid> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mounts::tests::HYBRID;
+    use crate::bench::mounts::tests::HYBRID;
 
     fn fake(mounts: &str) -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
@@ -229,8 +229,8 @@ mod tests {
         let (_dir, root) = fake(HYBRID);
         let cpu = root.path("/sys/fs/cgroup/cpu");
         for name in [
-            "sandbag-bench-1-a",
-            "sandbag-bench-2-b",
+            "sandbag-lab loads-1-a",
+            "sandbag-lab loads-2-b",
             "docker",
             "sandbag-1",
         ] {

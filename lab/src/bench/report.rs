@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use crate::cells::{Cell, Factor};
-use crate::results::Results;
-use crate::tables::{
+use crate::bench::cells::{Cell, Factor};
+use crate::bench::results::Results;
+use crate::bench::tables::{
     factor_table, failures, formula_table, groups, latency_tables, step_table, target_table,
     undecided, verdict_table,
 };

@@ -14,9 +14,9 @@ use anyhow::{Context as _, Result, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::closing::Closing;
-use crate::latency::Round;
-use crate::row::Row;
+use crate::bench::closing::Closing;
+use crate::bench::latency::Round;
+use crate::bench::row::Row;
 
 /// One round of the wake-up latency.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -190,7 +190,7 @@ fn whole<T, E: std::error::Error>(all: Vec<Result<T, E>>, path: &Path) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cells::{Method, matrix};
+    use crate::bench::cells::{Method, matrix};
     use std::fs;
 
     fn row(round: usize) -> Row {

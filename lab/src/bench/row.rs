@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One run of one cell as one raw row.
 
-use sandbag_report::Run;
-use sandbag_report::achieved::Row as Window;
+use sandbag_load::report::Run;
+use sandbag_load::report::achieved::Row as Window;
 use serde::{Deserialize, Serialize};
 
-use crate::cells::{Cell, Disturbance, kind_name};
-use crate::closing::{Closing, worst};
-use crate::windows::{errors, resolution_ms, step_response};
+use crate::bench::cells::{Cell, Disturbance, kind_name};
+use crate::bench::closing::{Closing, worst};
+use crate::bench::windows::{errors, resolution_ms, step_response};
 
 /// Figures of one run; a column is empty where the run does not give it.
 /// Errors are points, shares percent.
@@ -143,7 +143,7 @@ impl Row {
         }
         let cpus = run.cpus.len() as f64;
         if cpus > 0.0 {
-            let mean = |of: fn(&sandbag_report::run::CpuResult) -> f64| {
+            let mean = |of: fn(&sandbag_load::report::run::CpuResult) -> f64| {
                 Some(run.cpus.iter().map(of).sum::<f64>() / cpus)
             };
             self.got_pct = mean(|c| c.got_pct);

@@ -14,22 +14,24 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use nix::sys::signal::Signal;
-use sandbag_kernel::process::Process;
-use sandbag_kernel::{CpuList, Root};
-use sandbag_report::achieved::{self, read_achieved};
-use sandbag_report::{Run, read_run};
+use sandbag_linux::process::Process;
+use sandbag_linux::{CpuList, Root};
+use sandbag_load::report::achieved::{self, read_achieved};
+use sandbag_load::report::{Run, read_run};
 
-use crate::cells::{Cell, Disturbance, Place, kind_name, step_profile};
-use crate::child::Running;
-use crate::churn::Churn;
-use crate::clocks::Sources;
-use crate::closing::{Closing, Known, close};
-use crate::compete::account::{Account, configured_cpus, current_cpu, monotonic_ns, own_thread_ns};
-use crate::mpstat::Mpstat;
-use crate::place::{Group, Layout};
-use crate::row::Row;
-use crate::tasks::{burners, others};
-use sandbag_lab::interrupt;
+use crate::bench::cells::{Cell, Disturbance, Place, kind_name, step_profile};
+use crate::bench::child::Running;
+use crate::bench::churn::Churn;
+use crate::bench::clocks::Sources;
+use crate::bench::closing::{Closing, Known, close};
+use crate::bench::compete::account::{
+    Account, configured_cpus, current_cpu, monotonic_ns, own_thread_ns,
+};
+use crate::bench::mpstat::Mpstat;
+use crate::bench::place::{Group, Layout};
+use crate::bench::row::Row;
+use crate::bench::tasks::{burners, others};
+use sandbag_linux::interrupt;
 
 /// How long competitors and sandbag may take to start.
 const START: Duration = Duration::from_secs(20);
@@ -192,7 +194,7 @@ impl Bench {
             return Ok((None, None));
         }
         let one = Cell {
-            kind: crate::compete::kinds::Kind::Spin,
+            kind: crate::bench::compete::kinds::Kind::Spin,
             count: 1,
             ..cell.clone()
         };
@@ -352,7 +354,7 @@ fn planned(cell: &Cell) -> u64 {
     let more = match cell.count {
         // Without competitors the parent says so for them.
         0 => 1,
-        _ => crate::compete::kinds::realtime_tasks(cell.kind),
+        _ => crate::bench::compete::kinds::realtime_tasks(cell.kind),
     };
     (cell.count + more) as u64
 }
@@ -360,8 +362,8 @@ fn planned(cell: &Cell) -> u64 {
 /// The clocks at both ends and what else is known.
 #[derive(Debug)]
 struct Verified {
-    before: Vec<crate::clocks::CpuClocks>,
-    after: Vec<crate::clocks::CpuClocks>,
+    before: Vec<crate::bench::clocks::CpuClocks>,
+    after: Vec<crate::bench::clocks::CpuClocks>,
     others_ns: Vec<u64>,
     /// Processes and threads that were started between the two, but for those
     /// of the competitors and new burners; `None` if the kernel does not say.

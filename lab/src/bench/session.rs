@@ -8,21 +8,21 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::{CpuList, Root};
 
-use crate::cells::{Cell, Method, matrix, rounds};
-use crate::hierarchy::{self, OnV2};
-use crate::latency;
-use crate::place::Layout;
-use crate::programs::Programs;
-use crate::report::{About, report};
-use crate::results::{Latency, Results};
-use crate::row::Row;
-use crate::runner::Bench;
-use crate::tables::undecided;
-use sandbag_lab::interrupt;
-use sandbag_lab::machine::describe;
-use sandbag_lab::steal::StealMeter;
+use crate::bench::cells::{Cell, Method, matrix, rounds};
+use crate::bench::hierarchy::{self, OnV2};
+use crate::bench::latency;
+use crate::bench::place::Layout;
+use crate::bench::programs::Programs;
+use crate::bench::report::{About, report};
+use crate::bench::results::{Latency, Results};
+use crate::bench::row::Row;
+use crate::bench::runner::Bench;
+use crate::bench::tables::undecided;
+use crate::steal::StealMeter;
+use sandbag_linux::interrupt;
+use sandbag_linux::machine::describe;
 
 /// What a run takes besides its length, seconds: starts, ends, clocks.
 const OVERHEAD_S: f64 = 1.7;
@@ -148,7 +148,7 @@ pub fn run(args: &SessionArgs) -> Result<()> {
         println!("restored the cgroup mounts that a killed benchmark had left moved");
     }
     let work = tempfile::Builder::new()
-        .prefix("sandbag-bench-")
+        .prefix("sandbag-lab loads-")
         .tempdir()
         .context("make a directory for the runs")?;
     let bench = Bench {
@@ -201,7 +201,7 @@ pub fn run(args: &SessionArgs) -> Result<()> {
     if let Some(path) = &args.out {
         std::fs::write(path, &text).with_context(|| format!("write {}", path.display()))?;
         if outcome.is_err() {
-            eprintln!("sandbag-bench: what was measured is kept; --resume goes on from there");
+            eprintln!("sandbag-lab loads: what was measured is kept; --resume goes on from there");
         }
     }
     outcome
@@ -307,7 +307,7 @@ fn progress(done: usize, total: usize, row: &Row) {
             "mean abs {mae:.3}, worst {:+.2}, {}, closing {}",
             row.worst_1s.unwrap_or(0.0),
             row.verdict,
-            crate::markdown::number(row.closing, 2)
+            crate::bench::markdown::number(row.closing, 2)
         ),
         (None, None) => "no window counts".to_owned(),
     };

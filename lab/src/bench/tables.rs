@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_measure::{median, range};
+use sandbag_stats::{median, range};
 
-use crate::cells::{Cell, Factor};
-use crate::closing::{CLOSES_POINTS, worst};
-use crate::latency::{Round, ratios, times};
-use crate::markdown::{Table, number};
-use crate::row::Row;
+use crate::bench::cells::{Cell, Factor};
+use crate::bench::closing::{CLOSES_POINTS, worst};
+use crate::bench::latency::{Round, ratios, times};
+use crate::bench::markdown::{Table, number};
+use crate::bench::row::Row;
 
 /// The runs of one cell on one cgroup version.
 #[derive(Debug)]
@@ -414,7 +414,7 @@ pub fn failures(rows: &[Row]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cells::{Method, matrix};
+    use crate::bench::cells::{Method, matrix};
 
     fn rows(cells: &[Cell], maes: &[f64]) -> Vec<Row> {
         maes.iter()

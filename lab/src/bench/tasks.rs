@@ -13,10 +13,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use sandbag_kernel::process::Process;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::process::Process;
+use sandbag_linux::{CpuList, Root};
 
-use crate::compete::account::monotonic_ns;
+use crate::bench::compete::account::monotonic_ns;
 
 /// Run times by thread and its start, nanoseconds, with the CPU it was on.
 #[derive(Debug, Default)]

@@ -8,9 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_measure::verdict::NOISY_STEAL_PCT;
-use sandbag_measure::{Accuracy, ErrorStats};
-use sandbag_report::achieved::Row;
+use sandbag_load::report::achieved::Row;
+use sandbag_stats::verdict::NOISY_STEAL_PCT;
+use sandbag_stats::{Accuracy, ErrorStats};
 
 /// 95 % of the errors of a window length must be within this for the method
 /// to "resolve" it, points.

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::setup::Methods;
 use anyhow::{Context as _, Result};
-use sandbag_burner::method;
-use sandbag_kernel::CpuList;
-use sandbag_lab::setup::Methods;
+use sandbag_linux::CpuList;
+use sandbag_load::method;
 
-use crate::exit::BadInput;
+use sandbag_ui::exit::BadInput;
 
 /// Which methods work on these CPUs: by what a run with them checks.
 pub fn find_methods(sandbag: &Path, cpus: &CpuList, wanted: &[String]) -> Result<Methods> {
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn every_method_has_a_look_of_its_own_in_figures() {
         for name in method::SLOWING.into_iter().chain(method::NAMES) {
-            assert!(sandbag_lab::figure::knows_method(name), "{name}");
+            assert!(crate::figure::knows_method(name), "{name}");
         }
     }
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use anyhow::{Context as _, Result};
-use sandbag_report::Run;
+use sandbag_load::report::Run;
 
 use crate::experiment::{Cell, Choices, Experiment, Measured, Remarks};
 use crate::page::Section;

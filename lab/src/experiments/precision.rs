@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use anyhow::{Context as _, Result, ensure};
-use sandbag_report::Run;
+use sandbag_load::report::Run;
 
 use crate::condition::Condition;
 use crate::experiment::{Cell, Choices, Experiment, Measured};

@@ -15,8 +15,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use sandbag_kernel::Root;
-use sandbag_report::read_run;
+use sandbag_linux::Root;
+use sandbag_load::report::read_run;
 
 use crate::condition::Condition;
 use crate::experiment::{Cell, Choices, Experiment, Measured, NotHere};

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use sandbag_kernel::{CpuList, clock, sched};
+use sandbag_linux::{CpuList, clock, sched};
 
 /// Between two wake-ups, ns.
 const EVERY_NS: u64 = 1_000_000;

@@ -2,7 +2,7 @@
 //! STREAM's four kernels (McCalpin 1995): copy, scale, add and triad over
 //! arrays that no cache holds, and its check of the values at the end.
 
-use sandbag_kernel::Root;
+use sandbag_linux::Root;
 
 /// Each array at least four times the last cache, as STREAM asks.
 const TIMES_CACHE: u64 = 4;

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use anyhow::{Context as _, Result, ensure};
-use sandbag_kernel::clock;
+use sandbag_linux::clock;
 
 use super::{Done, TASKS, chain};
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use sandbag_kernel::Root;
+use sandbag_linux::Root;
 
 use super::datagrams::Sender;
 use super::ep::Class;

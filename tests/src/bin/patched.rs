@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Parser;
-use sandbag_kernel::CpuList;
-use sandbag_kernel::perf::{GroupClock, GroupMigrations};
+use sandbag_linux::CpuList;
+use sandbag_linux::perf::{GroupClock, GroupMigrations};
 
 /// Have the kernel patched for perf events of groups; "ready" is printed when it is
 #[derive(Debug, Parser)]

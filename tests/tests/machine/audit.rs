@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use nix::sys::signal::{Signal, kill};
-use sandbag_kernel::Root;
-use sandbag_kernel::procstat::{CpuTimes, ProcStat, tick_ns};
+use sandbag_linux::Root;
+use sandbag_linux::procstat::{CpuTimes, ProcStat, tick_ns};
 use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;
@@ -47,7 +47,7 @@ fn quiet() -> Result<(), String> {
 }
 
 /// Share of a second in which CPUs are busy.
-fn busy() -> sandbag_kernel::Result<f64> {
+fn busy() -> sandbag_linux::Result<f64> {
     let mut stat = ProcStat::open(&Root::default())?;
     let before = stat.sample()?.clone();
     std::thread::sleep(Duration::from_secs(1));

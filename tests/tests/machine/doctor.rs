@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use nix::unistd::Pid;
-use sandbag_burner::method::{NAMES, SLOWING};
-use sandbag_kernel::process::Process;
-use sandbag_kernel::{Root, cgroup};
+use sandbag_linux::process::Process;
+use sandbag_linux::{Root, cgroup};
+use sandbag_load::method::{NAMES, SLOWING};
 use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::figure;
 use sandbag_machine_tests::ours::Role;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbag_kernel::cgroup::{Freezer, Version, find_freezer};
-use sandbag_kernel::{Root, cgroup};
+use sandbag_linux::cgroup::{Freezer, Version, find_freezer};
+use sandbag_linux::{Root, cgroup};
 use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::figure;
 

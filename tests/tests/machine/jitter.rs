@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use nix::sys::signal::{Signal, kill};
-use sandbag_kernel::Root;
-use sandbag_kernel::tracefs::TraceFs;
+use sandbag_linux::Root;
+use sandbag_linux::tracefs::TraceFs;
 use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::figure;
 use serde_json::Value;

@@ -22,15 +22,15 @@ const HELD: &str = "held";
 /// A machine that cannot do it says so within this.
 const SOON: Duration = Duration::from_secs(10);
 
-/// The program that moves the controllers: `sandbag-bench`.
+/// The program that moves the controllers: `sandbag-lab`.
 fn mover() -> Result<PathBuf, String> {
-    let path = match env::var_os("SANDBAG_BENCH_BIN") {
+    let path = match env::var_os("SANDBAG_LAB_BIN") {
         Some(path) => PathBuf::from(path),
-        None => return Err("SANDBAG_BENCH_BIN is not set".to_owned()),
+        None => return Err("SANDBAG_LAB_BIN is not set".to_owned()),
     };
     match path.is_file() {
         true => Ok(path),
-        false => Err(format!("no sandbag-bench at {}", path.display())),
+        false => Err(format!("no sandbag-lab at {}", path.display())),
     }
 }
 
@@ -43,7 +43,7 @@ fn movable() -> Result<(), String> {
     let tried = Command::new(mover()?)
         .args(["on-v2", "--check"])
         .output()
-        .map_err(|error| format!("sandbag-bench: {error}"))?;
+        .map_err(|error| format!("sandbag-lab: {error}"))?;
     if tried.status.success() {
         return Ok(());
     }
@@ -64,7 +64,7 @@ fn loads_are_held_on_cgroup_v2_here() -> anyhow::Result<()> {
         .arg(HELD)
         .env(INSIDE, "1")
         .output()
-        .context("sandbag-bench on-v2")?;
+        .context("sandbag-lab on-v2")?;
     let said = String::from_utf8_lossy(&output.stdout);
     case::note(&said);
     ensure!(

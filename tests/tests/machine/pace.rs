@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::{Context, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbag_kernel::sched::{Attributes, attributes_of};
+use sandbag_linux::sched::{Attributes, attributes_of};
 use sandbag_machine_tests::case::Case;
 
 use crate::cases;

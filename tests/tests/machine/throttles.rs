@@ -13,18 +13,18 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use nix::time::{ClockId, clock_gettime};
-use sandbag_burner::board::{BOUNDARY_NS, Board, Order};
-use sandbag_burner::burn::{Duty, Setup};
-use sandbag_burner::child::{BURNER_VERB, keep_across_exec, open_gate};
-use sandbag_burner::journal::{Journal, RunInfo};
-use sandbag_burner::method::{self, Method};
-use sandbag_burner::node_group::NodeGroup;
-use sandbag_burner::throttle::{self, Throttling};
-use sandbag_burner::undo::{Leftovers, undo};
-use sandbag_kernel::cgroup::{Version, find, find_freezer, remove_dir};
-use sandbag_kernel::{CpuList, Root, sched};
+use sandbag_linux::cgroup::{Version, find, find_freezer, remove_dir};
+use sandbag_linux::{CpuList, Root, sched};
+use sandbag_load::board::{BOUNDARY_NS, Board, Order};
+use sandbag_load::burn::{Duty, Setup};
+use sandbag_load::method::{self, Method};
+use sandbag_load::throttle::{self, Throttling};
 use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::figure;
+use sandbag_run::child::{BURNER_VERB, keep_across_exec, open_gate};
+use sandbag_run::journal::{Journal, RunInfo};
+use sandbag_run::node_group::NodeGroup;
+use sandbag_run::undo::{Leftovers, undo};
 
 use crate::cases;
 use crate::place::{Place, finish, root, text_of, wait_for};

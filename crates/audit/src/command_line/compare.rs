@@ -3,15 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use crate::compare::{Options, compare};
+use crate::report::{page, terminal};
 use clap::{Args, ValueEnum};
-use sandbag_audit::compare::{Options, compare};
-use sandbag_audit_report::{page, terminal};
+use sandbag_ui::failure::Result;
 
+use super::exit_codes;
 use super::{look, read_audit, values};
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::output::{self, Overwrite};
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{self, Overwrite};
 
 /// Compare two audits of a machine: quiet and loaded, before and after
 ///
@@ -97,5 +98,5 @@ pub(super) fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
         output::put(path, page(), args.overwrite.existing())?;
         messages.say(&format!("wrote {}", path.display()));
     }
-    Ok(exit::of_equality(found.verdict))
+    Ok(exit_codes::of_equality(found.verdict))
 }

@@ -2,6 +2,7 @@
 //! `sandbag audit`: are all CPUs of this machine equal?
 
 mod compare;
+pub mod exit_codes;
 mod output;
 mod progress;
 mod run;
@@ -12,14 +13,14 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use crate::model::Audit;
+use crate::report::file::{self, MOST_BYTES};
+use crate::report::terminal::{self, Look};
 use clap::{Args, Subcommand};
-use sandbag_audit::model::Audit;
-use sandbag_audit_report::file::{self, MOST_BYTES};
-use sandbag_audit_report::terminal::{self, Look};
+use sandbag_ui::failure::{Context as _, Result};
 
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::messages::Messages;
 
 /// Are all CPUs of this machine equal? Which charges a program more, and why
 #[derive(Debug, Args)]
@@ -31,12 +32,12 @@ pub struct AuditArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Run the tests on each CPU, and say which differ
-    #[command(after_long_help = exit::AUDIT_HELP)]
+    #[command(after_long_help = exit_codes::HELP)]
     Run(Box<run::RunArgs>),
     /// Show an audit again, or write it in another form
     Show(show::ShowArgs),
     /// Compare two audits of a machine: quiet and loaded, before and after
-    #[command(after_long_help = exit::AUDIT_COMPARE_HELP)]
+    #[command(after_long_help = exit_codes::COMPARE_HELP)]
     Compare(compare::CompareArgs),
 }
 
@@ -74,9 +75,9 @@ fn read_audit(path: &Path) -> Result<Audit> {
         true => Box::new(std::io::stdin()),
         false => Box::new(File::open(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
-                anyhow::Error::from(BadInput(format!("{}: there is no such file", name())))
+                sandbag_ui::Failure::from(BadInput(format!("{}: there is no such file", name())))
             }
-            _ => anyhow::Error::from(error).context(name()),
+            _ => sandbag_ui::Failure::from(error).context(name()),
         })?),
     };
     let mut text = Vec::new();

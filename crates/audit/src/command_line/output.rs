@@ -4,16 +4,16 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use crate::model::Audit;
+use crate::report::{csv, file, junit, page, terminal};
 use clap::{Args, ValueEnum};
-use sandbag_audit::model::Audit;
-use sandbag_audit_report::{csv, file, junit, page, terminal};
-use sandbag_profile::NewFile;
+use sandbag_input::NewFile;
+use sandbag_ui::failure::{Context as _, Result};
 
 use super::look;
-use crate::exit::BadInput;
-use crate::messages::{Messages, told};
-use crate::output::{self, Overwrite};
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{self, Overwrite};
 
 /// What standard output gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -110,11 +110,11 @@ impl Places {
     /// Writes it everywhere, whatever becomes of one place: an audit of minutes is
     /// not to be lost for a full disk.
     pub(super) fn write(self, audit: &Audit, messages: &Messages) -> Result<()> {
-        let mut failed: Option<anyhow::Error> = None;
+        let mut failed: Option<sandbag_ui::Failure> = None;
         let mut keep = |outcome: Result<()>| match (outcome, &failed) {
             (Ok(()), _) => {}
             (Err(error), None) => failed = Some(error),
-            (Err(error), Some(_)) => messages.warning(&told(&error)),
+            (Err(error), Some(_)) => messages.warning(&error.line()),
         };
         if let Some(format) = self.on_stdout {
             keep(print(formed(audit, format, messages), format));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How far an audit is: a bar on a terminal, a line for each test that ends elsewhere.
 
+use crate::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
-use sandbag_audit::Progress;
 
-use sandbag_report::text::visible;
+use sandbag_ui::text::visible;
 
-use crate::messages::Messages;
+use sandbag_ui::messages::Messages;
 
 /// Parts of the bar; a test's share of its time is no more exact.
 const PARTS: u64 = 1000;

@@ -4,20 +4,21 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use crate::{Options, Wanted};
 use clap::Args;
-use sandbag_audit::{Options, Wanted};
-use sandbag_burner::command::User;
-use sandbag_kernel::Root;
-use sandbag_kernel::topology::Topology;
-use sandbag_lab::interrupt;
+use sandbag_linux::Root;
+use sandbag_linux::interrupt;
+use sandbag_linux::topology::Topology;
+use sandbag_linux::user::User;
+use sandbag_ui::failure::Result;
 
+use super::exit_codes;
 use super::output::FormArgs;
 use super::progress::Shown;
 use super::values::{self, FailOn, Memory};
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::units::{self, Cpus};
+use sandbag_ui::exit::{self, BadInput};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::units::{self, Cpus};
 
 /// Run the tests on each CPU, and say which differ
 ///
@@ -116,7 +117,7 @@ pub(super) fn main(args: &RunArgs, messages: &Messages) -> Result<u8> {
     interrupt::watch()?;
     let audit = {
         let mut shown = Shown::new(messages);
-        sandbag_audit::run(
+        crate::run(
             &root,
             &options,
             &mut |progress| shown.told(&progress),
@@ -128,7 +129,7 @@ pub(super) fn main(args: &RunArgs, messages: &Messages) -> Result<u8> {
         return Ok(exit::INTERRUPTED);
     }
     places.write(&audit, messages)?;
-    Ok(exit::of_audit(&audit))
+    Ok(exit_codes::of_audit(&audit))
 }
 
 fn options(args: &RunArgs, root: &Root) -> Result<Options> {
@@ -143,7 +144,7 @@ fn options(args: &RunArgs, root: &Root) -> Result<Options> {
     let memory = args.memory.map(|memory| -> Result<u64> {
         Ok(match memory {
             Memory::Bytes(bytes) => bytes,
-            share => share.bytes(sandbag_audit::memory_room(root)?),
+            share => share.bytes(crate::memory_room(root)?),
         })
     });
     Ok(Options {

@@ -3,14 +3,15 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
 use clap::Args;
+use sandbag_ui::failure::Result;
 
+use super::exit_codes;
 use super::output::FormArgs;
 use super::read_audit;
 use super::values::FailOn;
-use crate::exit;
-use crate::messages::Messages;
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
 
 /// Show an audit again, or write it in another form
 ///
@@ -37,11 +38,11 @@ pub(super) struct ShowArgs {
 pub(super) fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     let mut audit = read_audit(&args.file)?;
     if let Some(fail_on) = args.fail_on {
-        sandbag_audit::verdict::again(&mut audit, fail_on.contention());
+        crate::verdict::again(&mut audit, fail_on.contention());
     }
     args.form.open(None)?.write(&audit, messages)?;
     Ok(match args.strict {
-        true => exit::of_audit(&audit),
+        true => exit_codes::of_audit(&audit),
         false => exit::KEPT,
     })
 }

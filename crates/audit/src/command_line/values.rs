@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What users write: tests, confidences, rounds, sizes of memory.
 
-use sandbag_audit::Wanted;
+use crate::Wanted;
 
 /// A test of ours, by its name.
 pub(super) fn test(text: &str) -> Result<Wanted, String> {

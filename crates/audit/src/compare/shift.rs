@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_measure::middle;
+use sandbag_stats::middle;
 use statrs::distribution::{ContinuousCDF as _, Normal};
 
 /// Up to so many differences in a pair of samples their statistic is counted out.

@@ -68,5 +68,5 @@ pub(super) fn exact_p(ranks: &[f64], cpus: usize, cpu: usize) -> f64 {
 #[must_use]
 pub fn middle(all: &mut [f64]) -> f64 {
     all.sort_unstable_by(f64::total_cmp);
-    sandbag_measure::middle(all).unwrap_or(0.0)
+    sandbag_stats::middle(all).unwrap_or(0.0)
 }

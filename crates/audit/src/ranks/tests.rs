@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use proptest::prelude::*;
-use sandbag_jitter::Chance;
+use sandbag_stats::Chance;
 
 use super::*;
 

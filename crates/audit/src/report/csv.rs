@@ -5,9 +5,9 @@
 //! All lines have the same columns; what a kind has not is empty. Times are ns,
 //! effects percent (of noise: points).
 
-use sandbag_audit::model::{Audit, CpuVerdict, Nature, Test};
+use crate::model::{Audit, CpuVerdict, Nature, Test};
 
-use crate::words::{self, verdicts};
+use crate::report::words::{self, verdicts};
 
 const COLUMNS: [&str; 33] = [
     "kind",
@@ -166,7 +166,7 @@ fn effects(test: &Test, writer: &mut csv::Writer<Vec<u8>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_audit::fixture::eight;
+    use crate::fixture::eight;
 
     #[test]
     fn a_line_for_each_sample_and_each_effect() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! An audit as a file: JSON, one document.
 
-use sandbag_audit::model::{Audit, VERSION};
+use crate::model::{Audit, VERSION};
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -82,8 +82,8 @@ fn checked(audit: &Audit) -> Result<(), ReadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{Maker, eight};
     use proptest::prelude::*;
-    use sandbag_audit::fixture::{Maker, eight};
 
     #[test]
     fn an_audit_is_read_as_it_was_written() {

@@ -8,13 +8,13 @@
 
 use std::io;
 
+use crate::model::{Audit, Nature, Test, Verdict};
+use crate::verdict::alarms;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
-use sandbag_audit::model::{Audit, Nature, Test, Verdict};
-use sandbag_audit::verdict::alarms;
-use sandbag_report::text::visible;
+use sandbag_ui::text::visible;
 
-use crate::words::{
+use crate::report::words::{
     begun, confidence, cpus, detection, limits, of_cpu, quantity, size, summary, told, unit,
     verdict,
 };
@@ -252,8 +252,8 @@ fn case(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{Maker, eight};
     use quick_xml::Reader;
-    use sandbag_audit::fixture::{Maker, eight};
 
     /// What stands in what, and which attributes there must be, after the schema
     /// of the JUnit task of Ant.

@@ -4,13 +4,13 @@
 
 mod compared;
 
+use crate::model::{Audit, CpuVerdict, Effect, Nature, Quantity, Suspect, Test, Verdict};
 use comfy_table::{CellAlignment, Table};
-use sandbag_audit::model::{Audit, CpuVerdict, Effect, Nature, Quantity, Suspect, Test, Verdict};
-use sandbag_report::quantity::time;
-use sandbag_report::table::plain;
-use sandbag_report::text::{clock, visible};
+use sandbag_ui::quantity::time;
+use sandbag_ui::table::plain;
+use sandbag_ui::text::{clock, visible};
 
-use crate::words::{
+use crate::report::words::{
     begun, cpus, detection, detection_of, mark, middle, of_cpu, quantities, quantity, signed, size,
     span, summary, told, unit, verdict, verdicts,
 };
@@ -179,7 +179,7 @@ pub(crate) fn middles(test: &Test) -> String {
 fn measured(test: &Test) -> Vec<Quantity> {
     let mut all = quantities(test);
     if all.is_empty() {
-        all = sandbag_audit::effects::quantities(test.is_noise()).to_vec();
+        all = crate::effects::quantities(test.is_noise()).to_vec();
         all.sort_unstable();
     }
     all
@@ -432,8 +432,8 @@ fn suspected(number: usize, suspect: &Suspect, look: &Look) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_audit::fixture::{Maker, eight};
-    use sandbag_audit::model::LeftOut;
+    use crate::fixture::{Maker, eight};
+    use crate::model::LeftOut;
 
     fn widest(text: &str) -> usize {
         text.lines()

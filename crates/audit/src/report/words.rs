@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_audit::compare::{Comparison, TestChange};
-use sandbag_audit::model::{Audit, CpuVerdict, Nature, Quantity, Test, Verdict};
-use sandbag_audit::verdict::alarms;
+use crate::compare::{Comparison, TestChange};
+use crate::model::{Audit, CpuVerdict, Nature, Quantity, Test, Verdict};
+use crate::verdict::alarms;
 
 /// The word of a verdict.
 pub(crate) fn verdict(verdict: Verdict) -> &'static str {
@@ -479,13 +479,13 @@ pub(crate) fn comparison(found: &Comparison) -> String {
 
 /// Of values the middle one.
 pub(crate) fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
-    sandbag_audit::effects::median(values)
+    crate::effects::median(values)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_audit::fixture::{Maker, eight};
+    use crate::fixture::{Maker, eight};
 
     #[test]
     fn differences_are_short() {
@@ -520,14 +520,19 @@ mod tests {
         let of_test = detection_of(&audit.tests[0]);
         assert!(of_test.len() == 1 && of_test[0].contains(nothing));
         // What an earlier sandbag wrote in place of the figure.
-        let text = crate::file::write(&audit);
+        let text = crate::report::file::write(&audit);
         let before = text.replace("\"detectable_pct\":null", "\"detectable_pct\":899.93");
-        let read = crate::file::read(before.as_bytes()).unwrap();
+        let read = crate::report::file::read(before.as_bytes()).unwrap();
         let audits = [audit, read];
         let shown = audits.each_ref().map(|audit| {
-            let page = crate::page::audit(audit);
+            let page = crate::report::page::audit(audit);
             assert!(page.contains(nothing));
-            [page, crate::csv::csv(audit), crate::junit::junit(audit)].join("\n")
+            [
+                page,
+                crate::report::csv::csv(audit),
+                crate::report::junit::junit(audit),
+            ]
+            .join("\n")
         });
         assert_eq!(shown[0], shown[1]);
         assert!(!shown[0].contains("900 %"));

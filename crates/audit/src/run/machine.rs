@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What of the machine's configuration is asked once.
 
-use sandbag_burner::registry::Registry;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::{CpuList, Root};
+use sandbag_run::registry::Registry;
 
 use crate::suspects::Holder;
 

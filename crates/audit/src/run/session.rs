@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sandbag_kernel::{CpuList, Root};
-use sandbag_lab::machine::kernel_config;
+use sandbag_linux::machine::kernel_config;
+use sandbag_linux::{CpuList, Root};
 
 use super::machine;
 use super::turn::Turn;
@@ -240,7 +240,7 @@ impl<'a> Session<'a> {
 
     /// Since the audit began, ns.
     pub(super) fn since_begin(&self) -> u64 {
-        sandbag_kernel::clock::monotonic().saturating_sub(self.begin_ns)
+        sandbag_linux::clock::monotonic().saturating_sub(self.begin_ns)
     }
 
     /// The process that works, if there is one: tests that another one took up

@@ -10,7 +10,7 @@ mod rules;
 
 use std::collections::BTreeMap;
 
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
 
 use crate::model::{Cpu, Evidence, Quantity, Suspect, Test, Verdict};
 use crate::others::{Others, family};

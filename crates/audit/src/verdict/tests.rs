@@ -233,7 +233,7 @@ fn hybrid(slower: &[(u32, f64)], waits: &[(u32, f64)]) -> Test {
         let own = all.iter().find(|(other, _)| *other == cpu);
         own.map_or(0.0, |(_, pct)| pct / 100.0)
     };
-    let mut chance = sandbag_jitter::Chance::new(1, "hybrid");
+    let mut chance = sandbag_stats::Chance::new(1, "hybrid");
     let mut samples = Vec::new();
     for round in 0..24 {
         for cpu in 0..8 {

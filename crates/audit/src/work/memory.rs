@@ -5,7 +5,7 @@
 use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use sandbag_kernel::Root;
+use sandbag_linux::Root;
 
 use super::Work;
 use crate::memory_room;

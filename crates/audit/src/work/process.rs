@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn orders_are_obeyed_in_order() {
-        let cpu = sandbag_kernel::sched::affinity(0).unwrap();
+        let cpu = sandbag_linux::sched::affinity(0).unwrap();
         let cpu = cpu.iter().next().unwrap();
         let mut bench = Bench::default();
         let run = Order::Run {

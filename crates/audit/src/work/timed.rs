@@ -4,7 +4,7 @@
 use std::fs;
 use std::thread;
 
-use sandbag_kernel::{CpuList, clock, sched};
+use sandbag_linux::{CpuList, clock, sched};
 use serde::{Deserialize, Serialize};
 
 use super::Work;

@@ -2,12 +2,12 @@
 //! Ctrl-C and its relatives become an error of whatever is waited for, so that
 //! every guard on the way out is dropped.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use crate::signals::ENDING;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
-use sandbag_kernel::signals::ENDING;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -19,15 +19,15 @@ extern "C" fn note(_: std::ffi::c_int) {
 ///
 /// # Errors
 /// The kernel refuses, which it does not.
-pub fn watch() -> Result<()> {
+pub fn watch() -> io::Result<()> {
     let action = SigAction::new(SigHandler::Handler(note), SaFlags::empty(), SigSet::empty());
     for s in ENDING {
         // SAFETY: the handler does nothing but store to an atomic.
-        let before = unsafe { sigaction(s, &action) }.context("sigaction")?;
+        let before = unsafe { sigaction(s, &action) }?;
         // As nohup wants it.
         if matches!(before.handler(), SigHandler::SigIgn) {
             // SAFETY: what was in force before.
-            unsafe { sigaction(s, &before) }.context("sigaction")?;
+            unsafe { sigaction(s, &before) }?;
         }
     }
     Ok(())
@@ -43,9 +43,9 @@ pub fn came() -> bool {
 ///
 /// # Errors
 /// That one.
-pub fn check() -> Result<()> {
+pub fn check() -> io::Result<()> {
     if came() {
-        bail!("interrupted");
+        return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
     }
     Ok(())
 }
@@ -54,7 +54,7 @@ pub fn check() -> Result<()> {
 ///
 /// # Errors
 /// A signal came.
-pub fn sleep_until(until: Instant) -> Result<()> {
+pub fn sleep_until(until: Instant) -> io::Result<()> {
     wait_for(until, || false).map(drop)
 }
 
@@ -63,7 +63,7 @@ pub fn sleep_until(until: Instant) -> Result<()> {
 ///
 /// # Errors
 /// A signal came.
-pub fn wait_for(until: Instant, mut ready: impl FnMut() -> bool) -> Result<bool> {
+pub fn wait_for(until: Instant, mut ready: impl FnMut() -> bool) -> io::Result<bool> {
     loop {
         check()?;
         if ready() {

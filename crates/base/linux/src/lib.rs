@@ -15,7 +15,9 @@ pub mod container;
 pub mod cpufreq;
 pub mod cpulist;
 pub mod error;
+pub mod interrupt;
 pub mod interrupts;
+pub mod machine;
 pub mod memory;
 pub mod mountinfo;
 pub mod perf;
@@ -28,6 +30,7 @@ pub mod signals;
 pub mod sysctl;
 pub mod topology;
 pub mod tracefs;
+pub mod user;
 
 pub use cpulist::CpuList;
 pub use error::{Error, Result};

@@ -3,7 +3,7 @@
 
 use std::io::Read as _;
 
-use sandbag_kernel::Root;
+use crate::Root;
 
 /// The fact that is another one each time.
 pub const LOAD: &str = "load average at the start";

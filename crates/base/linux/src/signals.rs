@@ -5,15 +5,24 @@
 use std::io;
 use std::os::fd::AsFd as _;
 
+use crate::{Root, clock};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, kill, sigaction};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, getpgid, getpgrp};
-use sandbag_kernel::{Root, clock};
 
 // A terminal sends SIGINT and SIGQUIT to the command as well.
-pub use sandbag_kernel::signals::ENDING;
+
+/// Signals by which a user or a terminal asks a program to end: Ctrl-C, kill,
+/// a closed terminal, Ctrl-\. Whatever must be written or undone at the end
+/// happens for all of them.
+pub const ENDING: [Signal; 4] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+];
 
 /// Signals that are only passed on to the command.
 const PASSED: [Signal; 2] = [Signal::SIGUSR1, Signal::SIGUSR2];

@@ -9,9 +9,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sandbag_kernel::cgroup::Freezer;
-use sandbag_kernel::sysctl::Sysctl;
-use sandbag_kernel::{Root, root};
+use sandbag_linux::cgroup::Freezer;
+use sandbag_linux::sysctl::Sysctl;
+use sandbag_linux::{Root, root};
 
 use crate::error::Result;
 use crate::journal::{self, Entry, Journal, Setting, SettingOf};

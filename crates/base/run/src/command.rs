@@ -9,7 +9,7 @@
 //! caller's own.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -18,6 +18,7 @@ use std::process::Command;
 
 use crate::child::{self, EXEC_VERB};
 use crate::error::{Error, Result};
+use sandbag_linux::user::{User, become_user};
 
 /// What to run, and as whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,68 +37,6 @@ pub struct CommandSpec {
 
 /// Names the supervisor's process id to the command, for signals to it.
 pub const PID_VARIABLE: &str = "SANDBAG_PID";
-
-/// The user who called sudo.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct User {
-    /// User id.
-    pub uid: u32,
-    /// Primary group.
-    pub gid: u32,
-    /// Supplementary groups.
-    pub groups: Vec<u32>,
-    /// Name, for USER and LOGNAME.
-    pub name: String,
-    /// Home directory, if the user database knows it.
-    pub home: Option<OsString>,
-}
-
-impl User {
-    /// The user behind sudo, if we were called through it. The user database
-    /// is read as files: a static binary cannot load the modules that resolve
-    /// users from elsewhere, and sudo has resolved the numbers already.
-    #[must_use]
-    pub fn behind_sudo() -> Option<Self> {
-        let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
-        // SAFETY: no arguments, cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
-            return None;
-        }
-        let uid = number("SUDO_UID").filter(|uid| *uid != 0)?;
-        let gid = number("SUDO_GID")?;
-        let name = std::env::var("SUDO_USER").ok()?;
-        let groups = fs::read_to_string("/etc/group").unwrap_or_default();
-        let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-        Some(Self {
-            groups: groups_of(&groups, &name, gid),
-            home: home_of(&users, &name),
-            uid,
-            gid,
-            name,
-        })
-    }
-}
-
-/// group(5): `NAME:PASSWORD:GID:MEMBER,MEMBER`.
-fn groups_of(text: &str, user: &str, primary: u32) -> Vec<u32> {
-    let member = text.lines().filter_map(|line| {
-        let mut fields = line.split(':').skip(2);
-        let gid = fields.next()?.parse().ok()?;
-        fields.next()?.split(',').any(|m| m == user).then_some(gid)
-    });
-    let mut groups: Vec<u32> = std::iter::once(primary).chain(member).collect();
-    groups.sort_unstable();
-    groups.dedup();
-    groups
-}
-
-/// passwd(5): `NAME:PASSWORD:UID:GID:GECOS:HOME:SHELL`.
-fn home_of(text: &str, user: &str) -> Option<OsString> {
-    text.lines()
-        .map(|line| line.split(':').collect::<Vec<_>>())
-        .find(|fields| fields.first() == Some(&user))
-        .and_then(|fields| fields.get(5).map(OsString::from))
-}
 
 /// A command that waits at its gate.
 #[derive(Debug)]
@@ -243,37 +182,6 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     }
 }
 
-impl User {
-    /// Makes a command become this user before its program begins.
-    pub fn become_in(self, command: &mut Command) {
-        command.env("USER", &self.name).env("LOGNAME", &self.name);
-        if let Some(home) = &self.home {
-            command.env("HOME", home);
-        }
-        // SAFETY: only async-signal-safe calls on values made before.
-        unsafe { command.pre_exec(move || become_user(&self)) };
-    }
-}
-
-/// Gives up what the calling process may, for good; between fork and exec.
-/// Async-signal-safe.
-///
-/// # Errors
-/// It is not root.
-pub fn become_user(user: &User) -> io::Result<()> {
-    // SAFETY: plain system calls on memory that outlives them; groups first,
-    // for it takes the privilege that the last call gives up.
-    let failed = unsafe {
-        libc::setgroups(user.groups.len(), user.groups.as_ptr()) != 0
-            || libc::setgid(user.gid) != 0
-            || libc::setuid(user.uid) != 0
-    };
-    match failed {
-        true => Err(io::Error::last_os_error()),
-        false => Ok(()),
-    }
-}
-
 /// The process behind the gate: waits, then becomes the command. Returns an
 /// exit code only if that fails.
 #[must_use]
@@ -392,18 +300,4 @@ pub fn reap() -> Option<(u32, Ended)> {
             switches: (usage.ru_nvcsw, usage.ru_nivcsw),
         },
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_and_home_are_read_from_the_files() {
-        let text = "root:x:0:\nadm:x:4:ann,bob\ndocker:x:999:bob\nbob:x:1000:\n";
-        assert_eq!(groups_of(text, "bob", 1000), [4, 999, 1000]);
-        let text = "root:x:0:0:root:/root:/bin/sh\nbob:x:1000:1000::/home/bob:/bin/sh\n";
-        assert_eq!(home_of(text, "bob").unwrap(), "/home/bob");
-        assert_eq!(home_of(text, "eve"), None);
-    }
 }

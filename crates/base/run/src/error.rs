@@ -4,7 +4,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
+use sandbag_ui::{ExitStatus, exit};
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -43,10 +44,10 @@ pub enum Error {
     },
     /// A kernel interface refused.
     #[error(transparent)]
-    Kernel(#[from] sandbag_kernel::Error),
-    /// The profile could not be read on.
-    #[error(transparent)]
-    Profile(#[from] sandbag_profile::Error),
+    Kernel(#[from] sandbag_linux::Error),
+    /// What the run is fed with could not be read on.
+    #[error("{0}")]
+    Input(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Our own file could not be written or read.
     #[error("{path}: {cause}")]
     File {
@@ -92,11 +93,39 @@ pub enum Error {
 }
 
 impl Error {
+    /// What the run is fed with could not be read on.
+    #[must_use]
+    pub fn input(cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Input(Box::new(cause))
+    }
+
     /// An [`Error::Call`] from an `io::Error`-like cause.
     pub fn call(call: &'static str, cause: impl Into<io::Error>) -> Self {
         Self::Call {
             call,
             cause: cause.into(),
+        }
+    }
+}
+
+impl ExitStatus for Error {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Command { cause, .. } => match cause.kind() {
+                io::ErrorKind::NotFound => exit::NOT_FOUND,
+                _ => exit::NOT_EXECUTABLE,
+            },
+            Self::NotPossible { .. } | Self::Busy { .. } => exit::NOT_POSSIBLE,
+            Self::NoCpu { .. } | Self::Input(_) => exit::USAGE,
+            _ => exit::FAILED,
+        }
+    }
+
+    fn remedy(&self) -> Option<String> {
+        match self {
+            Self::NotPossible { remedy, .. } => Some(remedy.clone()),
+            Self::Busy { pid, .. } => Some(format!("wait for it, or end it (sandbag stop {pid})")),
+            _ => None,
         }
     }
 }

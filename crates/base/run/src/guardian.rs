@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use sandbag_kernel::Root;
-use sandbag_kernel::signals::ENDING;
+use sandbag_linux::Root;
+use sandbag_linux::signals::ENDING;
 
 use crate::child;
 use crate::error::{Error, Result};

@@ -15,8 +15,8 @@ mod node;
 
 use std::path::{Path, PathBuf};
 
-use sandbag_kernel::cgroup::{self, Hierarchies, Version, Weight};
-use sandbag_kernel::{Root, container, root};
+use sandbag_linux::cgroup::{self, Hierarchies, Version, Weight};
+use sandbag_linux::{Root, container, root};
 
 use crate::error::{Error, Result};
 use crate::journal::{self, Entry, Journal};

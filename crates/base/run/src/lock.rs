@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sandbag_kernel::Root;
-use sandbag_kernel::process::Process;
+use sandbag_linux::Root;
+use sandbag_linux::process::Process;
 
 use crate::error::{Error, Result};
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use sandbag_kernel::cgroup::processes;
+use sandbag_linux::cgroup::processes;
 
 /// The processes of the group at `dir` and of all groups below it; of groups
 /// that cannot be read, none.

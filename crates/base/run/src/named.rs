@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A process that is still meant when its number belongs to another.
 
-use sandbag_kernel::Root;
-use sandbag_kernel::pidfd::PidFd;
-use sandbag_kernel::process::Process;
+use sandbag_linux::Root;
+use sandbag_linux::pidfd::PidFd;
+use sandbag_linux::process::Process;
 use serde::{Deserialize, Serialize};
 
 /// A process by its number and its beginning, which together are given once.
@@ -12,7 +12,7 @@ pub struct Named {
     /// Its number.
     pub pid: u32,
     /// When it began, clock ticks since boot
-    /// ([`ProcessTimes`](sandbag_kernel::process::ProcessTimes)).
+    /// ([`ProcessTimes`](sandbag_linux::process::ProcessTimes)).
     pub start_ticks: u64,
 }
 
@@ -22,7 +22,7 @@ impl Named {
     ///
     /// # Errors
     /// `/proc` cannot be read.
-    pub fn of(root: &Root, pid: u32) -> sandbag_kernel::Result<Option<Self>> {
+    pub fn of(root: &Root, pid: u32) -> sandbag_linux::Result<Option<Self>> {
         match Process::new(root, pid).stat() {
             Ok(stat) if matches!(stat.state, 'Z' | 'X') => Ok(None),
             Ok(stat) => Ok(Some(Self {
@@ -39,7 +39,7 @@ impl Named {
     ///
     /// # Errors
     /// ENOSYS before Linux 5.3; `/proc` cannot be read.
-    pub fn open(self) -> sandbag_kernel::Result<Option<PidFd>> {
+    pub fn open(self) -> sandbag_linux::Result<Option<PidFd>> {
         PidFd::of(&Root::default(), self.pid, self.start_ticks)
     }
 
@@ -49,7 +49,7 @@ impl Named {
     ///
     /// # Errors
     /// EPERM; `/proc` cannot be read.
-    pub fn signal(self, signal: i32) -> sandbag_kernel::Result<()> {
+    pub fn signal(self, signal: i32) -> sandbag_linux::Result<()> {
         let outcome = match self.open() {
             Ok(None) => Ok(()),
             Ok(Some(fd)) => fd.signal(signal),
@@ -62,14 +62,14 @@ impl Named {
         }
     }
 
-    fn signal_by_number(self, signal: i32) -> sandbag_kernel::Result<()> {
+    fn signal_by_number(self, signal: i32) -> sandbag_linux::Result<()> {
         if Self::of(&Root::default(), self.pid)? != Some(self) {
             return Ok(());
         }
         // SAFETY: a signal, no memory.
         match unsafe { libc::kill(self.pid.cast_signed(), signal) } {
             0 => Ok(()),
-            _ => Err(sandbag_kernel::Error::last_call("kill", self.pid)),
+            _ => Err(sandbag_linux::Error::last_call("kill", self.pid)),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sandbag_kernel::cgroup::Freezer;
+use sandbag_linux::cgroup::Freezer;
 use serde::{Deserialize, Serialize};
 
 /// Where a node's group is. On v2 all directories are the same.

@@ -7,8 +7,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-use sandbag_burner::Error;
+use crate::Error;
+use sandbag_ui::failure::Context as _;
 
 /// The words of our own command line, for a record that others may read.
 #[must_use]
@@ -16,7 +16,15 @@ pub fn arguments() -> Vec<String> {
     // Not `args`, which panics where one is not text.
     std::env::args_os()
         .skip(1)
-        .map(|word| crate::prometheus::public(&word.to_string_lossy()))
+        .map(|word| sandbag_ui::address::public(&word.to_string_lossy()))
+        .collect()
+}
+
+/// A command line, for people.
+pub fn words(command: &[OsString]) -> Vec<String> {
+    command
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
         .collect()
 }
 
@@ -24,7 +32,7 @@ pub fn arguments() -> Vec<String> {
 ///
 /// # Errors
 /// [`Error::Command`]: it is not there, or cannot be executed by us.
-pub fn check(command: &[OsString]) -> anyhow::Result<()> {
+pub fn check(command: &[OsString]) -> sandbag_ui::Result<()> {
     check_in(command, Path::new(""), None)
 }
 
@@ -32,7 +40,7 @@ pub fn check(command: &[OsString]) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// It is not there any more.
-pub fn located(command: &[OsString]) -> anyhow::Result<PathBuf> {
+pub fn located(command: &[OsString]) -> sandbag_ui::Result<PathBuf> {
     let program = command.first().context("no command")?;
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
     Ok(find(program, &path)?)
@@ -42,7 +50,11 @@ pub fn located(command: &[OsString]) -> anyhow::Result<PathBuf> {
 ///
 /// # Errors
 /// See [`check`].
-pub fn check_in(command: &[OsString], dir: &Path, path: Option<OsString>) -> anyhow::Result<()> {
+pub fn check_in(
+    command: &[OsString],
+    dir: &Path,
+    path: Option<OsString>,
+) -> sandbag_ui::Result<()> {
     let Some(program) = command.first() else {
         return Ok(());
     };

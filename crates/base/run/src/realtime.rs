@@ -1,34 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where real-time burners may live, and what the machine must allow them.
 
-use sandbag_kernel::sysctl::Sysctl;
-use sandbag_kernel::{Root, root};
+use sandbag_linux::sysctl::Sysctl;
+use sandbag_linux::{Root, root};
 
 use crate::changes;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::layout::{Kind, Layout};
-use crate::method::MachineNeed;
 
 /// The tunable that limits real-time classes and admits reservations
 /// (Documentation/scheduler/sched-rt-group.rst).
 pub const RT_RUNTIME: &str = "kernel.sched_rt_runtime_us";
 
-/// Changes what a method needs changed; journalled first.
+/// Lifts the limit of real-time classes, journalled first:
+/// `kernel.sched_rt_runtime_us = -1`.
 ///
 /// # Errors
 /// The kernel refuses, or the journal cannot be written.
-pub fn prepare(root: &Root, journal: &mut Journal, needs: &[MachineNeed]) -> Result<()> {
-    for need in needs {
-        match need {
-            MachineNeed::NoRealTimeLimit => {
-                changes::set_sysctl(journal, &Sysctl::new(root, RT_RUNTIME), -1)?;
-            }
-            // Of a node's CPUs: prepared with the node.
-            MachineNeed::Frequencies => {}
-        }
-    }
-    Ok(())
+pub fn lift_limit(root: &Root, journal: &mut Journal) -> Result<()> {
+    changes::set_sysctl(journal, &Sysctl::new(root, RT_RUNTIME), -1)
 }
 
 /// Puts a burner of ours into the root group, from wherever we were started:

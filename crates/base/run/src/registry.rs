@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::{CpuList, Root};
 
 use crate::error::{Error, Result};
 use crate::journal::{self, Entry, Journal, RunInfo};

@@ -8,8 +8,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::OnceLock;
 
-use sandbag_kernel::Root;
-use sandbag_kernel::process::Process;
+use sandbag_linux::Root;
+use sandbag_linux::process::Process;
 use serde::{Deserialize, Serialize};
 
 use crate::named::Named;

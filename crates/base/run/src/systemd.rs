@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
 
 /// How long PID 1 may take to start a unit.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -21,9 +21,9 @@ mod units;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sandbag_kernel::cgroup::{Freezer, kill_all};
-use sandbag_kernel::tracefs::TraceFs;
-use sandbag_kernel::{Root, root};
+use sandbag_linux::cgroup::{Freezer, kill_all};
+use sandbag_linux::tracefs::TraceFs;
+use sandbag_linux::{Root, root};
 
 use crate::journal::{self, Entry, Journal, RunInfo, Setting};
 use crate::lock::Lock;
@@ -89,8 +89,9 @@ pub(crate) fn undo_on(root: &Root, journal: Journal, leftovers: Leftovers) -> Le
 }
 
 /// For tests, whose machines are below the directory for temporary files.
-#[cfg(test)]
-pub(crate) fn undo_in_temp(journal: Journal, leftovers: Leftovers) -> Vec<String> {
+#[cfg(any(test, feature = "fixture"))]
+#[must_use]
+pub fn undo_in_temp(journal: Journal, leftovers: Leftovers) -> Vec<String> {
     let allowed = Allowed::below(&std::env::temp_dir());
     undo_by(journal, leftovers, &allowed, &mut units::Systemd).all()
 }
@@ -250,7 +251,7 @@ fn put_settings_back(entries: &[Entry], others: &[Entry]) -> Vec<String> {
 /// Lets everything go on that the entry says may stand still, and run where it
 /// may not; what failed. `process` is the run's.
 fn go_on(entry: &Entry, process: Option<&RunProcess>) -> Vec<String> {
-    let outcomes: Vec<sandbag_kernel::Result<()>> = match entry {
+    let outcomes: Vec<sandbag_linux::Result<()>> = match entry {
         Entry::Frozen { dir } => {
             let freezer = Freezer::detect(dir);
             vec![freezer.map_or(Ok(()), |freezer| freezer.thaw())]

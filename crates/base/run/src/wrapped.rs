@@ -13,9 +13,9 @@ use std::process::Child;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
-use sandbag_kernel::cgroup::Version;
-use sandbag_kernel::command_clock::{self, CommandClock};
-use sandbag_kernel::{CpuList, Root, clock};
+use sandbag_linux::cgroup::Version;
+use sandbag_linux::command_clock::{self, CommandClock};
+use sandbag_linux::{CpuList, Root, clock};
 
 use crate::command::{CommandSpec, Ended, Waiting, reap};
 use crate::error::{Error, Result};
@@ -24,8 +24,8 @@ use crate::journal::{Journal, RunInfo};
 use crate::layout::{Holder, Layout, Tenant};
 use crate::registry::Registry;
 use crate::run_process::RunId;
-use crate::signals::{self, ENDING, Repeats, Signals};
 use crate::undo::{Leftovers, undo};
+use sandbag_linux::signals::{self, ENDING, Repeats, Signals};
 
 /// A guardian is killed by accident once, not again and again.
 const GUARDIANS: u32 = 4;

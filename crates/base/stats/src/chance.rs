@@ -6,7 +6,7 @@
 //! And SplitMix64 itself (Steele, Lea and Flood, "Fast splittable pseudorandom
 //! number generators", OOPSLA 2014), as a function of what is drawn: whoever
 //! asks for the same comes to the same without a word to each other. The
-//! library inside programs has it in C (crates/inside/c), and a test there
+//! library inside programs has it in C (crates/jitter/c), and a test there
 //! holds the two against each other.
 
 /// The generator, for messages.

@@ -11,6 +11,7 @@
 //! (`_pct`), errors are percentage points of one CPU (`_points`).
 
 pub mod accuracy;
+pub mod chance;
 pub mod mean;
 pub mod median;
 pub mod paired;
@@ -18,6 +19,7 @@ pub mod verdict;
 pub mod window;
 
 pub use accuracy::{Accuracy, ErrorStats};
+pub use chance::{Chance, GENERATOR};
 pub use mean::error_of_mean;
 pub use median::{median, middle, range};
 pub use paired::{PairedRatio, paired_ratio};

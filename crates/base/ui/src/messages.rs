@@ -3,7 +3,7 @@
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 
-use sandbag_report::text::{visible, visible_lines};
+use crate::text::{visible, visible_lines};
 
 /// How much we say.
 #[derive(Debug, Clone, Copy)]
@@ -79,21 +79,4 @@ fn line(text: &str) {
 /// A reader who went away is no reason to fail.
 fn lines(text: &str) {
     let _ = writeln!(stderr(), "{}", visible_lines(text.trim_end()));
-}
-
-/// The error and its causes, nothing said twice, and the option that helps.
-#[must_use]
-pub fn told(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string) {
-        // Many of our errors already say what their cause says.
-        if !text.contains(&cause) {
-            let joint = if text.is_empty() { "" } else { ": " };
-            text = format!("{text}{joint}{cause}");
-        }
-    }
-    match crate::reshape::option_against(error) {
-        Some(option) => format!("{text} (option {option})"),
-        None => text,
-    }
 }

@@ -7,12 +7,11 @@ use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::fs::{MetadataExt as _, lchown};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use crate::failure::{Context as _, Result};
+use crate::text::{visible, visible_lines};
 use clap::Args;
-use sandbag_burner::command::User;
-use sandbag_profile::{Existing, NewFile, refuse_taken};
-use sandbag_report::text::{visible, visible_lines};
-use sandbag_report::write::{NODES_JSON, RUN_JSON, read_run};
+use sandbag_input::{Existing, NewFile, refuse_taken};
+use sandbag_linux::user::User;
 use serde::Serialize;
 
 use crate::exit::BadInput;
@@ -20,7 +19,7 @@ use crate::exit::BadInput;
 /// Writes text or JSON to standard output, with what could drive a terminal
 /// made visible: it ends in one, or in a log that is shown on one. Whoever
 /// closed the pipe, such as `head`, has seen enough: that is no failure.
-pub(crate) fn print(text: impl AsRef<str>) -> io::Result<()> {
+pub fn print(text: impl AsRef<str>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let text = visible_lines(text.as_ref());
     unless_closed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
@@ -28,7 +27,7 @@ pub(crate) fn print(text: impl AsRef<str>) -> io::Result<()> {
 
 /// Standard output for files in a format of their own: byte for byte, but on a
 /// terminal as [`print`].
-pub(crate) fn stdout() -> Data<io::Stdout> {
+pub fn stdout() -> Data<io::Stdout> {
     let out = io::stdout();
     Data {
         held: out.is_terminal().then(Vec::new),
@@ -37,7 +36,7 @@ pub(crate) fn stdout() -> Data<io::Stdout> {
 }
 
 /// See [`stdout`]. Whole lines are passed on; the last by `flush`.
-pub(crate) struct Data<W: Write> {
+pub struct Data<W: Write> {
     out: W,
     /// What a terminal has not got yet; `None`: this is no terminal.
     held: Option<Vec<u8>>,
@@ -68,13 +67,13 @@ impl<W: Write> Write for Data<W> {
 }
 
 /// Columns of the terminal that standard output is.
-pub(crate) fn width() -> Option<usize> {
+pub fn width() -> Option<usize> {
     width_of(&io::stdout())
 }
 
 /// Columns of the terminal that this is; `None` for files and pipes, and for
 /// terminals that do not say.
-pub(crate) fn width_of(stream: &(impl AsFd + io::IsTerminal)) -> Option<usize> {
+pub fn width_of(stream: &(impl AsFd + io::IsTerminal)) -> Option<usize> {
     if !stream.is_terminal() {
         return None;
     }
@@ -92,7 +91,7 @@ pub(crate) fn width_of(stream: &(impl AsFd + io::IsTerminal)) -> Option<usize> {
 
 /// What became of writing to standard output, where a closed pipe is no
 /// failure.
-pub(crate) fn unless_closed(written: io::Result<()>) -> io::Result<()> {
+pub fn unless_closed(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
@@ -109,12 +108,12 @@ pub struct Overwrite {
 
 impl Overwrite {
     /// What becomes of a file that exists.
-    pub(crate) fn existing(self) -> Existing {
+    pub fn existing(self) -> Existing {
         Existing::by_force(self.force)
     }
 
     /// Refuses a file that exists, before anything is measured for it.
-    pub(crate) fn check(self, path: Option<&Path>) -> Result<()> {
+    pub fn check(self, path: Option<&Path>) -> Result<()> {
         match path.filter(|path| path.as_os_str() != "-") {
             None => Ok(()),
             Some(path) => refuse_taken(path, self.existing())
@@ -124,12 +123,12 @@ impl Overwrite {
 
     /// Refuses a directory with a result in it. Why a run was not made is no
     /// result.
-    pub(crate) fn check_dir(self, dir: Option<&Path>) -> Result<()> {
+    pub fn check_dir(self, dir: Option<&Path>) -> Result<()> {
         let Some(dir) = dir.filter(|_| !self.force) else {
             return Ok(());
         };
         let is_result = |name: &&&str| {
-            let failed = || matches!(read_run(dir), Err(sandbag_report::Error::Failed { .. }));
+            let failed = || is_failure(&dir.join(RUN_JSON));
             dir.join(**name).exists() && !(**name == RUN_JSON && failed())
         };
         match RESULTS.iter().find(is_result) {
@@ -143,15 +142,27 @@ impl Overwrite {
     }
 }
 
+/// Whether a record says why there was no run.
+fn is_failure(record: &Path) -> bool {
+    let text = fs::read(record).unwrap_or_default();
+    serde_json::from_slice::<serde_json::Value>(&text)
+        .is_ok_and(|record| record.get("failed_at").is_some())
+}
+
+/// The record of a run, in its directory.
+pub const RUN_JSON: &str = "run.json";
+/// The record of several nodes.
+pub const NODES_JSON: &str = "nodes.json";
+
 /// What a directory holds a result by.
 const RESULTS: [&str; 3] = [RUN_JSON, NODES_JSON, COMPARE_JSON];
 
 /// What two programs under the same load came to, in the directory above their
 /// runs.
-pub(crate) const COMPARE_JSON: &str = "compare.json";
+pub const COMPARE_JSON: &str = "compare.json";
 
 /// A name that nothing has: with the time in it.
-pub(crate) fn new_name(prefix: &str, ending: &str) -> PathBuf {
+pub fn new_name(prefix: &str, ending: &str) -> PathBuf {
     let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     let plain = PathBuf::from(format!("{prefix}-{now}{ending}"));
     // Two in the same second.
@@ -168,7 +179,7 @@ const TELLING: [&str; 12] = [
 
 /// Refuses a name whose ending says that the file holds something else than
 /// what the command writes.
-pub(crate) fn refuse_ending(path: &Path, written: &[&str]) -> Result<()> {
+pub fn refuse_ending(path: &Path, written: &[&str]) -> Result<()> {
     let ending = path.extension().and_then(|ending| ending.to_str());
     match ending.filter(|ending| TELLING.contains(ending) && !written.contains(ending)) {
         None => Ok(()),
@@ -185,7 +196,7 @@ pub(crate) fn refuse_ending(path: &Path, written: &[&str]) -> Result<()> {
 }
 
 /// A record as JSON, as [`put`] writes it.
-pub(crate) fn put_json(path: &Path, record: &impl Serialize, existing: Existing) -> Result<()> {
+pub fn put_json(path: &Path, record: &impl Serialize, existing: Existing) -> Result<()> {
     let text = serde_json::to_string_pretty(record)? + "\n";
     match path.as_os_str() == "-" {
         true => Ok(print(text)?),
@@ -194,14 +205,14 @@ pub(crate) fn put_json(path: &Path, record: &impl Serialize, existing: Existing)
 }
 
 /// Writes a file's content to [`stdout`].
-pub(crate) fn put_data(data: impl AsRef<[u8]>) -> Result<()> {
+pub fn put_data(data: impl AsRef<[u8]>) -> Result<()> {
     let mut out = stdout();
     let written = out.write_all(data.as_ref()).and_then(|()| out.flush());
     Ok(unless_closed(written)?)
 }
 
 /// Writes a file, whole or not at all; standard output for `-`.
-pub(crate) fn put(path: &Path, text: impl AsRef<[u8]>, existing: Existing) -> Result<()> {
+pub fn put(path: &Path, text: impl AsRef<[u8]>, existing: Existing) -> Result<()> {
     if path.as_os_str() == "-" {
         return put_data(text);
     }
@@ -215,7 +226,7 @@ pub(crate) fn put(path: &Path, text: impl AsRef<[u8]>, existing: Existing) -> Re
 
 /// A file or directory of ours becomes the user's. One that was not written
 /// cannot, and a device that was written to must not.
-pub(crate) fn give_to(path: &Path, user: Option<&User>) {
+pub fn give_to(path: &Path, user: Option<&User>) {
     let found = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() || meta.is_dir());
     if let Some(user) = user.filter(|_| found) {
         let _ = lchown(path, Some(user.uid), Some(user.gid));
@@ -223,12 +234,12 @@ pub(crate) fn give_to(path: &Path, user: Option<&User>) {
 }
 
 /// Under sudo the calling user owns what we leave.
-pub(crate) fn give_to_caller(path: &Path) {
+pub fn give_to_caller(path: &Path) {
     give_to(path, User::behind_sudo().as_ref());
 }
 
 /// The input is read while the output is written.
-pub(crate) fn refuse_same_file(input: &Path, output: &Path) -> Result<()> {
+pub fn refuse_same_file(input: &Path, output: &Path) -> Result<()> {
     let identity = |path: &Path| {
         let meta = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         Some((meta.dev(), meta.ino()))

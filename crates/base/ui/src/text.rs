@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Text from outside (host names, arguments, file names) made fit to print.
 
-use crate::run::NodeUse;
-
 /// Control characters made visible, so that no text can drive a terminal or
 /// hide in a page; line ends, what turns the direction of writing, what has no
 /// width and what is no character (XML takes none of those), too. As JSON
@@ -60,21 +58,11 @@ pub fn signed(value: f64, digits: usize) -> String {
 }
 
 /// `once`, `3 times`.
-pub(crate) fn times(n: u64) -> String {
+#[must_use]
+pub fn times(n: u64) -> String {
     match n {
         1 => "once".to_owned(),
         n => format!("{n} times"),
-    }
-}
-
-/// How often and how long a node was throttled, as far as it is known.
-pub(crate) fn throttled(node: &NodeUse) -> Option<String> {
-    match (node.throttled_times, node.throttled_s) {
-        (Some(0), None | Some(0.0)) => Some("never".to_owned()),
-        (Some(n), Some(s)) => Some(format!("{} for {s:.2} s", times(n))),
-        (Some(n), None) => Some(times(n)),
-        (None, Some(s)) => Some(format!("for {s:.2} s")),
-        (None, None) => None,
     }
 }
 

@@ -3,12 +3,10 @@
 
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use sandbag_burner::supervisor::StartOn;
-use sandbag_kernel::CpuList;
-use sandbag_kernel::cpulist::{BadAssignment, assignments};
-use sandbag_kernel::topology::Topology;
-pub use sandbag_report::quantity::{duration, nanos, positive_duration};
+pub use crate::quantity::{duration, nanos, positive_duration};
+use sandbag_linux::CpuList;
+use sandbag_linux::cpulist::{BadAssignment, assignments};
+use sandbag_linux::topology::Topology;
 
 use crate::exit::BadInput;
 
@@ -96,20 +94,6 @@ pub fn step(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// `3`, a descriptor of CMD; `USR1`, `SIGUSR2`.
-pub fn start_on(text: &str) -> Result<StartOn, String> {
-    let name = text.to_ascii_uppercase();
-    match name.strip_prefix("SIG").unwrap_or(&name) {
-        "USR1" => Ok(StartOn::Signal(Signal::SIGUSR1)),
-        "USR2" => Ok(StartOn::Signal(Signal::SIGUSR2)),
-        number => match number.parse() {
-            Ok(number @ 3..=255) => Ok(StartOn::Descriptor(number)),
-            Ok(0..=2) => Err("0 to 2 are CMD's input and output: take 3 to 255".to_owned()),
-            _ => Err("expected a descriptor of CMD, 3 to 255, or USR1 or USR2".to_owned()),
-        },
-    }
-}
-
 /// CPUs by number or by name; what a name means depends on the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cpus {
@@ -176,7 +160,7 @@ impl Cpus {
 
 /// `1` or `0.5,2`: largest mean error, and what 99 % of the windows must be
 /// within, in points.
-pub fn tolerance(text: &str) -> Result<sandbag_measure::Tolerance, String> {
+pub fn tolerance(text: &str) -> Result<sandbag_stats::Tolerance, String> {
     let bad = || "expected MEAN or MEAN,WINDOW in points, such as 1,3".to_owned();
     let (mean, window) = match text.split_once(',') {
         Some((mean, window)) => (mean, Some(window)),
@@ -190,7 +174,7 @@ pub fn tolerance(text: &str) -> Result<sandbag_measure::Tolerance, String> {
         }
     };
     let mean_points = number(mean)?;
-    Ok(sandbag_measure::Tolerance {
+    Ok(sandbag_stats::Tolerance {
         mean_points,
         window_points: window.map_or(Ok(plain(3.0 * mean_points).min(100.0)), number)?,
     })
@@ -267,24 +251,10 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_and_signals_begin_a_load() {
-        assert_eq!(start_on("3"), Ok(StartOn::Descriptor(3)));
-        assert_eq!(start_on("sigusr2"), Ok(StartOn::Signal(Signal::SIGUSR2)));
-        assert_eq!(start_on("USR1"), Ok(StartOn::Signal(Signal::SIGUSR1)));
-        assert!(start_on("1").unwrap_err().contains("input and output"));
-        for text in ["256", "-1", "TERM", "", "KILL"] {
-            assert!(start_on(text).unwrap_err().contains("3 to 255"), "{text}");
-        }
-    }
-
-    #[test]
     fn tolerances() {
         let both = tolerance("0.5,2").unwrap();
         assert_eq!((both.mean_points, both.window_points), (0.5, 2.0));
-        assert_eq!(
-            tolerance("1").unwrap(),
-            sandbag_measure::Tolerance::default()
-        );
+        assert_eq!(tolerance("1").unwrap(), sandbag_stats::Tolerance::default());
         assert!(tolerance("0").is_err() && tolerance("a,b").is_err());
     }
 }

@@ -2,11 +2,11 @@
 //! The longest events of a trace with their causes, as terminals and pages have
 //! them.
 
-use sandbag_jitter::attribution::{CpuCauses, Explained, Kind, Source, explain};
-use sandbag_jitter::{Event, Trace};
+use crate::attribution::{CpuCauses, Explained, Kind, Source, explain};
+use crate::{Event, Trace};
 
-use crate::quantity::time;
-use crate::text::visible;
+use sandbag_ui::quantity::time;
+use sandbag_ui::text::visible;
 
 /// Causes of one event that are named.
 const NAMED: usize = 4;

@@ -17,6 +17,7 @@
 //!
 //! All here is pure; [`collect`](crate::collect) has what asks the kernel.
 
+pub mod cause;
 mod explain;
 mod merge;
 mod processes;

@@ -4,7 +4,7 @@
 //! The counter is held against `CLOCK_MONOTONIC_RAW`, which nobody disciplines,
 //! at the begin and again at the end.
 
-use sandbag_kernel::Root;
+use sandbag_linux::Root;
 
 use crate::{Clock, Fault};
 

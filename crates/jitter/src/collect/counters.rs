@@ -4,9 +4,9 @@
 
 use std::time::Instant;
 
-use sandbag_kernel::interrupts::{Row, Table};
-use sandbag_kernel::procstat::{CpuTimes, ProcStat, tick_ns};
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::interrupts::{Row, Table};
+use sandbag_linux::procstat::{CpuTimes, ProcStat, tick_ns};
+use sandbag_linux::{CpuList, Root};
 
 use crate::attribution::{Count, CpuCounters};
 

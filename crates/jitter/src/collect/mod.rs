@@ -20,7 +20,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::{CpuList, Root};
 
 use crate::attribution::{About, Method};
 use crate::format::Writer;
@@ -395,7 +395,7 @@ mod tests {
 
     /// On the first few CPUs that we may use.
     fn on(cpus: usize) -> Options {
-        let usable = sandbag_kernel::sched::affinity(0).unwrap();
+        let usable = sandbag_linux::sched::affinity(0).unwrap();
         Options {
             cpus: usable.iter().take(cpus).collect(),
             duration: Duration::from_secs(60),

@@ -11,9 +11,9 @@ mod processes;
 
 use std::collections::HashMap;
 
-use sandbag_kernel::tracefs::Instance;
-use sandbag_kernel::tracefs::ring::Layout;
-use sandbag_kernel::{CpuList, Error, Root};
+use sandbag_linux::tracefs::Instance;
+use sandbag_linux::tracefs::ring::Layout;
+use sandbag_linux::{CpuList, Error, Root};
 
 use super::counter::{Moment, Scale};
 use crate::attribution::{About, CpuCauses, Mark, Merger, Method, Source};
@@ -101,7 +101,7 @@ impl Tracer {
         clock: &str,
         cpus: &CpuList,
         buffer_kib: u64,
-    ) -> sandbag_kernel::Result<()> {
+    ) -> sandbag_linux::Result<()> {
         self.instance.set_clock(clock)?;
         self.instance.set_cpus(cpus, buffer_kib)?;
         for (option, on) in [

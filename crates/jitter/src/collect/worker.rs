@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sandbag_kernel::CpuList;
-use sandbag_kernel::sched::{self, Attributes};
+use sandbag_linux::CpuList;
+use sandbag_linux::sched::{self, Attributes};
 
 use super::counter::{Scale, now};
 use super::hot::{self, Costs, Raw};

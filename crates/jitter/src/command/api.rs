@@ -5,13 +5,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use crate::inside::library::{C_FILES, LIBRARY_NAME};
 use clap::Args;
-use sandbag_inside::library::{C_FILES, LIBRARY_NAME};
+use sandbag_ui::failure::{Context as _, Result};
 
-use crate::exit;
-use crate::messages::Messages;
-use crate::output::{Overwrite, put};
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{Overwrite, put};
 
 /// Write the header, the source and the library for programs that ask for
 /// their jitter themselves

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `jitter record --attribute`: how causes are found, set up and undone.
 
-use anyhow::Result;
+use crate::collect::{Attribute, Tracer};
 use clap::ValueEnum;
-use sandbag_burner::journal::{Entry, Journal, RunInfo};
-use sandbag_burner::registry::Registry;
-use sandbag_burner::undo::{Leftovers, undo};
-use sandbag_jitter::collect::{Attribute, Tracer};
-use sandbag_kernel::tracefs::TraceFs;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::tracefs::TraceFs;
+use sandbag_linux::{CpuList, Root};
+use sandbag_run::journal::{Entry, Journal, RunInfo};
+use sandbag_run::registry::Registry;
+use sandbag_run::undo::{Leftovers, undo};
+use sandbag_ui::failure::Result;
 
-use crate::messages::Messages;
+use sandbag_ui::messages::Messages;
 
 /// How to find out what caused the events
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -110,7 +110,7 @@ pub fn prepare(
         How::Tracefs | How::Auto => match traced(root, cpus, max_memory, messages) {
             Ok(prepared) => return Ok(prepared),
             Err(error) if how == How::Tracefs => {
-                return Err(sandbag_burner::Error::NotPossible {
+                return Err(sandbag_run::Error::NotPossible {
                     what: format!("causes cannot be had from the kernel ({error})"),
                     remedy: "--attribute proc is the nearest: counts, for anybody".to_owned(),
                 }

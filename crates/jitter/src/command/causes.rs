@@ -4,15 +4,15 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use comfy_table::{CellAlignment, Table};
-use sandbag_jitter::attribution::{
+use crate::attribution::{
     Attribution, Count, CpuCauses, CpuCounters, Method, Process, ProcessRow, Row, Who, by_cpu,
     explain, foremost, processes, table,
 };
-use sandbag_jitter::{CpuTrace, Trace};
-use sandbag_report::quantity::time;
-use sandbag_report::table::{plain, right};
-use sandbag_report::text::visible;
+use crate::{CpuTrace, Trace};
+use comfy_table::{CellAlignment, Table};
+use sandbag_ui::quantity::time;
+use sandbag_ui::table::{plain, right};
+use sandbag_ui::text::visible;
 use serde_json::{Value, json};
 
 /// Rows of the table; the others are summed.

@@ -3,25 +3,25 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
-use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
-use sandbag_jitter::import::Recording;
-use sandbag_jitter::stats::{
+use crate::import::Recording;
+use crate::page::{self as html, ComparisonPage};
+use crate::stats::{
     Grid, Interval, Likeness, Measure, QUANTILES_PCT, Quantiles, Summary, Verdict, distances,
     likeness, summarise,
 };
-use sandbag_jitter::{CpuTrace, Trace};
-use sandbag_report::html::jitter::{self as html, ComparisonPage};
-use sandbag_report::quantity::time;
-use sandbag_report::table::{plain, right};
+use crate::{CpuTrace, Trace};
+use clap::Args;
+use comfy_table::{CellAlignment, Table, presets};
+use sandbag_ui::failure::Result;
+use sandbag_ui::quantity::time;
+use sandbag_ui::table::{plain, right};
 
 use super::select::SelectArgs;
 use super::show::quantile_name;
 use super::{ImportArgs, counted, page};
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::output::{self, Overwrite};
+use sandbag_ui::exit::{self, BadInput};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{self, Overwrite};
 
 /// Compare the lengths of events of two traces, or what other tools recorded
 ///

@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 
-use anyhow::Result;
+use crate::import::Recording;
+use crate::stats::{Bound, Counted, QUANTILES_PCT, binned_distances};
+use crate::{CpuTrace, Error, Fault, Quantity, Series};
 use comfy_table::Table;
-use sandbag_jitter::import::Recording;
-use sandbag_jitter::stats::{Bound, Counted, QUANTILES_PCT, binned_distances};
-use sandbag_jitter::{CpuTrace, Error, Fault, Quantity, Series};
-use sandbag_report::quantity::time;
-use sandbag_report::table::{plain, right};
+use sandbag_ui::failure::Result;
+use sandbag_ui::quantity::time;
+use sandbag_ui::table::{plain, right};
 
 use super::distribution::{quantities, share};
 use super::show::quantile_name;

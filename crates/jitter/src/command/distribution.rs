@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
+use crate::stats::QUANTILES_PCT;
+use crate::{Distribution, Quantile, Quantity, Series};
 use comfy_table::Table;
-use sandbag_jitter::stats::QUANTILES_PCT;
-use sandbag_jitter::{Distribution, Quantile, Quantity, Series};
-use sandbag_report::quantity::time;
-use sandbag_report::table::{plain, right};
-use sandbag_report::text::visible;
+use sandbag_ui::quantity::time;
+use sandbag_ui::table::{plain, right};
+use sandbag_ui::text::visible;
 
 use super::show::{decades, quantile_name};
 

@@ -4,18 +4,18 @@
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use crate::import::Recording;
+use crate::{Fault, Trace, format};
 use clap::{Args, ValueEnum};
-use sandbag_jitter::import::Recording;
-use sandbag_jitter::{Fault, Trace, format};
-use sandbag_profile::{Existing, NewFile};
+use sandbag_input::{Existing, NewFile};
+use sandbag_ui::failure::{Context as _, Result};
 use serde_json::json;
 
 use super::select::SelectArgs;
 use super::{ImportArgs, causes};
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::output::{
+use sandbag_ui::exit::{self, BadInput};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{
     Overwrite, give_to_caller, refuse_ending, refuse_same_file, stdout, unless_closed,
 };
 

@@ -3,9 +3,9 @@
 //! is not there is found out by the kernel only when it is touched, and then
 //! it kills.
 
-use sandbag_kernel::{Root, memory};
+use sandbag_linux::{Root, memory};
 
-use crate::exit::BadInput;
+use sandbag_ui::exit::BadInput;
 
 const MIB: u64 = 1 << 20;
 

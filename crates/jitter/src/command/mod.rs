@@ -23,13 +23,13 @@ mod verify;
 use std::io::Read;
 use std::path::Path;
 
-use anyhow::Result;
+use crate::format;
+use crate::import::{self, Options, Recording, Unit};
 use clap::{Args, Subcommand, ValueEnum};
-use sandbag_jitter::format;
-use sandbag_jitter::import::{self, Options, Recording, Unit};
 use sandbag_profile::Format;
+use sandbag_ui::failure::Result;
 
-use crate::messages::Messages;
+use sandbag_ui::messages::Messages;
 
 /// OS jitter: what takes CPUs away from programs, event by event
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ impl JitterArgs {
 
 /// What a file of another tool may leave open
 #[derive(Debug, Clone, Args)]
-pub(super) struct ImportArgs {
+pub struct ImportArgs {
     /// Unit of the times of a file that does not name it (LogGOPSim)
     #[arg(long, value_enum)]
     unit: Option<UnitArg>,
@@ -92,7 +92,9 @@ enum UnitArg {
 }
 
 impl ImportArgs {
-    pub(super) fn options(&self) -> Options {
+    /// How a trace is read.
+    #[must_use]
+    pub fn options(&self) -> Options {
         let unit = self.unit.map(|unit| match unit {
             UnitArg::Ns => Unit::Ns,
             UnitArg::Us => Unit::Us,
@@ -106,7 +108,7 @@ impl ImportArgs {
     }
 
     /// For who needs the events only.
-    pub(super) fn of_events(&self) -> Options {
+    pub fn of_events(&self) -> Options {
         Options {
             without_causes: true,
             ..self.options()
@@ -155,7 +157,7 @@ pub fn replayed(path: &Path) -> Option<Result<String>> {
 }
 
 /// All that a file holds; what it has to say is said.
-pub(super) fn read(path: &Path, options: &Options, messages: &Messages) -> Result<Recording> {
+pub fn read(path: &Path, options: &Options, messages: &Messages) -> Result<Recording> {
     let recording = import::open(path, options)?;
     warn(&recording, &path.display().to_string(), messages);
     Ok(recording)

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use anyhow::Result;
-use sandbag_profile::Existing;
+use sandbag_input::Existing;
+use sandbag_ui::failure::Result;
 
-use crate::messages::Messages;
-use crate::output;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output;
 
 /// Writes a page, to standard output for `-`.
 pub(super) fn write(

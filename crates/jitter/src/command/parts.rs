@@ -5,13 +5,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::synth::{Arrivals, Component, Lengths};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
-use sandbag_jitter::synth::{Arrivals, Component, Lengths};
-use sandbag_kernel::CpuList;
-use sandbag_report::quantity::time;
+use sandbag_linux::CpuList;
+use sandbag_ui::quantity::time;
 
-use crate::exit::BadInput;
-use crate::units;
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::units;
 
 /// The lengths of a component's events, before a file is read.
 #[derive(Debug, Clone, PartialEq)]

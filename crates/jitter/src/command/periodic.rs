@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 
-use sandbag_jitter::stats::{
+use crate::stats::{
     Correlation, FALSE_ALARM, FoundIn, MOST_CORRELATED, Spectrum, Summary, correlations, spectrum,
     summarise,
 };
-use sandbag_jitter::{CpuTrace, Trace};
-use sandbag_report::quantity::{period, time};
-use sandbag_report::table::{plain, right};
+use crate::{CpuTrace, Trace};
+use sandbag_ui::quantity::{period, time};
+use sandbag_ui::table::{plain, right};
 use serde::Serialize;
 
 /// Pairs of CPUs that are listed; those furthest beyond chance.
@@ -131,7 +131,7 @@ fn pairs(all: &[Correlation]) -> String {
     for one in &shown {
         let ten_ms = one.noise.iter().find(|noise| noise.bin_ns == 10_000_000);
         let noise = ten_ms.or(one.noise.last());
-        let of_noise = |shown: &dyn Fn(&sandbag_jitter::stats::NoiseCorrelation) -> String| {
+        let of_noise = |shown: &dyn Fn(&crate::stats::NoiseCorrelation) -> String| {
             noise.map_or_else(|| "-".to_owned(), shown)
         };
         table.add_row([

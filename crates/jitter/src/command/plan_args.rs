@@ -3,21 +3,21 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use crate::Trace;
+use crate::replay::plan::FACTORS;
+use crate::replay::process::Class;
+use crate::replay::process::team::Wanted;
+use crate::replay::{Options, Plan, Sync};
 use clap::{Args, ValueEnum};
-use sandbag_burner::supervisor;
-use sandbag_inject::plan::FACTORS;
-use sandbag_inject::process::Class;
-use sandbag_inject::process::team::Wanted;
-use sandbag_inject::{Options, Plan, Sync};
-use sandbag_jitter::Trace;
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Root};
+use sandbag_load::supervisor;
+use sandbag_ui::failure::Result;
 
 use super::{ImportArgs, memory};
-use crate::exit::BadInput;
-use crate::messages::Messages;
-use crate::units::{self, Cpus};
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::units::{self, Cpus};
 
 /// Memory unless something else is said, MiB.
 const USUAL_MIB: u64 = 512;
@@ -224,7 +224,7 @@ impl PlanArgs {
             MethodArg::Fifo => Wanted::Only(Class::Fifo { priority }),
             MethodArg::Fair => Wanted::Only(Class::Fair),
             MethodArg::Polled => {
-                return Err(sandbag_inject::Error::NotPossible {
+                return Err(crate::replay::Error::NotPossible {
                     what: "polled needs a program that asks when its jitter is due".to_owned(),
                     remedy: "a program that does not is made to suffer with --method fifo or \
                              fair"
@@ -266,7 +266,7 @@ pub struct More {
 
 #[cfg(test)]
 mod tests {
-    use sandbag_inject::plan::SHARE;
+    use crate::replay::plan::SHARE;
 
     use super::*;
 

@@ -9,24 +9,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, Result};
+use crate::attribution::Method;
+use crate::collect::{self, Attribute, Options, Threshold};
+use crate::{Fault, Header};
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use sandbag_jitter::attribution::Method;
-use sandbag_jitter::collect::{self, Attribute, Options, Threshold};
-use sandbag_jitter::{Fault, Header};
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{CpuList, Root};
-use sandbag_profile::open_new;
-use sandbag_record::StopSignals;
-use sandbag_report::quantity::time;
+use sandbag_input::open_new;
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Root};
+use sandbag_load::record::StopSignals;
+use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::quantity::time;
 
 use super::attribute::{self, How, Memory};
 use super::memory;
-use crate::exit;
-use crate::messages::Messages;
-use crate::output::{self, Overwrite, give_to_caller, stdout};
-use crate::units::{self, Cpus};
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{self, Overwrite, give_to_caller, stdout};
+use sandbag_ui::units::{self, Cpus};
 
 /// How long unless something else is said.
 const LENGTH: Duration = Duration::from_secs(10);
@@ -133,7 +133,7 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
         let header = header(&root, &options);
         let outcome = collect::record_with(&options, &header, causes, open, &stop);
         drop(prepared);
-        anyhow::Ok(outcome)
+        Ok::<_, sandbag_ui::Failure>(outcome)
     })??;
     let outcome = match outcome {
         Ok(outcome) => outcome,

@@ -3,18 +3,18 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use crate::import::Recording;
+use crate::{Error, Fault, Selection};
 use clap::Args;
-use sandbag_jitter::import::Recording;
-use sandbag_jitter::{Error, Fault, Selection};
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
+use sandbag_ui::failure::Result;
 
-use crate::exit::BadInput;
-use crate::units;
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::units;
 
 /// A part of a recording
 #[derive(Debug, Args)]
-pub(super) struct SelectArgs {
+pub struct SelectArgs {
     /// Only what begins so long after the beginning of the recording
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     from: Option<Duration>,
@@ -41,18 +41,18 @@ fn list(text: &str) -> Result<CpuList, String> {
 
 impl SelectArgs {
     /// The shortest event that is left, ns.
-    pub(super) fn above_ns(&self) -> u64 {
+    pub fn above_ns(&self) -> u64 {
         self.above.map_or(0, units::nanos)
     }
 
     /// Where it begins, ns.
-    pub(super) fn begin_ns(&self) -> u64 {
+    pub fn begin_ns(&self) -> u64 {
         self.from.map_or(0, units::nanos)
     }
 
     /// The part of a recording; `counts_above`: of counts the short ones are
     /// left out by the caller.
-    pub(super) fn of(&self, recording: Recording, counts_above: bool) -> Result<Recording> {
+    pub fn of(&self, recording: Recording, counts_above: bool) -> Result<Recording> {
         if let (Some(from), Some(until)) = (self.from, self.until)
             && from >= until
         {

@@ -4,23 +4,23 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use crate::import::Recording;
+use crate::page::{self as html, TracePage};
+use crate::stats::{QUANTILES_PCT, summarise};
+use crate::{Notes, Trace};
 use clap::Args;
 use comfy_table::{CellAlignment, Table};
-use sandbag_jitter::import::Recording;
-use sandbag_jitter::stats::{QUANTILES_PCT, summarise};
-use sandbag_jitter::{Notes, Trace};
-use sandbag_report::html::jitter::{self as html, TracePage};
-use sandbag_report::quantity::time;
-use sandbag_report::table::{fitted, plain, right};
-use sandbag_report::text::visible;
+use sandbag_ui::failure::Result;
+use sandbag_ui::quantity::time;
+use sandbag_ui::table::{fitted, plain, right};
+use sandbag_ui::text::visible;
 
 use super::periodic::{self, Found};
 use super::select::SelectArgs;
 use super::{ImportArgs, causes, distribution, page};
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::output::{self, Overwrite};
+use sandbag_ui::exit::{self, BadInput};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{self, Overwrite};
 
 /// Of the longest events, listed unless another number is asked for.
 const WORST: usize = 5;
@@ -268,7 +268,7 @@ pub(super) fn decades(lengths: impl Iterator<Item = (u64, u64)>) -> String {
 }
 
 fn longest(trace: &Trace, count: usize) -> Table {
-    let all = sandbag_report::causes::longest(trace, count);
+    let all = crate::attribution::cause::longest(trace, count);
     let mut heads = vec!["CPU", "at", "length"];
     heads.extend(
         all.iter()

@@ -4,21 +4,22 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use crate::Trace;
+use crate::stats::summarise;
+use crate::synth::{Arrivals, Component, LIKE, Lengths, Like, Model, fit, synthesise};
 use clap::Args;
-use sandbag_jitter::stats::summarise;
-use sandbag_jitter::synth::{Arrivals, Component, LIKE, Lengths, Like, Model, fit, synthesise};
-use sandbag_jitter::{GENERATOR, Trace};
-use sandbag_kernel::CpuList;
-use sandbag_report::quantity::time;
+use sandbag_linux::CpuList;
+use sandbag_stats::GENERATOR;
+use sandbag_ui::failure::Result;
+use sandbag_ui::quantity::time;
 
 use super::ImportArgs;
 use super::export::{To, put};
 use super::parts::{self, LengthsArg, Parts};
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::output::Overwrite;
-use crate::units;
+use sandbag_ui::exit::{self, BadInput};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::Overwrite;
+use sandbag_ui::units;
 
 /// Of the models of published traces.
 const HELP: &str = "\

@@ -213,7 +213,8 @@ pub fn read(from: impl Read + Send, name: &str, options: &Options) -> Result<Rec
         file: name,
         line: 0,
     };
-    let mut from = sandbag_unpack::unpack(from).map_err(|cause| whole.fault(Fault::Io(cause)))?;
+    let mut from =
+        sandbag_input::unpack::unpack(from).map_err(|cause| whole.fault(Fault::Io(cause)))?;
     let mut head = Vec::new();
     let read = from.by_ref().take(HEAD).read_to_end(&mut head);
     read.map_err(|cause| whole.fault(Fault::Io(cause)))?;

@@ -4,7 +4,7 @@
 //! nothing.
 //!
 //! ```
-//! use sandbag_inside::api;
+//! use crate::inside::api;
 //!
 //! api::init();
 //! for phase in 0..3 {

@@ -13,10 +13,10 @@
 
 use std::io::{self, BufWriter, Write as _};
 
-use sandbag_kernel::sched::{self, Attributes};
-use sandbag_kernel::{CpuList, clock};
+use sandbag_linux::sched::{self, Attributes};
+use sandbag_linux::{CpuList, clock};
 
-use crate::api;
+use crate::inside::api;
 
 /// The first argument of its process.
 pub const VERB: &str = "__inside-collector";
@@ -117,7 +117,7 @@ impl Seen {
 /// The CPU or the priority is not to be had, there is no plan for it, or
 /// nobody reads what it prints.
 pub fn run(setup: Setup) -> io::Result<()> {
-    let other = |error: sandbag_kernel::Error| io::Error::other(error.to_string());
+    let other = |error: sandbag_linux::Error| io::Error::other(error.to_string());
     sched::set_affinity(0, &CpuList::from_iter([setup.cpu])).map_err(other)?;
     // Every page touched.
     let mut gaps = vec![(u64::MAX, 0); ROOM];

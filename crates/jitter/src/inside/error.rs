@@ -2,6 +2,7 @@
 //! What can go wrong before the program starts. Once it runs nothing here may
 //! harm it, so there are no errors then, only counts.
 
+use sandbag_ui::{ExitStatus, exit};
 use std::io;
 use std::path::PathBuf;
 
@@ -50,5 +51,14 @@ impl Error {
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |cause| Self::File { path, cause }
+    }
+}
+
+impl ExitStatus for Error {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotPreloadable { .. } | Self::NoPlace { .. } => exit::NOT_POSSIBLE,
+            _ => exit::FAILED,
+        }
     }
 }

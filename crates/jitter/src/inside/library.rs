@@ -15,8 +15,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
-use crate::outcome::{Ended, Outcome};
+use crate::inside::error::{Error, Result};
+use crate::inside::outcome::{Ended, Outcome};
 
 /// The shared object.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libsandbag_jitter.so"));
@@ -33,7 +33,7 @@ pub const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// A file of c/: its name and its contents.
 macro_rules! c_file {
     ($name:literal) => {
-        ($name, include_bytes!(concat!("../c/", $name)))
+        ($name, include_bytes!(concat!("../../c/", $name)))
     };
 }
 
@@ -274,7 +274,7 @@ fn sweep(base: &Path) {
 
 /// Of a plan that was left.
 fn nobody_lives(plan: &Path) -> bool {
-    match crate::plan::read_outcome(plan) {
+    match crate::inside::plan::read_outcome(plan) {
         Some(outcome) => living(&outcome) == 0,
         None => true,
     }

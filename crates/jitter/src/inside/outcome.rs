@@ -5,8 +5,8 @@
 //! may be anybody's: every value is taken as it is, and nothing is computed
 //! with it that could fail.
 
-use crate::plan::layout::{BUCKETS, COUNTERS, OWNER_GONE, REFUSED, SHARED, SLOT};
-use crate::plan::layout::{shared, slot as at};
+use crate::inside::plan::layout::{BUCKETS, COUNTERS, OWNER_GONE, REFUSED, SHARED, SLOT};
+use crate::inside::plan::layout::{shared, slot as at};
 
 /// What a process, or a thread, suffered; or many together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

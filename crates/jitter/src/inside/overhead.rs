@@ -11,13 +11,13 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use sandbag_kernel::sched::{self, Attributes};
-use sandbag_kernel::{CpuList, clock};
+use sandbag_linux::sched::{self, Attributes};
+use sandbag_linux::{CpuList, clock};
 
-use crate::api;
-use crate::error::{Error, Result};
-use crate::library::{PLAN_VARIABLE, Place, SELF_VARIABLE};
-use crate::plan::{Begin, Column, Event, Options, PlanFile, Portion};
+use crate::inside::api;
+use crate::inside::error::{Error, Result};
+use crate::inside::library::{PLAN_VARIABLE, Place, SELF_VARIABLE};
+use crate::inside::plan::{Begin, Column, Event, Options, PlanFile, Portion};
 
 /// The first argument of the process that measures.
 pub const VERB: &str = "__inside-overhead";

@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
-use crate::library::{LIBRARY, PLAN_VARIABLE};
+use crate::inside::error::{Error, Result};
+use crate::inside::library::{LIBRARY, PLAN_VARIABLE};
 
 /// Scripts of scripts of scripts; the kernel stops at about as many.
 const DEPTH: u32 = 5;

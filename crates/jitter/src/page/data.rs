@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_jitter::stats::{Correlation, Density, Grid, Spectrum};
-use sandbag_jitter::{CpuTrace, Span, Trace};
+use crate::stats::{Correlation, Density, Grid, Spectrum};
+use crate::{CpuTrace, Span, Trace};
 use serde::Serialize;
 
 use super::{MOST_CHARTS, MOST_LAGS, TracePage};
@@ -239,7 +239,7 @@ fn holes(known: &[Span], begin: u64, end: u64, least_ns: u64) -> Vec<(f64, f64)>
 }
 
 fn lines(found: &Spectrum) -> SpectrumLines {
-    let line = |of: fn(&sandbag_jitter::stats::Band) -> f64| -> Line {
+    let line = |of: fn(&crate::stats::Band) -> f64| -> Line {
         let bands = found.bands.iter();
         bands
             .map(|band| (round(band.frequency_hz), round(of(band)).max(1e-3)))
@@ -300,7 +300,7 @@ pub(super) fn lag_pairs(pairs: &[Correlation]) -> Vec<&Correlation> {
 
 fn lag(one: &Correlation) -> Named {
     let middle = (one.lags.len() / 2) as f64;
-    let step_us = sandbag_jitter::stats::WINDOW_NS as f64 / 1e3;
+    let step_us = crate::stats::WINDOW_NS as f64 / 1e3;
     let points = one.lags.iter().enumerate();
     Named {
         name: format!("CPU {} after CPU {}", one.b, one.a),

@@ -9,16 +9,16 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use maud::{Markup, html};
-use sandbag_jitter::stats::{
+use crate::stats::{
     Correlation, FALSE_ALARM, Likeness, Spectrum, Verdict, correlations, likeness, spectrum,
 };
-use sandbag_jitter::{Span, Trace};
+use crate::{Span, Trace};
+use maud::{Markup, html};
 
-use super::{CREDIT, frame_around, sentence};
-use crate::quantity::time;
-use crate::text::{clock, visible};
 use data::{ComparedCharts, TraceCharts};
+use sandbag_ui::page::{CREDIT, frame_around, sentence, to_json};
+use sandbag_ui::quantity::time;
+use sandbag_ui::text::{clock, visible};
 
 const SCRIPT: &str = include_str!("jitter.js");
 
@@ -104,7 +104,7 @@ pub fn render(page: &TracePage<'_>) -> String {
         footer { "sandbag " (env!("CARGO_PKG_VERSION")) ". " (CREDIT) }
     };
     let title = format!("sandbag: jitter, {}", visible(page.name));
-    frame_around(&title, &body, &super::data::to_json(&charts), SCRIPT).into_string()
+    frame_around(&title, &body, &to_json(&charts), SCRIPT).into_string()
 }
 
 /// Looks for all that a page of this trace shows, and makes it.
@@ -321,7 +321,7 @@ pub fn render_comparison(page: &ComparisonPage<'_>) -> String {
         visible(page.a_name),
         visible(page.b_name)
     );
-    frame_around(&title, &body, &super::data::to_json(&charts), SCRIPT).into_string()
+    frame_around(&title, &body, &to_json(&charts), SCRIPT).into_string()
 }
 
 /// Compares two traces and makes the page; `None` if one has no events.

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The tables of these pages.
 
-use maud::{Markup, html};
-use sandbag_jitter::Trace;
-use sandbag_jitter::attribution::{self, Attribution, Row};
-use sandbag_jitter::stats::{
+use crate::Trace;
+use crate::attribution::{self, Attribution, Row};
+use crate::stats::{
     Correlation, FoundIn, Interval, Likeness, Measure, QUANTILES_PCT, Spectrum, Verdict, summarise,
 };
+use maud::{Markup, html};
 
 use super::ComparisonPage;
-use crate::causes;
-use crate::quantity::{period, time};
-use crate::text::visible;
+use crate::attribution::cause as causes;
+use sandbag_ui::quantity::{period, time};
+use sandbag_ui::text::visible;
 
 /// Tables with more lines scroll.
 const LONG: usize = 16;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
-use sandbag_jitter::attribution::{About, Attribution, Cause, CpuCauses, Kind, Process, Source};
-use sandbag_jitter::synth::{Arrivals, Component, Lengths, Model, synthesise};
+use crate::attribution::{About, Attribution, Cause, CpuCauses, Kind, Process, Source};
+use crate::synth::{Arrivals, Component, Lengths, Model, synthesise};
 
 use super::*;
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use sandbag_jitter::Fault;
-use sandbag_jitter::collect::counter::{self, Moment};
-use sandbag_kernel::{Root, clock};
+use crate::Fault;
+use crate::collect::counter::{self, Moment};
+use sandbag_linux::{Root, clock};
 
 /// Says what time it is, ns; never goes back.
 pub trait Clock {

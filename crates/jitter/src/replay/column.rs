@@ -5,7 +5,7 @@
 //! cut out: a position on the axis is always one at which somebody looked, and
 //! none of them is ever taken for quiet.
 
-use sandbag_jitter::{CpuTrace, Event, Span, common};
+use crate::{CpuTrace, Event, Span, common};
 
 /// An event that is to be suffered.
 #[repr(C)]

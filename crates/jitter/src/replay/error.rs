@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a trace cannot be replayed as asked.
 
+use sandbag_ui::{ExitStatus, exit};
+
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -56,10 +58,10 @@ pub enum Error {
     },
     /// Something of the kernel's.
     #[error(transparent)]
-    Kernel(#[from] sandbag_kernel::Error),
+    Kernel(#[from] sandbag_linux::Error),
     /// Recording beside the replay failed.
     #[error(transparent)]
-    Collect(#[from] sandbag_jitter::Error),
+    Collect(#[from] crate::Error),
     /// A process of ours did not do its part.
     #[error("the injector of CPU {cpu} {what}")]
     Injector {
@@ -76,4 +78,25 @@ pub enum Error {
         /// What the system said.
         cause: std::io::Error,
     },
+}
+
+impl ExitStatus for Error {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotPossible { .. } => exit::NOT_POSSIBLE,
+            Self::NothingKnown
+            | Self::NothingTogether
+            | Self::NoCpu { .. }
+            | Self::Option { .. }
+            | Self::Group { .. } => exit::USAGE,
+            _ => exit::FAILED,
+        }
+    }
+
+    fn remedy(&self) -> Option<String> {
+        match self {
+            Self::NotPossible { remedy, .. } => Some(remedy.clone()),
+            _ => None,
+        }
+    }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The paper's table: how like what was asked for is what was seen.
 
-use sandbag_jitter::stats::{Distances, Grid, QUANTILES_PCT, distances};
+use crate::stats::{Distances, Grid, QUANTILES_PCT, distances};
 use serde::{Deserialize, Serialize};
 
-use crate::column::Planned;
-use crate::outcome::Quantiles;
-use crate::reproduced::{Matches, Tolerance, matched, without_host};
+use crate::replay::column::Planned;
+use crate::replay::outcome::Quantiles;
+use crate::replay::reproduced::{Matches, Tolerance, matched, without_host};
 
 /// What was asked of one CPU, seen on it, and seen without a replay; due times
 /// are each counted from their own beginning.

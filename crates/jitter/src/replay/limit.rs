@@ -6,7 +6,7 @@
 //! a trace that asks for more would stop others' real-time tasks, too, and
 //! where somebody has lifted that limit it would stop the machine.
 
-use crate::column::Planned;
+use crate::replay::column::Planned;
 
 /// What may be taken of a second: below the kernel's 950 ms, which also count
 /// the switches.

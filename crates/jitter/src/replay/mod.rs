@@ -14,7 +14,7 @@
 //! event of the trace however short:
 //!
 //! ```
-//! use sandbag_inject::clock::{Clock, Monotonic};
+//! use crate::replay::clock::{Clock, Monotonic};
 //! use sandbag_inject::{Options, Plan};
 //! use sandbag_jitter::{CpuTrace, Event, Span};
 //!
@@ -34,7 +34,7 @@
 //!     polled.suffer(&clock);
 //! }
 //! assert!(polled.outcome().counts.injected >= 1);
-//! # Ok::<(), sandbag_inject::Error>(())
+//! # Ok::<(), crate::replay::Error>(())
 //! ```
 //!
 //! Units: nanoseconds (`_ns`). The patent note in docs/jitter.md is about the
@@ -50,7 +50,6 @@ pub mod outcome;
 pub mod plan;
 pub mod polled;
 mod portion;
-#[cfg(feature = "process")]
 pub mod process;
 pub mod reproduced;
 pub mod safeguard;

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::histogram::Histogram;
+use crate::replay::histogram::Histogram;
 
 /// Why an event that was suffered did not begin when it was due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

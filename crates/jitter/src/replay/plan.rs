@@ -9,12 +9,13 @@
 
 use std::sync::Arc;
 
-use sandbag_jitter::{CpuTrace, Trace, chance};
+use crate::{CpuTrace, Trace};
+use sandbag_stats::chance;
 
-use crate::column::{Column, known_together};
-use crate::error::{Error, Result};
-use crate::portion::Portion;
-use crate::sync::Sync;
+use crate::replay::column::{Column, known_together};
+use crate::replay::error::{Error, Result};
+use crate::replay::portion::Portion;
+use crate::replay::sync::Sync;
 
 /// How a trace is replayed.
 #[derive(Debug, Clone, PartialEq)]
@@ -233,7 +234,7 @@ fn held(trace: &Trace) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sandbag_jitter::{Event, Span};
+    use crate::{Event, Span};
 
     use super::*;
 

@@ -15,10 +15,10 @@
 //! at the CPU's clock takes half a microsecond), and what there is to book is booked
 //! while the next one is suffered.
 
-use crate::clock::Clock;
-use crate::column::Planned;
-use crate::outcome::{Cause, Injected, Outcome};
-use crate::portion::{Events, Portion};
+use crate::replay::clock::Clock;
+use crate::replay::column::Planned;
+use crate::replay::outcome::{Cause, Injected, Outcome};
+use crate::replay::portion::{Events, Portion};
 
 /// A program that did not ask for longer than this was away: its own step was
 /// that long, or the host had the CPU. Ours is a few tens of nanoseconds.
@@ -306,11 +306,11 @@ fn difference(a: u64, b: u64) -> i64 {
 mod tests {
     use std::cell::Cell;
 
-    use sandbag_jitter::{CpuTrace, Event, Span};
+    use crate::{CpuTrace, Event, Span};
 
     use super::*;
-    use crate::plan::{Options, Plan};
-    use crate::sync::Sync;
+    use crate::replay::plan::{Options, Plan};
+    use crate::replay::sync::Sync;
 
     fn plan(events: &[(u64, u64)], known_ns: u64, options: Options) -> Plan {
         let trace = CpuTrace {

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use sandbag_jitter::chance;
+use sandbag_stats::chance;
 
-use crate::column::{Column, Planned};
-use crate::outcome::Outcome;
-use crate::polled::Polled;
-use crate::sync::Sync;
+use crate::replay::column::{Column, Planned};
+use crate::replay::outcome::Outcome;
+use crate::replay::polled::Polled;
+use crate::replay::sync::Sync;
 
 /// A stretch of a column from a position on, around its end; how it is
 /// stretched; and what becomes of it at a phase. Cheap to copy: ranks share

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::column::Planned;
+use crate::replay::column::Planned;
 
 /// What counts as the same event.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -8,10 +8,10 @@
 //! suffered together with the one before.
 //!
 //! The second comes first, so that short events in a row are suffered as one
-//! that is long enough. The third, a random portion, is [`crate::plan`]'s.
+//! that is long enough. The third, a random portion, is [`crate::replay::plan`]'s.
 
-use crate::column::Planned;
-use crate::outcome::Counts;
+use crate::replay::column::Planned;
+use crate::replay::outcome::Counts;
 
 /// What was measured of the host; `None` where a safeguard is off.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

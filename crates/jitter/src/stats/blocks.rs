@@ -4,7 +4,8 @@
 
 use super::density::{Grid, fine_histogram, spread};
 use super::summary::QUANTILES_PCT;
-use crate::{Chance, Span, Trace};
+use crate::{Span, Trace};
+use sandbag_stats::Chance;
 
 /// Blocks of a trace at most...
 pub(super) const MOST_BLOCKS: usize = 50;

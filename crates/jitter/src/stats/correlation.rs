@@ -11,7 +11,8 @@
 use serde::Serialize;
 
 use crate::spans::common;
-use crate::{Chance, CpuTrace, Span};
+use crate::{CpuTrace, Span};
+use sandbag_stats::Chance;
 
 /// Of more CPUs pairs are not looked at.
 pub const MOST_CPUS: usize = 32;

@@ -28,7 +28,8 @@ use super::blocks::{
 use super::density::bandwidth;
 use super::distance::divergences;
 use super::summary::QUANTILES_PCT;
-use crate::{Chance, Trace};
+use crate::Trace;
+use sandbag_stats::Chance;
 
 /// Samples that are drawn for each purpose.
 pub const SAMPLES: usize = 400;

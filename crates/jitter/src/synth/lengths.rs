@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How long the events of a component are.
 
-use crate::Chance;
+use sandbag_stats::Chance;
 
 /// No event is longer: ten minutes.
 const LONGEST_NS: f64 = 600e9;

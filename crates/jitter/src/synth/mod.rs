@@ -12,9 +12,8 @@ mod fit;
 mod lengths;
 mod like;
 
-use crate::{
-    Chance, Clock, CpuNotes, CpuTrace, Event, Fault, GENERATOR, Header, Notes, Result, Span, Trace,
-};
+use crate::{Clock, CpuNotes, CpuTrace, Event, Fault, Header, Notes, Result, Span, Trace};
+use sandbag_stats::{Chance, GENERATOR};
 
 pub use fit::fit;
 pub use lengths::Lengths;

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use sandbag_inside::library::Place;
-use sandbag_inside::outcome::Outcome;
-use sandbag_inside::plan::{Begin, Column, Event, Options, PlanFile, Portion};
+use sandbag_jitter::inside::library::Place;
+use sandbag_jitter::inside::outcome::Outcome;
+use sandbag_jitter::inside::plan::{Begin, Column, Event, Options, PlanFile, Portion};
 
 /// Long enough to be told from whatever else happens on a busy machine.
 pub const LENGTH_NS: u64 = 1_000_000;
@@ -62,7 +62,7 @@ impl Trial {
     pub fn of(options: &Options, columns: &[Column], portions: &[Portion]) -> Self {
         let place = Place::make(None).unwrap();
         let mut plan = PlanFile::create(&place.plan(), columns, portions, options).unwrap();
-        plan.begin(sandbag_kernel::clock::monotonic()).unwrap();
+        plan.begin(sandbag_linux::clock::monotonic()).unwrap();
         Self { place, plan }
     }
 

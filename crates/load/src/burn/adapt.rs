@@ -5,8 +5,8 @@
 //! down to what was asked. It knows nothing of the other CPUs: nobody is in
 //! phase with anybody.
 
-use sandbag_kernel::Error;
-use sandbag_kernel::clock::{monotonic, sleep_until};
+use sandbag_linux::Error;
+use sandbag_linux::clock::{monotonic, sleep_until};
 
 use super::worker::Worker;
 use crate::pacing::Plan;

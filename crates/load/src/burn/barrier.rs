@@ -5,8 +5,8 @@
 //! as in the paper; wake-ups that are late make the period longer, for all of
 //! them alike.
 
-use sandbag_kernel::Error;
-use sandbag_kernel::clock::{monotonic, sleep_until};
+use sandbag_linux::Error;
+use sandbag_linux::clock::{monotonic, sleep_until};
 
 use super::worker::Worker;
 use crate::pacing::Plan;

@@ -8,9 +8,9 @@
 //! after a preemption. That is two or three system calls a period, and no
 //! overshoot.
 
-use sandbag_kernel::Error;
-use sandbag_kernel::clock::{monotonic, sleep_until};
-use sandbag_kernel::sched::{self, Attributes};
+use sandbag_linux::Error;
+use sandbag_linux::clock::{monotonic, sleep_until};
+use sandbag_linux::sched::{self, Attributes};
 use std::sync::atomic::Ordering;
 
 use super::Duty;

@@ -9,8 +9,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::Ordering;
 
-use sandbag_kernel::clock::{monotonic, sleep_until, thread_cpu};
-use sandbag_kernel::{CpuList, sched};
+use sandbag_linux::clock::{monotonic, sleep_until, thread_cpu};
+use sandbag_linux::{CpuList, sched};
 
 use crate::board::{BOUNDARY_NS, Board, Boundary, Slot};
 use crate::pacing::Plan;

@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
 use clap::Args;
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Root};
+use sandbag_ui::failure::Result;
 
-use crate::exit::BadInput;
-use crate::messages::Messages;
-use crate::program;
-use crate::run::options::RunOptions;
-use crate::run::{self, Load};
-use crate::units::{self, Cpus, Loads, nanos};
+use crate::command::run::options::RunOptions;
+use crate::command::run::{self, Load};
+use sandbag_run::program;
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::units::{self, Cpus, Loads, nanos};
 
 /// Hold a constant load on some CPUs
 #[derive(Debug, Args)]

@@ -9,27 +9,28 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
-use sandbag_burner::command::{CommandSpec, User};
-use sandbag_burner::layout::Layout;
-use sandbag_burner::registry::Registry;
-use sandbag_burner::wrapped::{Over, Wrapped};
-use sandbag_kernel::procstat::ProcStat;
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{CpuList, Root};
-use sandbag_record::{
+use crate::record::{
     Clock, Error, LiveClock, MIN_INTERVAL_NS, RecordOptions, RecordReport, Recorder, StopSignals,
     Wake,
 };
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use sandbag_linux::procstat::ProcStat;
+use sandbag_linux::topology::Topology;
+use sandbag_linux::user::User;
+use sandbag_linux::{CpuList, Root};
+use sandbag_run::command::CommandSpec;
+use sandbag_run::layout::Layout;
+use sandbag_run::registry::Registry;
+use sandbag_run::wrapped::{Over, Wrapped};
+use sandbag_ui::failure::{Context as _, Result};
 
-use crate::exit;
-use crate::messages::Messages;
-use crate::output::{Overwrite, new_name, refuse_ending};
-use crate::program;
-use crate::reshape::Steal;
-use crate::units::{self, Cpus, nanos};
+use sandbag_profile::command::reshape::Steal;
+use sandbag_run::program;
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{Overwrite, new_name, refuse_ending};
+use sandbag_ui::units::{self, Cpus, nanos};
 
 /// Record the load of each CPU as a profile
 ///
@@ -102,7 +103,7 @@ impl RecordArgs {
             .flat_map(CpuList::iter)
             .find(|cpu| !topology.present.contains(*cpu))
         {
-            return Err(sandbag_burner::Error::NoCpu {
+            return Err(sandbag_run::Error::NoCpu {
                 cpu,
                 state: "not present",
                 online: topology.online,

@@ -4,17 +4,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
 use clap::Args;
-use sandbag_kernel::Root;
-use sandbag_kernel::topology::Topology;
+use sandbag_linux::Root;
+use sandbag_linux::topology::Topology;
 use sandbag_profile::{Source, algebra};
+use sandbag_ui::failure::{Context as _, Result};
 
-use crate::messages::Messages;
-use crate::program;
-use crate::reshape::{self, Reshape, describe};
-use crate::run::options::RunOptions;
-use crate::run::{self, Load};
+use crate::command::run::options::RunOptions;
+use crate::command::run::{self, Load};
+use sandbag_profile::command::reshape::{self, Reshape, describe};
+use sandbag_run::program;
+use sandbag_ui::messages::Messages;
 
 /// Replay a load profile, beside a program or alone
 #[derive(Debug, Args)]
@@ -78,7 +78,7 @@ pub fn prepare(source: Arc<Source>, reshape: &Reshape, repeat: bool) -> Result<(
         .filter_map(|cpu| cpu.max_load_pct)
         .fold(0.0, f64::max);
     let mut warnings = summary.warnings.clone();
-    if summary.shortest_step_ns < sandbag_burner::board::BOUNDARY_NS {
+    if summary.shortest_step_ns < crate::board::BOUNDARY_NS {
         warnings.push(format!(
             "the profile has pieces of {} ms: below 100 ms what was got cannot be told piece by \
              piece (--resample 100ms)",

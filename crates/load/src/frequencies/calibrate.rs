@@ -4,8 +4,8 @@
 //! Advertised frequencies can be wrong: boost, rounding, a limit of power or
 //! temperature. What counts for a program is how long its work takes.
 
-use sandbag_kernel::clock::{monotonic, sleep_until};
-use sandbag_kernel::{CpuList, Result, sched};
+use sandbag_linux::clock::{monotonic, sleep_until};
+use sandbag_linux::{CpuList, Result, sched};
 
 /// What takes the times; a fake one in tests.
 pub trait Bench {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
-use crate::journal::{Entry, RunInfo};
-use crate::undo::{Leftovers, undo_in_temp as undo};
+use sandbag_run::journal::{Entry, RunInfo};
+use sandbag_run::undo::{Leftovers, undo_in_temp as undo};
 use std::fs;
 use std::path::PathBuf;
 

@@ -10,7 +10,7 @@
 //! period, the budget buys less work: users report 250 s at 20 % where 75 s
 //! were expected.
 
-use sandbag_kernel::sched::Attributes;
+use sandbag_linux::sched::Attributes;
 
 use super::{Method, Scope};
 use crate::burn::Duty;

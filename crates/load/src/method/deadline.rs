@@ -12,7 +12,7 @@
 //! Without a high-resolution tick the kernel ends a budget at the tick only,
 //! so the burner stops by its own clock.
 
-use sandbag_kernel::sched::Attributes;
+use sandbag_linux::sched::Attributes;
 
 use super::hogs::MOST_REAL_TIME;
 use super::{MachineNeed, Method};

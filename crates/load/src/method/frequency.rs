@@ -33,14 +33,14 @@
 //! Frequencies have never been set on hardware by this program; see
 //! [`frequencies`](crate::frequencies).
 
-use sandbag_kernel::sched::Attributes;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::sched::Attributes;
+use sandbag_linux::{CpuList, Root};
 
 use super::{MachineNeed, Method, Scope};
 use crate::burn::Duty;
-use crate::error::Result;
 use crate::frequencies::{self, Ladder, Wishes};
 use crate::throttle::{Throttling, nearest};
+use sandbag_run::error::Result;
 
 /// Before the hogs of other nodes, so that a frozen node is thawed in time.
 const PRIORITY: u32 = 2;
@@ -241,8 +241,8 @@ impl Method for Gov {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
     use crate::frequencies::tests::{Fake, X5570};
+    use sandbag_run::error::Error;
 
     fn four() -> CpuList {
         (0..4).collect()

@@ -18,7 +18,7 @@
 //! Whatever else runs on these CPUs is stopped for L*P in every period: input
 //! and output, too. A process that wakes in the busy part waits for its end.
 
-use sandbag_kernel::sched::Attributes;
+use sandbag_linux::sched::Attributes;
 
 use super::Method;
 use crate::burn::Duty;

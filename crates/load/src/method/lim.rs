@@ -23,7 +23,7 @@
 //! A process that its user stopped before us is left alone. One that he stops
 //! while we hold it goes on with ours: a process is stopped once.
 
-use sandbag_kernel::sched::Attributes;
+use sandbag_linux::sched::Attributes;
 
 use super::{Method, Scope};
 use crate::burn::Duty;

@@ -55,14 +55,14 @@
 
 use std::ops::RangeInclusive;
 
-use sandbag_kernel::cgroup::Weight;
-use sandbag_kernel::sched::Attributes;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::cgroup::Weight;
+use sandbag_linux::sched::Attributes;
+use sandbag_linux::{CpuList, Root};
 
 use super::{Demand, Method, Options, headroom_weight};
 use crate::burn::Duty;
-use crate::error::{Error, Result as Outcome};
 use crate::probe;
+use sandbag_run::error::{Error, Result as Outcome};
 
 /// See the module's text.
 #[derive(Debug, Clone, Copy)]

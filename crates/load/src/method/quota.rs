@@ -11,8 +11,8 @@
 //! Every write of the limits forgives debt and refills the pool (rewriting
 //! 50 % each 100 ms gives 52.7 %): they are written on change only.
 
-use sandbag_kernel::cgroup::Cap;
-use sandbag_kernel::sched::Attributes;
+use sandbag_linux::cgroup::Cap;
+use sandbag_linux::sched::Attributes;
 
 use super::{Demand, Method, headroom_weight};
 use crate::burn::Duty;

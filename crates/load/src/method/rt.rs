@@ -6,7 +6,7 @@
 //! The CPUs are not in phase, so a program with fewer threads than CPUs gets
 //! more than its speed; short sleeps round the share up.
 
-use sandbag_kernel::sched::Attributes;
+use sandbag_linux::sched::Attributes;
 
 use super::Method;
 use super::hogs::MOST_REAL_TIME;

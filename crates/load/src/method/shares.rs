@@ -14,8 +14,8 @@
 //! KRASH keeps all tasks of the machine in the base group; we move nobody
 //! else's tasks, so base is the wrapped command's group.
 
-use sandbag_kernel::cgroup::Weight;
-use sandbag_kernel::sched::Attributes;
+use sandbag_linux::cgroup::Weight;
+use sandbag_linux::sched::Attributes;
 
 use super::{Demand, Method};
 use crate::burn::Duty;

@@ -25,10 +25,10 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_kernel::CpuList;
-use sandbag_kernel::topology::Cpu;
+use sandbag_linux::CpuList;
+use sandbag_linux::topology::Cpu;
 
-use crate::machine::Machine;
+use crate::node::machine::Machine;
 
 /// Whether frequency domains may be split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -349,7 +349,7 @@ fn plural(n: usize) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::tests::machine;
+    use crate::node::machine::tests::machine;
     use proptest::prelude::*;
 
     fn taken(text: &str) -> CpuList {

@@ -14,8 +14,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::ratios::{Ratios, rounded};
-use crate::spec::NodeName;
+use crate::node::ratios::{Ratios, rounded};
+use crate::node::spec::NodeName;
 
 /// The node's name.
 pub const NODE: &str = "SANDBAG_NODE";
@@ -52,7 +52,7 @@ pub fn node_of(get: impl FnOnce(&str) -> Option<String>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::speed::Speeds;
+    use crate::node::speed::Speeds;
 
     #[test]
     fn programs_can_read_what_they_got() {

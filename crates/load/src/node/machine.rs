@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{CpuList, Result, Root, cpufreq};
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Result, Root, cpufreq};
 
 /// CPUs, what they share, and what they reach.
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ impl Machine {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use sandbag_kernel::topology::Cpu;
+    use sandbag_linux::topology::Cpu;
     use std::fs;
 
     /// A machine of `caches` last-level caches of `cores` cores of `threads`

@@ -4,12 +4,12 @@
 
 use std::path::PathBuf;
 
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
 
-use crate::choose::{Domains, choose};
-use crate::machine::Machine;
-use crate::ratios::Ratios;
-use crate::spec::{Course, Cpus, NodeSpec, SpecError};
+use crate::node::choose::{Domains, choose};
+use crate::node::machine::Machine;
+use crate::node::ratios::Ratios;
+use crate::node::spec::{Course, Cpus, NodeSpec, SpecError};
 
 /// CPUs that somebody has already.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub fn place(
         let (cpus, why) = match &node.cpus {
             Cpus::List(cpus) => (cpus.clone(), None),
             Cpus::Cores(wanted) => {
-                if let Course::Constant(speeds @ crate::Speeds::PerCpu(_)) = &node.course {
+                if let Course::Constant(speeds @ crate::node::Speeds::PerCpu(_)) = &node.course {
                     return Err(node.origin.fault(
                         "speed",
                         format!("`{speeds}` names CPUs, but the node lets sandbag choose them"),
@@ -154,8 +154,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::machine::tests::machine;
-    use crate::toml::{NodesFile, Vocabulary};
+    use crate::node::machine::tests::machine;
+    use crate::node::toml::{NodesFile, Vocabulary};
 
     fn placed(text: &str, held: &[Held], domains: Domains) -> Result<Vec<Placed>, String> {
         let words = Vocabulary {

@@ -38,7 +38,7 @@ pub const LONGEST_REPLY: usize = 1 << 20;
 pub enum Request {
     /// How it is.
     Status,
-    /// Other speeds from now on, written as [`Speeds`](crate::Speeds) are.
+    /// Other speeds from now on, written as [`Speeds`](crate::node::Speeds) are.
     Set {
         /// `0.3`, `0=1,1=1200MHz`.
         speeds: String,

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
 
 /// The share of its full speed that each CPU of a node has, above 0 and at
 /// most 1; CPUs ascending.
@@ -68,7 +68,7 @@ impl Ratios {
     }
 }
 
-/// `0-1=0.5,2=1`: as [`Speeds`](crate::speed::Speeds) are written, to four
+/// `0-1=0.5,2=1`: as [`Speeds`](crate::node::speed::Speeds) are written, to four
 /// digits (a hundredth of a point).
 impl fmt::Display for Ratios {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,7 +97,7 @@ pub(crate) fn rounded(mu: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::speed::Speeds;
+    use crate::node::speed::Speeds;
 
     #[test]
     fn loads_leave_the_speeds() {

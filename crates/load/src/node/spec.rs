@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a node is to be, before anything of the machine was looked at.
 //!
-//! A [`NodeSpec`] comes from a file ([`NodesFile`](crate::toml)) or from the
+//! A [`NodeSpec`] comes from a file ([`NodesFile`](crate::node::toml)) or from the
 //! command line; either way it knows where each of its keys was written, so
 //! that whoever finds a fault later (a CPU that is offline, an option that the
 //! method has not) can name the place.
 
+use sandbag_ui::{ExitStatus, exit};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
 
-use crate::speed::{BadSpeed, Speeds};
+use crate::node::speed::{BadSpeed, Speeds};
 
 /// Longest name: it becomes part of a socket's path, which the kernel limits
 /// to 108 bytes, and of group names.
@@ -68,14 +69,14 @@ impl fmt::Display for NodeName {
 pub enum Cpus {
     /// These.
     List(CpuList),
-    /// So many whole cores; [`choose`](crate::choose::choose) says which.
+    /// So many whole cores; [`choose`](crate::node::choose::choose) says which.
     Cores(usize),
 }
 
 /// How fast, and when.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Course {
-    /// Always the same, until it is changed by [`set`](crate::protocol).
+    /// Always the same, until it is changed by [`set`](crate::node::protocol).
     Constant(Speeds),
     /// As a file says: a load profile of any known format whose values are
     /// speeds in percent.
@@ -200,6 +201,17 @@ impl fmt::Display for SpecError {
 }
 
 impl std::error::Error for SpecError {}
+
+impl ExitStatus for BadName {}
+
+impl ExitStatus for SpecError {
+    fn exit_code(&self) -> u8 {
+        match self.not_possible {
+            true => exit::NOT_POSSIBLE,
+            false => exit::USAGE,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -11,10 +11,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use sandbag_kernel::CpuList;
-use sandbag_kernel::cpulist::{BadAssignment, assignments};
+use sandbag_linux::CpuList;
+use sandbag_linux::cpulist::{BadAssignment, assignments};
 
-use crate::ratios::Ratios;
+use crate::node::ratios::Ratios;
 
 /// One speed, as written.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -8,21 +8,21 @@
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use sandbag_kernel::cgroup::{Freezer, Version};
-use sandbag_kernel::process::Process;
-use sandbag_kernel::{CpuList, clock, sched};
+use sandbag_linux::cgroup::{Freezer, Version};
+use sandbag_linux::process::Process;
+use sandbag_linux::{CpuList, clock, sched};
 
 use super::{
     Bench, LEAD_NS, ORDINARY, alarm, boundary_after, burner, cpu_of, must_live, open_gate, order,
 };
 use crate::board::Board;
 use crate::burn::Duty;
-use crate::error::Result;
 use crate::frequencies::Wishes;
-use crate::journal::Journal;
-use crate::node_group::NodeGroup;
-use crate::run_process::RunId;
 use crate::throttle::{self, LimVariant, Throttling};
+use sandbag_run::error::Result;
+use sandbag_run::journal::Journal;
+use sandbag_run::node_group::NodeGroup;
+use sandbag_run::run_process::RunId;
 
 /// How long the group may take to freeze or to go on: it may have to wait for
 /// the CPU.
@@ -53,10 +53,10 @@ pub struct NodeSeen {
     /// The freezer; `None` where the group has none.
     pub freezer: Option<Freezing>,
     /// Stopping its process by a signal, or what the kernel said to it.
-    pub stopping: sandbag_kernel::Result<Stopping>,
+    pub stopping: sandbag_linux::Result<Stopping>,
     /// Part of the time that the spinner had under a cap, or what the kernel
     /// said to the cap.
-    pub capped: sandbag_kernel::Result<f64>,
+    pub capped: sandbag_linux::Result<f64>,
     /// Cleaning up that failed, in words.
     pub left: Vec<String>,
 }
@@ -67,7 +67,7 @@ pub struct Freezing {
     /// Its interface.
     pub version: Version,
     /// How it went, or what the kernel said.
-    pub outcome: sandbag_kernel::Result<Frozen>,
+    pub outcome: sandbag_linux::Result<Frozen>,
 }
 
 /// How freezing and thawing went.
@@ -97,8 +97,8 @@ impl Bench<'_> {
     /// about half a second.
     ///
     /// # Errors
-    /// [`Busy`](crate::Error::Busy) if a run holds the CPU,
-    /// [`NotPossible`](crate::Error::NotPossible) if no such group can be
+    /// [`Busy`](sandbag_run::Error::Busy) if a run holds the CPU,
+    /// [`NotPossible`](sandbag_run::Error::NotPossible) if no such group can be
     /// made, and whatever refuses on the way.
     pub fn node(&mut self, other: Option<u32>, cap: f64) -> Result<NodeSeen> {
         let (seen, left) = self.journalled(
@@ -202,7 +202,7 @@ fn freezing(freezer: &Freezer, child: &Child) -> Result<Freezing> {
 }
 
 /// By the throttle of `lim`. What refuses is an answer.
-fn stopping(node: &NodeGroup, child: &Child) -> Result<sandbag_kernel::Result<Stopping>> {
+fn stopping(node: &NodeGroup, child: &Child) -> Result<sandbag_linux::Result<Stopping>> {
     let mut lim = match throttle::make(LIM, node) {
         Ok(lim) => lim,
         Err(error) => return Ok(Err(error)),
@@ -237,7 +237,7 @@ fn stopping(node: &NodeGroup, child: &Child) -> Result<sandbag_kernel::Result<St
 
 /// A signal is acted upon when the process next leaves the kernel.
 fn is_stopped(child: &Child) -> bool {
-    let root = sandbag_kernel::Root::default();
+    let root = sandbag_linux::Root::default();
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
         match Process::new(&root, child.id()).stat() {
@@ -250,7 +250,7 @@ fn is_stopped(child: &Child) -> bool {
 }
 
 /// By the throttle of `cap`. What refuses is an answer.
-fn capped(node: &NodeGroup, child: &Child, cap: f64) -> Result<sandbag_kernel::Result<f64>> {
+fn capped(node: &NodeGroup, child: &Child, cap: f64) -> Result<sandbag_linux::Result<f64>> {
     let throttling = Throttling::Cap {
         period_us: PERIOD_US,
     };
@@ -274,7 +274,7 @@ fn capped(node: &NodeGroup, child: &Child, cap: f64) -> Result<sandbag_kernel::R
 /// the kernel refuses to send it there is the same.
 fn stays(child: &Child, own: u32, other: u32) -> Result<bool> {
     let _ = sched::set_affinity(child.id(), &CpuList::from_iter([other]));
-    let root = sandbag_kernel::Root::default();
+    let root = sandbag_linux::Root::default();
     let begin = Instant::now();
     while begin.elapsed() < MOVES_WITHIN {
         if Process::new(&root, child.id()).stat()?.cpu != own {

@@ -13,14 +13,14 @@
 
 use std::process::Child;
 
-use sandbag_kernel::sched::{self, Attributes};
-use sandbag_kernel::{CpuList, clock, root};
+use sandbag_linux::sched::{self, Attributes};
+use sandbag_linux::{CpuList, clock, root};
 
 use super::{Bench, ORDINARY, alarm, boundary_after, burner, cpu_of, must_live, open_gate, order};
 use crate::board::{BOUNDARY_NS, Board};
 use crate::burn::Duty;
-use crate::error::{Error, Result};
-use crate::realtime;
+use sandbag_run::error::{Error, Result};
+use sandbag_run::realtime;
 
 /// What the real-time burner takes, in one piece, ns.
 pub const REAL_TIME_NS: u64 = BOUNDARY_NS / 5;
@@ -39,9 +39,9 @@ const LIMIT_US: u64 = 100_000;
 #[derive(Debug)]
 pub struct RealTimeSeen {
     /// Whether a pinned task is given a reservation as things are.
-    pub deadline: sandbag_kernel::Result<()>,
+    pub deadline: sandbag_linux::Result<()>,
     /// SCHED_FIFO, or what the kernel said to it.
-    pub fifo: sandbag_kernel::Result<FifoSeen>,
+    pub fifo: sandbag_linux::Result<FifoSeen>,
     /// Real-time budget of the group that it was tried in, us; `None` where
     /// groups have none.
     pub budget_us: Option<i64>,

@@ -47,7 +47,7 @@ pub struct LiveClock {
 
 impl LiveClock {
     /// A clock whose waits end as stopped as soon as one of `stops` is
-    /// readable: a [signal descriptor](crate::StopSignals), a pidfd, a pipe.
+    /// readable: a [signal descriptor](crate::record::StopSignals), a pidfd, a pipe.
     ///
     /// # Errors
     /// The kernel has no timer descriptor to give.

@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The kernel's counters could not be read.
     #[error(transparent)]
-    Kernel(#[from] sandbag_kernel::Error),
+    Kernel(#[from] sandbag_linux::Error),
     /// The recording could not be written.
     #[error("write the recording: {0}; what was written before can be read")]
     Output(#[source] io::Error),
@@ -27,3 +27,5 @@ pub enum Error {
     #[error("a duration of {0} ms is too short: the least is 100 ms")]
     Duration(u64),
 }
+
+impl sandbag_ui::ExitStatus for Error {}

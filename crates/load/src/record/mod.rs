@@ -26,5 +26,5 @@ pub use error::{Error, Result};
 pub use options::{MIN_INTERVAL_NS, RecordOptions};
 pub use recorder::{Recorder, StatSource};
 pub use report::{CpuReport, RecordReport};
-pub use sandbag_kernel::command_clock::{CommandClock, CpuacctClock, PerfClock};
+pub use sandbag_linux::command_clock::{CommandClock, CpuacctClock, PerfClock};
 pub use signals::StopSignals;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is recorded, and for how long.
 
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
 
-use crate::{Error, Result};
+use crate::record::{Error, Result};
 
 /// The shortest interval: ten ticks of `/proc/stat`.
 pub const MIN_INTERVAL_NS: u64 = 100_000_000;

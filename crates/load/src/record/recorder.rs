@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use sandbag_kernel::CpuList;
-use sandbag_kernel::procstat::{ProcStat, Sample, tick_ns};
+use sandbag_linux::CpuList;
+use sandbag_linux::procstat::{ProcStat, Sample, tick_ns};
 use sandbag_profile::native::Writer;
 use sandbag_profile::{Begin, Format, Header, Step};
 
-use crate::notes::{Annotated, meaning};
-use crate::track::{CommandTime, Track};
-use crate::{
+use crate::record::notes::{Annotated, meaning};
+use crate::record::track::{CommandTime, Track};
+use crate::record::{
     Clock, CommandClock, Error, MIN_INTERVAL_NS, RecordOptions, RecordReport, Result, Wake,
 };
 
@@ -21,14 +21,14 @@ pub trait StatSource {
     ///
     /// # Errors
     /// They cannot be read.
-    fn sample_into(&mut self, into: &mut Sample) -> sandbag_kernel::Result<()>;
+    fn sample_into(&mut self, into: &mut Sample) -> sandbag_linux::Result<()>;
 
     /// Length of one tick of the counters.
     fn tick_ns(&self) -> u64;
 }
 
 impl StatSource for ProcStat {
-    fn sample_into(&mut self, into: &mut Sample) -> sandbag_kernel::Result<()> {
+    fn sample_into(&mut self, into: &mut Sample) -> sandbag_linux::Result<()> {
         Self::sample_into(self, into)
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use sandbag_kernel::signals::ENDING;
+use sandbag_linux::signals::ENDING;
 
 /// The signals that end a recording, blocked for the calling thread while
 /// this lives.
@@ -40,7 +40,7 @@ impl StopSignals {
         }
     }
 
-    /// A descriptor for [`LiveClock::new`](crate::LiveClock::new).
+    /// A descriptor for [`LiveClock::new`](crate::record::LiveClock::new).
     ///
     /// # Errors
     /// Too many open files.
@@ -72,7 +72,7 @@ impl Drop for StopSignals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Clock as _, LiveClock, Wake};
+    use crate::record::{Clock as _, LiveClock, Wake};
 
     #[test]
     fn every_ending_signal_ends_the_wait_and_not_the_process() {

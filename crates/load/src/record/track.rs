@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One CPU from sample to sample: counters in, cells of the profile out.
 
-use sandbag_kernel::procstat::{CpuDelta, CpuTimes};
+use sandbag_linux::procstat::{CpuDelta, CpuTimes};
 use sandbag_profile::Cell;
 
-use crate::CpuReport;
+use crate::record::CpuReport;
 
 /// Decreases of up to so many ticks are races of the kernel's bookkeeping.
 const RACE_TICKS: u64 = 2;

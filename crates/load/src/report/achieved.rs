@@ -11,12 +11,12 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-use sandbag_measure::Window;
-use sandbag_measure::window::share_pct;
+use sandbag_stats::Window;
+use sandbag_stats::window::share_pct;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-use crate::run::ACHIEVED_COLUMNS;
+use crate::report::Error;
+use crate::report::run::ACHIEVED_COLUMNS;
 
 /// Appends windows to `achieved.csv`; each call leaves whole rows behind, so
 /// a killed run keeps everything up to its last window.
@@ -38,7 +38,7 @@ impl AchievedWriter<File> {
     /// # Errors
     /// [`Error::Write`] if the file cannot be created or written.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        Self::new(crate::write::create(path)?, path)
+        Self::new(crate::report::write::create(path)?, path)
     }
 }
 

@@ -86,3 +86,5 @@ pub enum Error {
         cause: String,
     },
 }
+
+impl sandbag_ui::ExitStatus for Error {}

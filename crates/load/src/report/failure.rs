@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A run that failed by us and not by its command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// [`FORMAT`](crate::run::FORMAT) of the writer.
+    /// [`FORMAT`](crate::report::run::FORMAT) of the writer.
     pub format: u32,
     /// Version of sandbag.
     pub sandbag: String,

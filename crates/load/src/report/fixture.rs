@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Made-up runs that look like real ones, for tests and for looking at pages
-//! (`cargo run -p sandbag-report --example pages -- DIR`).
+//! (`cargo run -p sandbag-load --example pages -- DIR`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use sandbag_measure::{Accuracy, Tolerance, Verdict, VerdictCounter, Window};
-use sandbag_report::achieved::AchievedWriter;
-use sandbag_report::run::{
+use sandbag_load::report::achieved::AchievedWriter;
+use sandbag_load::report::run::{
     CommandResult, CpuResult, FORMAT, Machine, MethodUsed, NodeUse, Run, SupervisorCost,
 };
+use sandbag_stats::{Accuracy, Tolerance, Verdict, VerdictCounter, Window};
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -3,11 +3,7 @@
 //! the tables on the terminal.
 
 // The made-up runs are also used by an example, outside this crate.
-#[cfg(test)]
-extern crate self as sandbag_report;
-
 pub mod achieved;
-pub mod causes;
 pub mod error;
 pub mod failure;
 #[cfg(test)]
@@ -15,12 +11,9 @@ mod fixture;
 pub mod html;
 pub mod nodes;
 pub mod plot;
-pub mod quantity;
 pub mod run;
 mod series;
-pub mod table;
 pub mod terminal;
-pub mod text;
 mod together;
 mod track;
 mod view;

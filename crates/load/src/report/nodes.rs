@@ -4,13 +4,13 @@
 //! The record of each node is the `run.json` in its directory; this file says
 //! in speeds what they came to, so that they can be compared at a glance.
 
-use sandbag_kernel::CpuList;
-use sandbag_measure::Verdict;
+use sandbag_linux::CpuList;
+use sandbag_stats::Verdict;
 use serde::{Deserialize, Serialize};
 
-use crate::run::{CpuResult, NodeUse, Run};
-use crate::together::Together;
-use crate::view::View;
+use crate::report::run::{CpuResult, NodeUse, Run};
+use crate::report::together::Together;
+use crate::report::view::View;
 
 /// Version of the format of `nodes.json`.
 pub const FORMAT: u32 = 1;
@@ -152,7 +152,7 @@ fn speeds(cpus: &[CpuResult]) -> Vec<SpeedResult> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use crate::report::fixture;
 
     fn runs() -> Vec<Run> {
         fixture::nodes().into_iter().map(|f| f.run).collect()

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use sandbag_profile::{BoxSteps, algebra};
 
-use crate::Error;
-use crate::run::{Run, worst_first};
-use crate::terminal::{MOST_ROWS, WORST_ROWS};
-use crate::text::clock;
-use crate::view::View;
+use crate::report::Error;
+use crate::report::run::{Run, worst_first};
+use crate::report::terminal::{MOST_ROWS, WORST_ROWS};
+use crate::report::view::View;
+use sandbag_ui::text::clock;
 
 /// Characters for the bars; with the labels a line is at most 80 wide.
 const WIDTH: usize = 64;
@@ -46,7 +46,7 @@ pub fn plot_profile(steps: BoxSteps, end_ns: u64) -> sandbag_profile::Result<Str
 }
 
 /// Asked and got of each CPU over time, one line each; of many CPUs only
-/// those that [`crate::terminal::summary_table`] names. Of a virtual node,
+/// those that [`crate::report::terminal::summary_table`] names. Of a virtual node,
 /// speeds.
 ///
 /// # Errors
@@ -131,7 +131,7 @@ mod tests {
     use sandbag_profile::{Cell, Format, Header, Profile, Step, constant};
 
     use super::*;
-    use crate::fixture;
+    use crate::report::fixture;
 
     const SECOND: u64 = 1_000_000_000;
 

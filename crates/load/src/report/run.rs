@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_measure::{ErrorStats, Tolerance, Verdict};
+use sandbag_stats::{ErrorStats, Tolerance, Verdict};
 use serde::{Deserialize, Serialize};
+
+use sandbag_ui::text::times;
 
 /// Version of the format of `run.json`.
 pub const FORMAT: u32 = 1;
@@ -89,6 +91,19 @@ pub struct NodeUse {
     /// Times a new speed was set while the node ran, by hand; the steps of a
     /// profile are not counted.
     pub speed_changes: u64,
+}
+
+impl NodeUse {
+    /// How often and how long the node was throttled, as far as it is known.
+    pub(crate) fn throttled(&self) -> Option<String> {
+        match (self.throttled_times, self.throttled_s) {
+            (Some(0), None | Some(0.0)) => Some("never".to_owned()),
+            (Some(n), Some(s)) => Some(format!("{} for {s:.2} s", times(n))),
+            (Some(n), None) => Some(times(n)),
+            (None, Some(s)) => Some(format!("for {s:.2} s")),
+            (None, None) => None,
+        }
+    }
 }
 
 /// The machine a run was made on.

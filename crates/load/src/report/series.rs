@@ -10,9 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::Error;
-use crate::achieved::Row;
-use crate::track::{Track, hundredths};
+use crate::report::Error;
+use crate::report::achieved::Row;
+use crate::report::track::{Track, hundredths};
 
 /// Buckets over all CPUs; bounds the size of a page.
 const MOST_CELLS: usize = 24_000;
@@ -159,7 +159,7 @@ impl Series {
 /// each single one is off by the delay of a wake-up.
 fn window_s(sample: &[Row]) -> f64 {
     let lengths: Vec<f64> = sample.iter().map(|r| r.length_s).collect();
-    let median = sandbag_measure::median(&lengths).unwrap_or(1.0);
+    let median = sandbag_stats::median(&lengths).unwrap_or(1.0);
     ((median * 100.0).round() / 100.0).max(0.01)
 }
 

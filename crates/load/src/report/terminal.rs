@@ -3,11 +3,11 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use crate::nodes::Nodes;
-use crate::run::{CommandResult, CpuResult, NodeUse, Run, worst_first};
-use crate::text::{signed, throttled, times, visible};
-use crate::together::Together;
-use crate::view::View;
+use crate::report::nodes::Nodes;
+use crate::report::run::{CommandResult, CpuResult, NodeUse, Run, worst_first};
+use crate::report::together::Together;
+use crate::report::view::View;
+use sandbag_ui::text::{signed, times, visible};
 
 /// Nothing printed is wider.
 const COLUMNS: usize = 80;
@@ -182,7 +182,7 @@ fn node_line(node: &NodeUse) -> String {
     if let Some(waited) = node.waited_s {
         parts.push(format!("waited {waited:.2} s for a CPU"));
     }
-    if let Some(throttled) = throttled(node) {
+    if let Some(throttled) = node.throttled() {
         parts.push(format!("throttled {throttled}"));
     }
     if node.speed_changes > 0 {
@@ -219,7 +219,7 @@ fn wrapped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use crate::report::fixture;
 
     fn widest(text: &str) -> usize {
         text.lines().map(|l| l.chars().count()).max().unwrap_or(0)

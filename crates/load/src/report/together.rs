@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Several CPUs in one line of a table.
 
-use crate::run::CpuResult;
+use crate::report::run::CpuResult;
 
 /// Means over the CPUs, the worst over all of their windows.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -10,13 +10,13 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use sandbag_measure::ErrorStats;
+use sandbag_stats::ErrorStats;
 
-use crate::Error;
-use crate::achieved::{Row, read_achieved};
-use crate::run::{CpuResult, Run};
-use crate::series::Series;
-use crate::text::visible;
+use crate::report::Error;
+use crate::report::achieved::{Row, read_achieved};
+use crate::report::run::{CpuResult, Run};
+use crate::report::series::Series;
+use sandbag_ui::text::visible;
 
 /// A run with its figures and words as they are shown.
 pub(crate) struct View<'a> {
@@ -186,7 +186,7 @@ fn of_speeds(loads: ErrorStats) -> ErrorStats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use crate::report::fixture;
 
     #[test]
     fn a_run_that_is_no_node_is_shown_as_it_is() {

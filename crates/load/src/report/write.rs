@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The run directory; each of its files is there whole or not at all.
 
+pub use sandbag_ui::output::{NODES_JSON, RUN_JSON};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -9,19 +10,15 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::failure::Failure;
-use crate::nodes::{self, Nodes};
-use crate::run::{self, Run};
-use crate::{Error, html};
+use crate::report::failure::Failure;
+use crate::report::nodes::{self, Nodes};
+use crate::report::run::{self, Run};
+use crate::report::{Error, html};
 
-/// Name of the record in a run directory.
-pub const RUN_JSON: &str = "run.json";
 /// Name of the windows in a run directory.
 pub const ACHIEVED_CSV: &str = "achieved.csv";
 /// Name of the page in a run directory.
 pub const REPORT_HTML: &str = "report.html";
-/// Name of what several nodes came to, in the directory above theirs.
-pub const NODES_JSON: &str = "nodes.json";
 
 /// Creates a file of a run directory that is written while the run goes on.
 /// What had its name is removed and never written through: it may be a link,
@@ -196,8 +193,8 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
-    use crate::run::FORMAT;
+    use crate::report::fixture;
+    use crate::report::run::FORMAT;
 
     fn rewritten(change: impl FnOnce(&mut Value)) -> Result<Run, Error> {
         let mut value = serde_json::to_value(fixture::quiet().run).unwrap();
@@ -293,7 +290,7 @@ mod tests {
             sandbag: "0.1.0".to_owned(),
             failed_at: String::new(),
             arguments: Vec::new(),
-            error: crate::failure::Reason {
+            error: crate::report::failure::Reason {
                 kind: "failed".to_owned(),
                 message: "the disk is on fire".to_owned(),
                 remedy: None,
@@ -336,7 +333,7 @@ mod tests {
         let made = std::process::Command::new("mkfifo").arg(&path).status();
         assert!(made.unwrap().success());
         // Reading from one waits for a writer.
-        assert!(crate::achieved::read_achieved(&path).is_err());
+        assert!(crate::report::achieved::read_achieved(&path).is_err());
         create(&path).unwrap().write_all(b"3").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "3");
         fs::remove_file(&path).unwrap();

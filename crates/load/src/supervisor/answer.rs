@@ -2,19 +2,19 @@
 //! Signals, the ends of processes, and standing still.
 
 use nix::sys::signal::Signal;
-use sandbag_kernel::clock;
-use sandbag_kernel::process::Process;
+use sandbag_linux::clock;
+use sandbag_linux::process::Process;
 
 use super::burner::Common;
 use super::outcome::{End, LoadStart, used_ns};
 use super::running::Running;
 use super::{Run, signal_to};
 use crate::board::BOUNDARY_NS;
-use crate::command::reap;
-use crate::error::{Error, Result};
-use crate::guardian;
 use crate::method::Scope;
-use crate::signals::{ENDING, pass_on};
+use sandbag_linux::signals::{ENDING, pass_on};
+use sandbag_run::command::reap;
+use sandbag_run::error::{Error, Result};
+use sandbag_run::guardian;
 
 impl Run<'_> {
     /// Answers signals and calls; `Some` if the run ends.

@@ -5,19 +5,19 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::process::Child;
 use std::rc::Rc;
 
-use sandbag_kernel::clock;
+use sandbag_linux::clock;
 
 use super::meter::Taken;
 use crate::board::{BOUNDARY_NS, Board, Note};
 use crate::burn::Setup;
-use crate::child::{self, BURNER_VERB};
-use crate::error::{Error, Result};
-use crate::journal::Journal;
-use crate::layout::{Holder, Layout, Tenant};
 use crate::method::{Method, Scope};
-use crate::node_group::NodeGroup;
-use crate::realtime;
-use crate::run_process::RunId;
+use sandbag_run::child::{self, BURNER_VERB};
+use sandbag_run::error::{Error, Result};
+use sandbag_run::journal::Journal;
+use sandbag_run::layout::{Holder, Layout, Tenant};
+use sandbag_run::node_group::NodeGroup;
+use sandbag_run::realtime;
+use sandbag_run::run_process::RunId;
 
 /// What every burner of a run has in common.
 #[derive(Debug)]

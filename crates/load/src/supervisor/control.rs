@@ -3,12 +3,12 @@
 
 use std::os::fd::BorrowedFd;
 
-use sandbag_kernel::clock;
+use sandbag_linux::clock;
 
 use super::Run;
 use super::feed::Feed;
 use super::timeline::Piece;
-use crate::error::Result;
+use sandbag_run::error::Result;
 
 /// Whoever brings the commands.
 pub trait Control {

@@ -3,19 +3,19 @@
 
 use std::sync::atomic::Ordering;
 
-use sandbag_kernel::cgroup::{Cap, Weight};
-use sandbag_kernel::clock;
-use sandbag_kernel::process::Process;
-use sandbag_kernel::{Root, topology};
+use sandbag_linux::cgroup::{Cap, Weight};
+use sandbag_linux::clock;
+use sandbag_linux::process::Process;
+use sandbag_linux::{Root, topology};
 
 use super::burner::{Burner, Common};
 use super::headroom::competition;
 use super::meter::Taken;
 use crate::board::{BOUNDARY_NS, Order};
-use crate::child;
-use crate::error::{Error, Result};
-use crate::journal::Journal;
 use crate::method::{Method, Scope};
+use sandbag_run::child;
+use sandbag_run::error::{Error, Result};
+use sandbag_run::journal::Journal;
 
 /// Burners that one CPU has at most: beyond this, more weight than the tree
 /// can give is wanted, and that is said instead.
@@ -471,7 +471,7 @@ const SILENT: u64 = 20;
 const GROWTH_NS: u64 = 2 * BOUNDARY_NS;
 
 /// Whether a CPU is online, for errors before anything is started.
-pub fn check_online(root: &Root, cpus: &sandbag_kernel::CpuList) -> Result<()> {
+pub fn check_online(root: &Root, cpus: &sandbag_linux::CpuList) -> Result<()> {
     let topology = topology::Topology::read(root)?;
     for cpu in cpus.iter() {
         if !topology.online.contains(cpu) {

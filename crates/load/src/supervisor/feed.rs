@@ -4,7 +4,7 @@
 use sandbag_profile::{BoxSteps, Steps as _};
 
 use super::timeline::Piece;
-use crate::error::Result;
+use sandbag_run::error::Result;
 
 /// The profile as pieces.
 pub struct Feed {
@@ -58,7 +58,7 @@ impl Feed {
     }
 
     fn read(&mut self) -> Result<Option<Piece>> {
-        let Some(step) = self.steps.next_step()? else {
+        let Some(step) = self.steps.next_step().map_err(sandbag_run::Error::input)? else {
             return Ok(None);
         };
         let asked_pct = step

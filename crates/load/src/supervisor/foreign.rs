@@ -8,11 +8,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use sandbag_kernel::process::{self, ProcessStat};
-use sandbag_kernel::procstat::tick_ns;
-use sandbag_kernel::{CpuList, clock, sched};
-use sandbag_measure::verdict::NOISY_FOREIGN_PCT;
-use sandbag_measure::window::share_pct;
+use sandbag_linux::process::{self, ProcessStat};
+use sandbag_linux::procstat::tick_ns;
+use sandbag_linux::{CpuList, clock, sched};
+use sandbag_stats::verdict::NOISY_FOREIGN_PCT;
+use sandbag_stats::window::share_pct;
 
 use super::Run;
 use super::meter::WINDOW_NS;
@@ -160,7 +160,7 @@ impl Run<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_kernel::process::ProcessTimes;
+    use sandbag_linux::process::ProcessTimes;
 
     fn process(pid: u32, start_ticks: u64, used: u64) -> ProcessStat {
         ProcessStat {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeSpec;
-use sandbag_kernel::clock;
+use sandbag_linux::clock;
 
 use super::Run;
 use super::burner::Common;
@@ -18,7 +18,7 @@ use super::outcome::End;
 use super::timeline::Piece;
 use super::trigger::Trigger;
 use crate::board::Order;
-use crate::error::Result;
+use sandbag_run::error::Result;
 
 /// Pieces that are published before they begin. Also how late the
 /// supervisor may be without a burner missing a change.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Noting counters and clocks, and making windows of them.
 
-use sandbag_kernel::clock;
+use sandbag_linux::clock;
 
 use super::burner::Common;
 use super::meter::Sample;
 use super::{Run, suspended_ns};
 use crate::board::BOUNDARY_NS;
-use crate::error::Result;
 use crate::method::Scope;
+use sandbag_run::error::Result;
 
 impl Run<'_> {
     /// Reads the kernel's counters.

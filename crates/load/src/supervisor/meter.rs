@@ -9,10 +9,10 @@
 
 use std::collections::VecDeque;
 
-use sandbag_kernel::procstat::{CpuDelta, CpuTimes};
-use sandbag_measure::Window;
-use sandbag_measure::verdict::NOISY_STEAL_PCT;
-use sandbag_measure::window::share_pct;
+use sandbag_linux::procstat::{CpuDelta, CpuTimes};
+use sandbag_stats::Window;
+use sandbag_stats::verdict::NOISY_STEAL_PCT;
+use sandbag_stats::window::share_pct;
 
 use super::steal::StealEstimate;
 use super::timeline::{Asked, Piece, RunClock};

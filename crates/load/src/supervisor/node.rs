@@ -5,24 +5,24 @@
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
-use sandbag_kernel::cgroup::Group;
-use sandbag_kernel::command_clock::{self, CommandClock};
-use sandbag_kernel::process::Process;
-use sandbag_kernel::{CpuList, clock, sched};
+use sandbag_linux::cgroup::Group;
+use sandbag_linux::command_clock::{self, CommandClock};
+use sandbag_linux::process::Process;
+use sandbag_linux::{CpuList, clock, sched};
 
 use super::control::{Changing, Control};
 use super::feed::Feed;
 use super::outcome::{End, NodeOutcome};
 use super::{Run, outcome};
-use crate::command::{CommandSpec, Waiting};
-use crate::error::Result;
 use crate::frequencies;
-use crate::journal::Entry;
-use crate::members;
 use crate::method::Scope;
-use crate::node_group::NodeGroup;
-use crate::run_process::RunId;
 use crate::throttle;
+use sandbag_run::command::{CommandSpec, Waiting};
+use sandbag_run::error::Result;
+use sandbag_run::journal::Entry;
+use sandbag_run::members;
+use sandbag_run::node_group::NodeGroup;
+use sandbag_run::run_process::RunId;
 
 /// A node to be.
 pub struct NodePlan {

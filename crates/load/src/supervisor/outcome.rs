@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use sandbag_kernel::root;
+use sandbag_linux::root;
 
 use super::foreign::ForeignProcess;
-use crate::command::Ended;
-use crate::node_group::NodeGroup;
+use sandbag_run::command::Ended;
+use sandbag_run::node_group::NodeGroup;
 
 /// Why the run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,17 +2,17 @@
 //! The command while it runs: its clocks, its group, its end.
 
 use nix::sys::signal::Signal;
-use sandbag_kernel::cgroup::{Group, Version};
-use sandbag_kernel::command_clock::{self, CommandClock};
-use sandbag_kernel::perf::GroupMigrations;
-use sandbag_kernel::process::Process;
-use sandbag_kernel::{CpuList, Root, clock};
+use sandbag_linux::cgroup::{Group, Version};
+use sandbag_linux::command_clock::{self, CommandClock};
+use sandbag_linux::perf::GroupMigrations;
+use sandbag_linux::process::Process;
+use sandbag_linux::{CpuList, Root, clock};
 
 use super::outcome::{self, CommandOutcome, Migrations};
 use super::signal_to;
-use crate::command::{Ended, Gone, Waiting};
-use crate::error::Result;
-use crate::members;
+use sandbag_run::command::{Ended, Gone, Waiting};
+use sandbag_run::error::Result;
+use sandbag_run::members;
 
 /// A command that was let go.
 pub struct Running {
@@ -72,7 +72,7 @@ impl Running {
     /// It ended and is reaped.
     ///
     /// # Errors
-    /// [`Error::Command`](crate::error::Error::Command) if it never began.
+    /// [`Error::Command`](sandbag_run::error::Error::Command) if it never began.
     pub fn over(&mut self, how: Ended) -> Result<()> {
         self.ended = Some((clock::monotonic(), how));
         self.gone.failure().map_or(Ok(()), Err)

@@ -2,13 +2,13 @@
 //! Before the run: the first level is held, signals are answered already.
 
 use nix::sys::signal::Signal;
-use sandbag_kernel::clock;
+use sandbag_linux::clock;
 
 use super::burner::Common;
 use super::{Early, Limits, Run, signal_to};
 use crate::board::{BOUNDARY_NS, Order};
-use crate::error::Result;
-use crate::signals::{ENDING, went_to_group};
+use sandbag_linux::signals::{ENDING, went_to_group};
+use sandbag_run::error::Result;
 
 /// Longest time to wait for the first level to be held.
 const SETTLE_NS: u64 = 2_000_000_000;

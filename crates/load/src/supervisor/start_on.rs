@@ -2,14 +2,14 @@
 //! A run whose command says when the load begins. The command runs already,
 //! the burners wait without orders.
 
-use sandbag_kernel::clock;
+use sandbag_linux::clock;
 
 use super::Run;
 use super::burner::Common;
 use super::outcome::{End, LoadStart};
 use super::trigger::Trigger;
 use crate::board::BOUNDARY_NS;
-use crate::error::Result;
+use sandbag_run::error::Result;
 
 /// Nothing is due while we wait.
 const LONG_NS: u64 = 10_000_000_000;

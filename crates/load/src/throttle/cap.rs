@@ -4,13 +4,13 @@
 
 use std::path::PathBuf;
 
-use sandbag_kernel::cgroup::{self, Group, Version};
-use sandbag_kernel::clock::monotonic;
-use sandbag_kernel::{Error, Result, root};
+use sandbag_linux::cgroup::{self, Group, Version};
+use sandbag_linux::clock::monotonic;
+use sandbag_linux::{Error, Result, root};
 
 use super::Throttle;
 use crate::board::BOUNDARY_NS;
-use crate::node_group::NodeGroup;
+use sandbag_run::node_group::NodeGroup;
 
 /// The kernel takes no quota below this, us.
 const LEAST_QUOTA_US: f64 = 1_000.0;

@@ -10,8 +10,8 @@
 
 use std::sync::atomic::Ordering;
 
-use sandbag_kernel::Error;
-use sandbag_kernel::clock::monotonic;
+use sandbag_linux::Error;
+use sandbag_linux::clock::monotonic;
 
 use super::Throttle;
 use crate::board::BOUNDARY_NS;

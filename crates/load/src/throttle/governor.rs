@@ -6,7 +6,7 @@
 //! part took too much or too little (the switch came late, an order cut it
 //! while its lower half was on) is carried to the next.
 
-use sandbag_kernel::Result;
+use sandbag_linux::Result;
 
 use super::Throttle;
 use super::mix::{mix, nearest};

@@ -2,9 +2,9 @@
 //! The speeds that a machine has: its frequencies, and standing still by the
 //! freezer. Where no frequency can be set there is one speed, full.
 
-use sandbag_kernel::Result;
-use sandbag_kernel::cgroup::Freezer;
-use sandbag_kernel::clock::monotonic;
+use sandbag_linux::Result;
+use sandbag_linux::cgroup::Freezer;
+use sandbag_linux::clock::monotonic;
 
 use super::governor::Speeds;
 use crate::frequencies::Ladder;
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use crate::frequencies::tests::{Fake, X5570};
     use crate::frequencies::{Ladder, Wishes};
-    use sandbag_kernel::cgroup::Version;
+    use sandbag_linux::cgroup::Version;
     use std::fs;
 
     fn freezer() -> (tempfile::TempDir, Freezer) {

@@ -15,17 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use nix::time::{ClockId, clock_gettime};
-use sandbag_kernel::clock::process_cpu_of;
-use sandbag_kernel::pidfd::PidFd;
-use sandbag_kernel::process::Process;
-use sandbag_kernel::procstat::tick_ns;
-use sandbag_kernel::{Result, Root};
+use sandbag_linux::clock::process_cpu_of;
+use sandbag_linux::pidfd::PidFd;
+use sandbag_linux::process::Process;
+use sandbag_linux::procstat::tick_ns;
+use sandbag_linux::{Result, Root};
 use serde::{Deserialize, Serialize};
 
 use super::Throttle;
 use super::taken::Taken;
-use crate::members;
-use crate::node_group::NodeGroup;
+use sandbag_run::members;
+use sandbag_run::node_group::NodeGroup;
 
 /// The two published variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

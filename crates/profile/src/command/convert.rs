@@ -4,17 +4,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Result;
+use crate::{Format, summarise};
 use clap::Args;
-use sandbag_kernel::Root;
-use sandbag_kernel::topology::Topology;
-use sandbag_profile::{Format, summarise};
+use sandbag_linux::Root;
+use sandbag_linux::topology::Topology;
+use sandbag_ui::failure::Result;
 
-use crate::exit;
-use crate::messages::Messages;
-use crate::output::{Overwrite, refuse_same_file};
-use crate::profile_output::{format_for, put, writable};
-use crate::reshape::{self, Reshape, describe};
+use crate::command::profile_output::{format_for, put, writable};
+use crate::command::reshape::{self, Reshape, describe};
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{Overwrite, refuse_same_file};
 
 /// Turn a load profile of any known format into any other
 #[derive(Debug, Args)]

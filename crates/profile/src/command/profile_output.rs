@@ -4,14 +4,13 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use anyhow::Result;
-use sandbag_profile::{
-    BoxSteps, Existing, ExportReport, Fault, Format, NewFile, Steps, export, export_simgrid,
-};
+use crate::{BoxSteps, ExportReport, Fault, Format, Steps, export, export_simgrid};
+use sandbag_input::{Existing, NewFile};
+use sandbag_ui::failure::Result;
 
-use crate::exit::BadInput;
-use crate::messages::Messages;
-use crate::output::{give_to_caller, stdout};
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{give_to_caller, stdout};
 
 /// The formats that `--to` takes.
 pub(crate) fn writable(text: &str) -> std::result::Result<Format, String> {
@@ -122,7 +121,7 @@ fn to_stdout(to: Format, steps: &mut dyn Steps) -> Result<ExportReport> {
     }
 }
 
-fn is_broken_pipe(error: &sandbag_profile::Error) -> bool {
+fn is_broken_pipe(error: &crate::Error) -> bool {
     matches!(&*error.fault, Fault::Io(cause) if cause.kind() == io::ErrorKind::BrokenPipe)
 }
 

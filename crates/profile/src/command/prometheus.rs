@@ -16,12 +16,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use sandbag_profile::{Fault, Result, Source};
+use crate::{Fault, Result, Source};
 
 use asked::Asked;
+use sandbag_ui::address::{SCHEMES, public, without_user};
 
-/// What distinguishes such a name from that of a file.
-const SCHEMES: [&str; 2] = ["prometheus+http://", "prometheus+https://"];
 /// Sent as a bearer token where the URL has no user.
 pub const TOKEN: &str = "SANDBAG_PROMETHEUS_TOKEN";
 
@@ -70,49 +69,6 @@ pub fn source_once(url: &str) -> Result<Arc<Source>> {
     Ok(new)
 }
 
-/// A word of a command line as it may be shown: a URL without its user and
-/// password. Where it is not clear what belongs to those, only its scheme.
-#[must_use]
-pub fn public(word: &str) -> String {
-    let Some(scheme) = SCHEMES.iter().find(|scheme| word.starts_with(*scheme)) else {
-        return word.to_owned();
-    };
-    match without_user(&word[scheme.len()..]) {
-        Some(rest) => format!("{scheme}{rest}"),
-        None => format!("{scheme}..."),
-    }
-}
-
-/// What follows the scheme, from the host on. `None` where a password may
-/// reach beyond a `?`, or stand in the place of a port.
-fn without_user(rest: &str) -> Option<&str> {
-    let (server, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let host = server.rfind('@').map_or(0, |at| at + 1);
-    let authority = server[host..].split('/').next().unwrap_or_default();
-    (is_host(authority) && at_is_in_place(query)).then(|| &rest[host..])
-}
-
-/// `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`.
-fn is_host(text: &str) -> bool {
-    let (host, port) = match text.rfind(']') {
-        Some(end) if text.starts_with('[') => text.split_at(end + 1),
-        _ => text.split_at(text.find(':').unwrap_or(text.len())),
-    };
-    let number = port.strip_prefix(':').unwrap_or(port);
-    !host.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// An @ may stand in an expression or a name, but not before them.
-fn at_is_in_place(query: &str) -> bool {
-    let mut known = true;
-    query.split('&').all(|pair| {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        known &= asked::KNOWN.contains(&key);
-        let named = known && matches!(key, "instance" | "job" | "query");
-        !key.contains('@') && (named || !value.contains('@'))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,28 +78,6 @@ mod tests {
         assert!(url(Path::new("prometheus+https://h/?from=1")).is_some());
         for file in ["http://h/", "prometheus", "prometheus+ftp://h", "-"] {
             assert!(url(Path::new(file)).is_none(), "{file}");
-        }
-    }
-
-    #[test]
-    fn credentials_are_not_shown() {
-        for (word, shown) in [
-            (
-                "prometheus+http://u:p@h:9090/?from=0&query=b@c",
-                "prometheus+http://h:9090/?from=0&query=b@c",
-            ),
-            ("prometheus+http://u:p/@w@h/?a", "prometheus+http://h/?a"),
-            (
-                "prometheus+http://h/?query=x@1",
-                "prometheus+http://h/?query=x@1",
-            ),
-            (
-                "prometheus+http://u:p@[::1]:9090/?instance=a@b",
-                "prometheus+http://[::1]:9090/?instance=a@b",
-            ),
-            ("u:p@h", "u:p@h"),
-        ] {
-            assert_eq!(public(word), shown);
         }
     }
 

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use sandbag_kernel::CpuList;
-use sandbag_kernel::topology::Topology;
-use sandbag_profile::{
+use crate::{
     BoxSteps, Error, Fault, Format, Gaps, Header, MapRule, Place, ReadOptions, Result, Source,
     Spread, Step, Steps, Summary, algebra,
 };
-use sandbag_report::text::visible;
+use clap::{Args, ValueEnum};
+use sandbag_linux::CpuList;
+use sandbag_linux::topology::Topology;
+use sandbag_ui::text::visible;
 
-use crate::prometheus;
-use crate::units::{self, Cpus, nanos};
+use crate::command::prometheus;
+use sandbag_ui::units::{self, Cpus, nanos};
 
 /// The options.
 #[derive(Debug, Clone, Args)]
@@ -108,12 +108,15 @@ pub enum Steal {
     Load,
 }
 
+/// The interval at which burners note their clocks, ns.
+const SHORTEST_PIECE_NS: u64 = 100_000_000;
+
 /// What is got cannot be told in pieces shorter than the 100 ms at which
 /// burners note their clocks; a profile of an hour in pieces of 1 ns would be
 /// made for days.
 fn piece(text: &str) -> std::result::Result<Duration, String> {
     match units::duration(text)? {
-        time if nanos(time) < sandbag_burner::board::BOUNDARY_NS => {
+        time if nanos(time) < SHORTEST_PIECE_NS => {
             Err("must be 100ms or longer: shorter pieces cannot be held and measured".to_owned())
         }
         time => Ok(time),
@@ -325,25 +328,10 @@ impl Steps for Named {
     }
 }
 
-/// The option that mends a fault of a profile; the profile itself knows of no
-/// command line.
-pub fn option_against(error: &anyhow::Error) -> Option<&'static str> {
-    let error = error.chain().find_map(|e| e.downcast_ref::<Error>())?;
-    Some(match &*error.fault {
-        Fault::Hole { .. } => "--gaps",
-        Fault::MapNeeded { .. } => "--map",
-        Fault::WhichMachine { .. } => "--machine",
-        Fault::NoEnd(_) => "--end",
-        Fault::TooManyCpus(_) => "--spread",
-        Fault::UnknownFormat { .. } | Fault::WrongFormat { .. } => "--from",
-        _ => return None,
-    })
-}
-
 /// One line about a profile: what was detected and what is in it.
 #[must_use]
 pub fn describe(name: &str, format: Format, summary: &Summary) -> String {
-    let cpus: sandbag_kernel::CpuList = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
+    let cpus: sandbag_linux::CpuList = summary.cpus.iter().map(|cpu| cpu.cpu).collect();
     let mean: Vec<f64> = summary
         .cpus
         .iter()
@@ -366,6 +354,7 @@ pub fn describe(name: &str, format: Format, summary: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sandbag_ui::ExitStatus as _;
 
     #[test]
     fn parts_of_a_profile() {
@@ -389,19 +378,19 @@ mod tests {
             profile: 4,
             target: 2,
         };
-        let error = anyhow::Error::from(Error::from(hole)).context("replay");
-        assert_eq!(option_against(&error), Some("--map"));
-        assert_eq!(option_against(&Error::from(Fault::Empty).into()), None);
+        let error = sandbag_ui::Failure::from(Error::from(hole)).context("replay");
+        assert_eq!(error.option(), Some("--map"));
+        assert_eq!(Error::from(Fault::Empty).option(), None);
         for (fault, option) in [
             (Fault::NoEnd("give it"), "--end"),
             (Fault::TooManyCpus(70_000), "--spread"),
         ] {
-            assert_eq!(option_against(&Error::from(fault).into()), Some(option));
+            assert_eq!(Error::from(fault).option(), Some(option));
         }
         let lacks = Fault::Lacks {
             format: Format::Nmon,
             why: String::new(),
         };
-        assert_eq!(option_against(&Error::from(lacks).into()), None);
+        assert_eq!(Error::from(lacks).option(), None);
     }
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::number::plain_seconds;
-use crate::{Existing, Fault, NewFile, Result, Steps};
+use crate::{Fault, Result, Steps};
+use sandbag_input::{Existing, NewFile};
 
 use super::{ExportReport, io};
 

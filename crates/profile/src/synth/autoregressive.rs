@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! AR(p): each value a weighted sum of the last p and of something new.
 
-use sandbag_profile::{BoxSteps, Fault, Result};
+use crate::{BoxSteps, Fault, Result};
 
-use crate::chance::Drand48;
-use crate::sampled::{Source, sampled};
+use crate::synth::chance::Drand48;
+use crate::synth::sampled::{Source, sampled};
 
 /// The process, around its mean.
 #[derive(Debug, Clone, PartialEq)]
@@ -159,7 +159,7 @@ fn remember(past: &mut [f64], value: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_profile::{NS_PER_S, Profile};
+    use crate::{NS_PER_S, Profile};
 
     fn model() -> Autoregressive {
         Autoregressive {

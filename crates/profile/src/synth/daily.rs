@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A day: a mean that depends on the hour, times an AR process around 1.
 
-use sandbag_profile::{BoxSteps, Fault, Result};
+use crate::{BoxSteps, Fault, Result};
 
-use crate::autoregressive::Deviations;
-use crate::sampled::{Source, sampled};
+use crate::synth::autoregressive::Deviations;
+use crate::synth::sampled::{Source, sampled};
 
 /// Hours of a day.
 const HOURS: usize = 24;
@@ -67,7 +67,7 @@ pub struct Daily {
 ///
 /// # Errors
 /// A mean beyond 0 to 100 at some hour, a day without length, and what
-/// [`autoregressive`](crate::autoregressive) refuses.
+/// [`autoregressive`](crate::synth::autoregressive) refuses.
 pub fn daily(model: Daily, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<BoxSteps> {
     check(&model)?;
     let source = Cycle {
@@ -150,7 +150,7 @@ impl Source for Cycle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_profile::{NS_PER_S, Steps};
+    use crate::{NS_PER_S, Steps};
 
     const HOUR_S: u64 = 3600;
     const STEP_S: u64 = 60;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Load profiles from models: shapes, chance, and jobs of a parallel machine.
 //!
-//! Everything is a stream of [`Step`](sandbag_profile::Step)s, and the same on
+//! Everything is a stream of [`Step`](crate::Step)s, and the same on
 //! every machine for the same seed: chance comes from one generator,
 //! that of drand48(3), and logarithms and the like from `libm`, not from the C
 //! library, whose last bits depend on the processor.

@@ -2,9 +2,9 @@
 //! Random on and off: a Markov chain of two states in continuous time, each
 //! CPU on its own.
 
-use sandbag_profile::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
 
-use crate::chance::Drand48;
+use crate::synth::chance::Drand48;
 
 /// How long which load lasts; lengths are exponential.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -128,7 +128,7 @@ impl Steps for Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_profile::{NS_PER_S, summarise};
+    use crate::{NS_PER_S, summarise};
 
     const MODEL: OnOff = OnOff {
         on_pct: 80.0,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One load after another.
 
-use sandbag_profile::{BoxSteps, Cell, Format, Header, Profile, Step};
+use crate::{BoxSteps, Cell, Format, Header, Profile, Step};
 
 /// Loads, percent, each with its length, ns; the same on all CPUs. Pieces
 /// without length are left out.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Profiles that are made step by step.
 
-use sandbag_profile::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
 
 /// What makes the load of the CPUs in one step: from the time of its middle,
 /// s, into the loads, percent.
@@ -103,7 +103,7 @@ impl<S: Source> Steps for Sampled<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_profile::Profile;
+    use crate::Profile;
 
     struct Middles;
 

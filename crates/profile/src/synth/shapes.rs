@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Shapes: the same on all CPUs, but for a shift.
 
-use sandbag_profile::{BoxSteps, Fault, Result};
+use crate::{BoxSteps, Fault, Result};
 
-use crate::sampled::{Source, sampled};
+use crate::synth::sampled::{Source, sampled};
 
 /// From one load to another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -114,7 +114,7 @@ impl<F: FnMut(f64, usize) -> f64 + Send> Source for Shape<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_profile::{NS_PER_S, Profile};
+    use crate::{NS_PER_S, Profile};
 
     fn loads(steps: BoxSteps, cpu: usize) -> Vec<f64> {
         let profile = Profile::collect(steps).unwrap();

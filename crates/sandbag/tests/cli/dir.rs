@@ -39,7 +39,7 @@ impl Dir {
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::cargo_bin("sandbag").unwrap();
+        let mut command = Command::cargo_bin(env!("CARGO_PKG_NAME")).unwrap();
         command.current_dir(self.path()).args(arguments);
         command
     }

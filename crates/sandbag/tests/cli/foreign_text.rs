@@ -8,7 +8,7 @@ use sandbag_jitter::attribution::{
     About, Attribution, Cause, Count, CpuCauses, CpuCounters, Kind, Source,
 };
 use sandbag_jitter::{Clock, CpuTrace, Event, Header, Span, Trace, format};
-use sandbag_report::run::Run;
+use sandbag_load::report::run::Run;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -310,9 +310,16 @@ fn everything_is_printed_where_it_is_escaped() {
         }
     }
     let mut found = Vec::new();
-    look(
-        std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")),
-        &mut found,
-    );
+    for dir in [
+        "sandbag/src",
+        "profile/src/command",
+        "load/src/command",
+        "jitter/src/command",
+        "scale/src/command",
+        "audit/src/command_line",
+    ] {
+        let crates = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        look(&crates.join(dir), &mut found);
+    }
     assert!(found.is_empty(), "print with output::print: {found:#?}");
 }

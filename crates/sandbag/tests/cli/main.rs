@@ -5,6 +5,7 @@
 mod algebra;
 mod audit;
 mod bad_input;
+mod capabilities;
 mod dir;
 mod foreign_text;
 mod help;
@@ -12,7 +13,6 @@ mod jitter;
 mod jitter_inside;
 mod jitter_replay;
 mod jitter_synth;
-mod lab;
 mod output;
 mod profiles;
 mod scale;

@@ -13,8 +13,7 @@ use crate::dir::Dir;
 fn a_reader_that_leaves_is_no_failure() {
     let dir = Dir::new();
     for arguments in [
-        &["lab", "list"][..],
-        &["generate", "completions", "bash"],
+        &["generate", "completions", "bash"][..],
         &["jitter", "synth", "--like", "bgl-io-2007", "-o", "-"],
         &[
             "jitter",

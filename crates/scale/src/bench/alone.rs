@@ -5,8 +5,8 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-use sandbag_inject::clock::Clock as _;
-use sandbag_inject::{Plan, Polled};
+use sandbag_jitter::replay::clock::Clock as _;
+use sandbag_jitter::replay::{Plan, Polled};
 
 use super::clock::{AnyClock, Own};
 use super::measured::{LONGEST_NS, capped};
@@ -260,7 +260,7 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
 
 #[cfg(test)]
 mod tests {
-    use sandbag_inject::Options;
+    use sandbag_jitter::replay::Options;
     use sandbag_jitter::{CpuTrace, Event, Span};
 
     use super::*;

@@ -3,7 +3,7 @@
 //! replay: by when the barrier let each begin, and by what their clocks differ in
 //! rate. An event that is late is made up for and takes nobody apart. Pure.
 
-use sandbag_measure::median;
+use sandbag_stats::median;
 use serde::Serialize;
 
 use super::clocks::Offset;

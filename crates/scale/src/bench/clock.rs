@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sandbag_inject::clock::{Clock, Counter, Monotonic};
+use sandbag_jitter::replay::clock::{Clock, Counter, Monotonic};
 
 /// Looked at to calibrate the counter.
 const LOOK: Duration = Duration::from_millis(100);
@@ -60,7 +60,7 @@ impl Clock for AnyClock {
         match self {
             Self::Counter(counter) => counter.now_ns(),
             Self::Monotonic(clock) => clock.now_ns(),
-            Self::Cpu => sandbag_kernel::clock::thread_cpu(),
+            Self::Cpu => sandbag_linux::clock::thread_cpu(),
         }
     }
 }

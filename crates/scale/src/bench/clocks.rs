@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use sandbag_inject::clock::Clock;
+use sandbag_jitter::replay::clock::Clock;
 
 /// Ranks that can send each other a number.
 pub trait Messages {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the figures of a run say: the slowdown, and each rank. Pure.
 
-use sandbag_measure::error_of_mean;
+use sandbag_stats::error_of_mean;
 use serde::Serialize;
 
 use super::alone::Virtual;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the tests share.
 
-use sandbag_inject::{Options, Plan, Sync};
+use sandbag_jitter::replay::{Options, Plan, Sync};
 
 use super::alone::Virtual;
 use crate::fixture::cpu;

@@ -2,7 +2,7 @@
 //! The noise that work meets which begins at a position of a column, event by
 //! event. Pure.
 
-use sandbag_inject::{Column, Plan};
+use sandbag_jitter::replay::{Column, Plan};
 
 use crate::predict::SATURATED_PCT;
 
@@ -73,7 +73,7 @@ pub(super) fn met_ns(column: &Column, begin: Begin, work_ns: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use sandbag_inject::Planned;
+    use sandbag_jitter::replay::Planned;
 
     use super::*;
 

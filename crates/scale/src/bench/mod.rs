@@ -50,7 +50,7 @@ pub use work::{Lcg, calibrate};
 
 use std::time::Duration;
 
-use sandbag_inject::Plan;
+use sandbag_jitter::replay::Plan;
 
 use crate::{Error, Result};
 

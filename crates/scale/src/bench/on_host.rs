@@ -6,7 +6,7 @@
 //! there, the noise of the others is hidden: with jitter the slowest is later than
 //! without by less than on a host that treats all alike.
 
-use sandbag_inject::{Plan, Sync};
+use sandbag_jitter::replay::{Plan, Sync};
 use serde::Serialize;
 
 use super::measured::Measured;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How far a rank came in its portion of the trace, from phase to phase. Pure.
 
-use sandbag_inject::Portion;
+use sandbag_jitter::replay::Portion;
 
 use super::meets::Begin;
 
@@ -58,7 +58,7 @@ impl OnTheWay {
 
 #[cfg(test)]
 mod tests {
-    use sandbag_inject::Sync;
+    use sandbag_jitter::replay::Sync;
 
     use super::super::fixture::plan;
     use super::*;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where in the trace ranks are, by chance. Pure.
 
-use sandbag_inject::Column;
+use sandbag_jitter::replay::Column;
 
 use super::meets::is_inside;
 use crate::chance::Chance;

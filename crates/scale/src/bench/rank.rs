@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What one rank does, whatever its barrier is made of.
 
-use sandbag_inject::clock::Clock as _;
-use sandbag_inject::{Plan, Polled, Sync};
+use sandbag_jitter::replay::clock::Clock as _;
+use sandbag_jitter::replay::{Plan, Polled, Sync};
 
 use super::barrier::Barrier;
 use super::clock::AnyClock;

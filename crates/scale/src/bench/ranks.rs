@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use sandbag_inject::clock::Clock;
+use sandbag_jitter::replay::clock::Clock;
 
 use super::barrier::{self, Together};
 use super::clock::AnyClock;

@@ -3,7 +3,7 @@
 //! time, or more events come due than can be suffered, what is measured is how
 //! much piled up. Pure.
 
-use sandbag_inject::Plan;
+use sandbag_jitter::replay::Plan;
 use serde::Serialize;
 
 use super::alone::Virtual;

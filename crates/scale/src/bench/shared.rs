@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use sandbag_kernel::{CpuList, sched};
+use sandbag_linux::{CpuList, sched};
 
 use crate::{Error, Result};
 

@@ -2,8 +2,8 @@
 //! What is to be expected of virtual ranks that meet noise on a host that has noise
 //! of its own. Pure.
 
-use sandbag_inject::{Plan, Sync};
-use sandbag_measure::error_of_mean;
+use sandbag_jitter::replay::{Plan, Sync};
+use sandbag_stats::error_of_mean;
 use serde::Serialize;
 
 use super::alone::Virtual;

@@ -2,8 +2,8 @@
 //! The work: a linear congruential generator, which touches no memory and
 //! cannot be foreseen, so that its time is the CPU's alone.
 
-use sandbag_inject::Polled;
-use sandbag_inject::clock::Clock;
+use sandbag_jitter::replay::Polled;
+use sandbag_jitter::replay::clock::Clock;
 
 use crate::{Error, Result};
 

@@ -7,19 +7,19 @@ mod virtually;
 
 use std::path::Path;
 
-use anyhow::Result;
+use crate::bench::{Settings, measure};
+use crate::file::{BenchOptions, Files, Out, Told, rows_of};
 use clap::{Args, ValueEnum};
 use sandbag_jitter::Trace;
-use sandbag_kernel::Root;
-use sandbag_kernel::topology::Topology;
-use sandbag_scale::bench::{Settings, measure};
-use sandbag_scale_bench::{BenchOptions, Files, Out, Told, rows_of};
+use sandbag_linux::Root;
+use sandbag_linux::topology::Topology;
+use sandbag_ui::failure::Result;
 
-use crate::commands::jitter;
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::output;
-use crate::units::{self, Cpus};
+use sandbag_jitter::command as jitter;
+use sandbag_ui::exit::{self, BadInput};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output;
+use sandbag_ui::units::{self, Cpus};
 
 /// Measure what jitter does to ranks that compute and wait for each other
 ///
@@ -150,7 +150,7 @@ fn really(
     let places = places.take(settings.ranks as usize).collect();
     let suffered = trace.zip(settings.plan.as_ref());
     let Some(all) = Told::new(&args.options, &measured, suffered, places) else {
-        return Err(anyhow::anyhow!("no phase ended in the time there was"));
+        return Err(sandbag_ui::failure!("no phase ended in the time there was"));
     };
     let text = all.text(&format!("{} CPUs", settings.cpus.len()));
     files.write(OUT, &text, &all.json(), rows_of(&measured))?;

@@ -7,10 +7,10 @@ mod predict;
 mod table;
 mod values;
 
-use anyhow::Result;
 use clap::{Args, Subcommand};
+use sandbag_ui::failure::Result;
 
-use crate::messages::Messages;
+use sandbag_ui::messages::Messages;
 
 /// What OS jitter does to a parallel program at scale
 #[derive(Debug, Args)]

@@ -3,18 +3,18 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use crate::page;
+use crate::predict::{Barrier, Options, Point, SATURATED_PCT, Spread};
 use clap::ValueEnum;
-use sandbag_profile::Existing;
-use sandbag_report::html::scale as page;
-use sandbag_report::quantity::time;
-use sandbag_scale::predict::{Barrier, Options, Point, SATURATED_PCT, Spread};
+use sandbag_input::Existing;
+use sandbag_ui::failure::Result;
+use sandbag_ui::quantity::time;
 use serde_json::json;
 
 use super::predict::{Classes, Curve};
 use super::table::{output_order, place_by_noise};
-use crate::exit::BadInput;
-use crate::output;
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::output;
 
 /// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

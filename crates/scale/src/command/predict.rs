@@ -4,22 +4,22 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
-use clap::{Args, ValueEnum};
-use sandbag_jitter::{Clock, Trace};
-use sandbag_report::quantity::{period, time};
-use sandbag_scale::predict::{
+use crate::predict::{
     Barrier, Class, Cost, LogGp, Options, Places, Prediction, Source, Starts, Sync, costs, predict,
 };
+use clap::{Args, ValueEnum};
+use sandbag_jitter::{Clock, Trace};
+use sandbag_ui::failure::Result;
+use sandbag_ui::quantity::{period, time};
 
 use super::output::{self, To};
 use super::table;
 use super::values::{self, DriftArg, Ranks, Shares};
-use crate::commands::jitter;
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::output::Overwrite;
-use crate::units;
+use sandbag_jitter::command as jitter;
+use sandbag_ui::exit::{self, BadInput};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::Overwrite;
+use sandbag_ui::units;
 
 /// Predict from a trace of one node how much slower a program is on many
 ///
@@ -64,7 +64,7 @@ pub struct PredictArgs {
     drift: Option<DriftArg>,
 
     /// Phases of a run
-    #[arg(long, value_name = "N", default_value = "1e5", value_parser = sandbag_scale::predict::phases, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value = "1e5", value_parser = crate::predict::phases, allow_hyphen_values = true)]
     phases: u64,
 
     /// How ranks wait for each other

@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
-use anyhow::Result;
-use sandbag_report::quantity::{percent, time};
-use sandbag_report::table::{named, plain};
-use sandbag_report::text::visible;
-use sandbag_scale::predict::{Cost, Estimate, Point};
+use crate::predict::{Cost, Estimate, Point};
+use sandbag_ui::failure::Result;
+use sandbag_ui::quantity::{percent, time};
+use sandbag_ui::table::{named, plain};
+use sandbag_ui::text::visible;
 
 use super::output::Shown;
-use crate::output;
+use sandbag_ui::output;
 
 /// Numbers of ranks for which classes of events are compared, at most.
 const FEW: usize = 5;

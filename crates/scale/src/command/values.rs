@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
-use sandbag_scale::predict::{Drift, LogGp, MOST_RANKS, Spread};
+use crate::predict::{Drift, LogGp, MOST_RANKS, Spread};
 
-use crate::exit::BadInput;
-use crate::units;
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::units;
 
 /// `16`, `16,32`, `1..1e6`: powers of two from here to there, and the ends.
 pub(super) fn ranks(text: &str) -> Result<Ranks, String> {
@@ -116,7 +116,7 @@ impl DriftArg {
     ///
     /// # Errors
     /// The file is not what `scale bench` writes.
-    pub(super) fn over(&self, phases: u64) -> anyhow::Result<Drift> {
+    pub(super) fn over(&self, phases: u64) -> sandbag_ui::Result<Drift> {
         let path = match self {
             Self::Known(end_ns, spread) => {
                 return Ok(Drift {

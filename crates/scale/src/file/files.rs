@@ -4,11 +4,11 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
-use sandbag_profile::{Existing, NewFile};
+use sandbag_input::{Existing, NewFile};
+use sandbag_ui::failure::{Context as _, Result};
 use serde_json::Value;
 
-use crate::{BenchOptions, Row, RowsFile};
+use crate::file::{BenchOptions, Row, RowsFile};
 
 /// How the program that has the figures writes.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ impl Files {
         let rows = options.output.as_ref().map(|path| {
             let file =
                 RowsFile::create(path, existing).with_context(|| path.display().to_string())?;
-            anyhow::Ok((path.clone(), file))
+            Ok::<_, sandbag_ui::Failure>((path.clone(), file))
         });
         Ok(Self {
             rows: rows.transpose()?,

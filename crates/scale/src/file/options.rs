@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::bench::{Settings, leaves_room};
 use clap::Args;
-use sandbag_inject::{Options, Plan, Sync};
 use sandbag_jitter::Trace;
-use sandbag_report::quantity::{nanos, positive_duration};
-use sandbag_scale::bench::{Settings, leaves_room};
+use sandbag_jitter::replay::{Options, Plan, Sync};
+use sandbag_ui::quantity::{nanos, positive_duration};
 
 /// Options of the benchmark.
 #[derive(Debug, Clone, Args)]
@@ -106,7 +106,7 @@ impl BenchOptions {
     ///
     /// # Errors
     /// It cannot be suffered like this: too short, too few CPUs, noise all the time.
-    pub fn plan(&self, trace: &Trace) -> anyhow::Result<Plan> {
+    pub fn plan(&self, trace: &Trace) -> sandbag_ui::Result<Plan> {
         let options = Options {
             seed: self.seed,
             sync: self.sync,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the predictor says, beside what was measured. Pure.
 
+use crate::bench::Slowdown;
+use crate::predict::{self, Drift, Places, Point, Source, Spread, Starts, Sync};
 use sandbag_jitter::Trace;
-use sandbag_scale::bench::Slowdown;
-use sandbag_scale::predict::{self, Drift, Places, Point, Source, Spread, Starts, Sync};
 
-use crate::BenchOptions;
+use crate::file::BenchOptions;
 
 /// How far ranks were apart that had begun together.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +61,7 @@ pub fn predicted(
         };
     }
     let options = predict::Options {
-        quantum_ns: sandbag_report::quantity::nanos(asked.quantum),
+        quantum_ns: sandbag_ui::quantity::nanos(asked.quantum),
         ranks: found.iter().map(|one| u64::from(one.ranks)).collect(),
         sync: asked.sync,
         group: asked.group,

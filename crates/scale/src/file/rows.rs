@@ -4,8 +4,8 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use sandbag_profile::{Existing, NewFile};
-use sandbag_scale::bench::Measured;
+use crate::bench::Measured;
+use sandbag_input::{Existing, NewFile};
 
 /// A phase of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,7 @@ fn write(out: &mut impl Write, rows: impl Iterator<Item = Row>) -> io::Result<()
 
 #[cfg(test)]
 mod tests {
-    use sandbag_scale::bench::Segment;
+    use crate::bench::Segment;
 
     use super::*;
 

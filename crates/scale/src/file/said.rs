@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use sandbag_report::quantity::{percent, time};
-use sandbag_scale::bench::{Apart, LONGEST_NS, Load};
+use crate::bench::{Apart, LONGEST_NS, Load};
+use sandbag_ui::quantity::{percent, time};
 use serde_json::{Value, json};
 
 /// Phases of a run for which the drift is told: those of `scale predict`.

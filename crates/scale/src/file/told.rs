@@ -3,17 +3,17 @@
 
 use std::fmt::Write as _;
 
-use sandbag_inject::Plan;
+use crate::bench::{Apart, Load, Measured, OnHost, PerRank, Slowdown, WithHost};
+use crate::bench::{apart, load, per_rank, slowdown};
+use crate::predict::{Places, Point, Starts};
 use sandbag_jitter::Trace;
-use sandbag_report::quantity::{nanos, percent, time};
-use sandbag_report::table::{named, plain};
-use sandbag_scale::bench::{Apart, Load, Measured, OnHost, PerRank, Slowdown, WithHost};
-use sandbag_scale::bench::{apart, load, per_rank, slowdown};
-use sandbag_scale::predict::{Places, Point, Starts};
+use sandbag_jitter::replay::Plan;
+use sandbag_ui::quantity::{nanos, percent, time};
+use sandbag_ui::table::{named, plain};
 use serde_json::{Value, json};
 
-use crate::said::{said_of_apart, said_of_capped, said_of_load, said_of_time};
-use crate::{BenchOptions, Predicted, Together, predicted};
+use crate::file::said::{said_of_apart, said_of_capped, said_of_load, said_of_time};
+use crate::file::{BenchOptions, Predicted, Together, predicted};
 
 /// All that there is to tell.
 pub struct Told<'a> {

@@ -39,7 +39,7 @@ pub use classes::{Class, Cost};
 pub use drift::{Drift, Places, Spread};
 pub use noise::Noise;
 pub use options::{MOST_RANKS, Options, Source, phases};
-pub use sandbag_inject::Sync;
+pub use sandbag_jitter::replay::Sync;
 pub use tail::Tail;
 pub use waiting::Starts;
 pub use windows::{Piece, Together, Windows};

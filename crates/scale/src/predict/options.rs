@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is asked.
 
-use sandbag_inject::Sync;
+use sandbag_jitter::replay::Sync;
 use sandbag_jitter::{Span, Trace};
 
 use super::barrier::Barrier;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag-bench audit`: does the audit find what is wrong with a CPU, and is
+//! `sandbag-lab audit`: does the audit find what is wrong with a CPU, and is
 //! it silent where nothing is?
 //!
 //! Differences are planted on one CPU, one kind after the other, and the real
@@ -18,11 +18,11 @@ use clap::Args;
 use nix::sys::signal::Signal;
 use sandbag_audit::model::Audit;
 use sandbag_audit::simulate::{World, alarms};
-use sandbag_kernel::{CpuList, Root};
-use sandbag_lab::{interrupt, machine};
+use sandbag_linux::{CpuList, Root};
+use sandbag_linux::{interrupt, machine};
 
-use crate::child::Running;
-use crate::programs::Programs;
+use crate::bench::child::Running;
+use crate::bench::programs::Programs;
 use plant::Plant;
 use table::{Row, report};
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use nix::sys::signal::Signal;
-use sandbag_kernel::sched::{self, Attributes};
-use sandbag_kernel::{CpuList, clock, perf};
+use sandbag_linux::sched::{self, Attributes};
+use sandbag_linux::{CpuList, clock, perf};
 use serde::{Deserialize, Serialize};
 
-use crate::child::Running;
+use crate::bench::child::Running;
 
 /// A difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use sandbag_audit::simulate::upper_bound;
 use serde::Serialize;
 
 use super::plant::Plant;
-use crate::markdown::{Table, number};
+use crate::bench::markdown::{Table, number};
 
 /// One audit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag-bench compete KIND N SECONDS`: competitors in one binary.
+//! `sandbag-lab compete KIND N SECONDS`: competitors in one binary.
 //!
 //! A parent forks N processes, waits for them and prints one line of JSON:
 //! when they ran, their CPU time per CPU by their own clocks, and the same in
@@ -17,7 +17,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::{ForkResult, Pid, fork, setsid};
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
 use serde::{Deserialize, Serialize};
 
 use account::{Account, configured_cpus, monotonic_ns};
@@ -147,7 +147,7 @@ fn start(job: &Job, account: &Account, session: bool) -> Result<()> {
                 Ok(()) => 0,
                 Err(e) => {
                     account.has_failed();
-                    eprintln!("sandbag-bench: competitor {}: {e:#}", job.index);
+                    eprintln!("sandbag-lab loads: competitor {}: {e:#}", job.index);
                     1
                 }
             };

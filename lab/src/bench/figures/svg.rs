@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use sandbag_report::html::scale::{Curve, Point};
-use sandbag_report::quantity::percent;
+use sandbag_scale::page::{Curve, Point};
+use sandbag_ui::quantity::percent;
 
 /// Size, and what the axes need of it.
 const WIDTH: f64 = 720.0;

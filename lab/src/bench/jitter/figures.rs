@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 
-use sandbag_measure::{median, range};
+use sandbag_stats::{median, range};
 
-use crate::markdown::{Table, number};
+use crate::bench::markdown::{Table, number};
 
 /// What a figure should be.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -17,8 +17,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
-use sandbag_kernel::{CpuList, Root};
-use sandbag_lab::machine;
+use sandbag_linux::machine;
+use sandbag_linux::{CpuList, Root};
 
 use figures::Figures;
 

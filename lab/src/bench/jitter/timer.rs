@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context as _, Result};
-use sandbag_kernel::{CpuList, sched};
+use sandbag_linux::{CpuList, sched};
 use serde_json::Value;
 
 use super::Bench;

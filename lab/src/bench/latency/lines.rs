@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the delays of the rounds to the two tables: times and ratios. Pure.
 
-use sandbag_measure::{PairedRatio, paired_ratio};
-use sandbag_measure::{median, range};
+use sandbag_stats::{PairedRatio, paired_ratio};
+use sandbag_stats::{median, range};
 use serde::{Deserialize, Serialize};
 
 use super::Beside;

@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::signal::Signal;
 
-use crate::child::Running;
-use crate::runner::Bench;
+use crate::bench::child::Running;
+use crate::bench::runner::Bench;
 use sleeper::Wakeups;
 
 /// Beside what the sleeper wakes up.
@@ -111,7 +111,7 @@ impl Bench {
                 Some(Running::start(spin, Signal::SIGKILL, None)?)
             }
         };
-        sandbag_lab::interrupt::sleep_until(Instant::now() + Duration::from_millis(500))?;
+        sandbag_linux::interrupt::sleep_until(Instant::now() + Duration::from_millis(500))?;
         wakeups(command, &dir.join(format!("{beside:?}.json")), seconds)
     }
 
@@ -146,7 +146,7 @@ fn wakeups(mut command: Command, output: &Path, seconds: u32) -> Result<Wakeups>
     ensure!(
         status.success(),
         "the sleeper ended with {status}: {}",
-        crate::runner::last_words(&said)
+        crate::bench::runner::last_words(&said)
     );
     let text = std::fs::read_to_string(output)?;
     serde_json::from_str(&text).context("understand what the sleeper printed")

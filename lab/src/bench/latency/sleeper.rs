@@ -5,19 +5,19 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
+use crate::workload::sleepers::wake_up_until;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, getppid};
-use sandbag_kernel::Root;
-use sandbag_lab::workload::sleepers::wake_up_until;
+use sandbag_linux::Root;
 use serde::{Deserialize, Serialize};
 
-use crate::compete::account::{Account, configured_cpus, monotonic_ns};
-use crate::compete::kinds::{Job, Kind};
-use crate::tasks::burners;
+use crate::bench::compete::account::{Account, configured_cpus, monotonic_ns};
+use crate::bench::compete::kinds::{Job, Kind};
+use crate::bench::tasks::burners;
 
 /// Arguments of `latency`.
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ impl Wakeups {
     }
 }
 
-/// `sandbag-bench latency`: sleeps on absolute deadlines and prints the
+/// `sandbag-lab latency`: sleeps on absolute deadlines and prints the
 /// delays as JSON.
 pub fn latency(args: &LatencyArgs) -> Result<()> {
     let mut set = CpuSet::new();

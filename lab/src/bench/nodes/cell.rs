@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is measured: methods, CPUs, speeds and programs.
 
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
 use serde::Serialize;
 
 use super::NodesArgs;

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::{CpuList, Root};
 
-use crate::markdown::Table;
+use crate::bench::markdown::Table;
 use cell::cells;
 use pair::{Row, measure};
-use sandbag_lab::machine;
+use sandbag_linux::machine;
 use table::{HEADER, line};
 
 /// Measure how nearly proportional slowed programs are to their speed (root)

@@ -5,8 +5,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use sandbag_kernel::sched;
-use sandbag_report::run::Run;
+use sandbag_linux::sched;
+use sandbag_load::report::run::Run;
 use serde::Serialize;
 
 use super::NodesArgs;
@@ -88,7 +88,7 @@ fn work_args(args: &NodesArgs, cell: &Cell) -> Vec<String> {
         Kind::Sleep => "sleep",
     };
     [
-        "work",
+        "count-work",
         "--tasks",
         &cell.tasks.to_string(),
         "--kind",

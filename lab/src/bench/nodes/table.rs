@@ -2,7 +2,7 @@
 //! The rows for people.
 
 use super::pair::Row;
-use sandbag_measure::{median, range};
+use sandbag_stats::{median, range};
 
 use super::work::Kind;
 

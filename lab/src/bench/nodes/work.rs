@@ -7,10 +7,10 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::workload::chain;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use sandbag_kernel::clock;
-use sandbag_lab::workload::chain;
+use sandbag_linux::clock;
 use serde::{Deserialize, Serialize};
 
 /// What the tasks are.
@@ -104,7 +104,7 @@ fn processes(args: &WorkArgs) -> Result<Vec<Done>> {
     let children: Vec<_> = (0..args.tasks)
         .map(|_| {
             Command::new("/proc/self/exe")
-                .args(["work", "--millis", &args.millis.to_string()])
+                .args(["count-work", "--millis", &args.millis.to_string()])
                 .stdout(Stdio::piped())
                 .spawn()
                 .context("start a process of the work")

@@ -5,7 +5,7 @@ use anyhow::Result;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use sandbag_jitter::{CpuTrace, Trace};
-use sandbag_lab::interrupt;
+use sandbag_linux::interrupt;
 use sandbag_scale::predict::replay::{Rank, anywhere, run};
 use sandbag_scale::predict::{
     Barrier, Drift, LogGp, Options, Source, Spread, Starts, Sync, predict,

@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
-use sandbag_lab::interrupt;
-use sandbag_measure::error_of_mean;
+use sandbag_linux::interrupt;
+use sandbag_stats::error_of_mean;
 use serde_json::{Value, json};
 
 use super::traces::{MANY_SMALL, Made};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag-bench scale`: how fast and how right the predictor of jitter at scale
+//! `sandbag-lab scale`: how fast and how right the predictor of jitter at scale
 //! is. `speed` times the real program, `brute` holds the predictor against a replay
 //! of every rank and message, `virtually` against the benchmark with virtual ranks,
 //! `meeting` against the benchmark with those that wait for each other,
@@ -19,16 +19,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::program::{find, is_there};
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
-use sandbag_kernel::Root;
-use sandbag_lab::program::{find, is_there};
-use sandbag_lab::{interrupt, machine};
-use sandbag_measure::{median, range};
+use sandbag_linux::Root;
+use sandbag_linux::{interrupt, machine};
+use sandbag_stats::{median, range};
 use serde::Serialize;
 
-use crate::markdown::Table;
-use crate::programs::Programs;
+use crate::bench::markdown::Table;
+use crate::bench::programs::Programs;
 
 /// Measure how fast and how right the predictor of jitter at scale is
 #[derive(Debug, Args)]

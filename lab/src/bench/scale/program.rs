@@ -8,9 +8,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::program::is_there;
+use crate::workload;
 use anyhow::{Context as _, Result, ensure};
-use sandbag_lab::program::is_there;
-use sandbag_lab::{interrupt, workload};
+use sandbag_linux::interrupt;
 use serde_json::{Value, json};
 
 use super::run::run;

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use anyhow::Result;
-use sandbag_lab::interrupt;
+use sandbag_linux::interrupt;
 use serde_json::json;
 
 use super::run::{Took, run};

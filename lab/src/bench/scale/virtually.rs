@@ -12,7 +12,7 @@
 use std::process::Command;
 
 use anyhow::Result;
-use sandbag_lab::interrupt;
+use sandbag_linux::interrupt;
 use serde_json::{Value, json};
 
 use super::traces::{MANY_SMALL, Made};

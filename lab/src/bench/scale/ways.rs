@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
-use sandbag_lab::interrupt;
+use sandbag_linux::interrupt;
 use serde_json::json;
 
 use super::traces::FOR_TIMERS;

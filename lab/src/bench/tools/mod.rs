@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag-bench others`: what one reaches for first, held against the same
+//! `sandbag-lab others`: what one reaches for first, held against the same
 //! question. stress-ng with a load (`--cpu 1 --cpu-load L`, one per CPU and
 //! pinned there) and sandbag's default method, beside spinners; both watched
 //! from outside by the same clocks over the same windows of 1 s.
@@ -19,15 +19,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::{CpuList, Root};
 
-use crate::cells::rounds;
-use crate::programs::Programs;
+use crate::bench::cells::rounds;
+use crate::bench::programs::Programs;
+use crate::program;
+use crate::steal::StealMeter;
 use run::{Stand, Window};
-use sandbag_lab::interrupt;
-use sandbag_lab::machine::describe;
-use sandbag_lab::program;
-use sandbag_lab::steal::StealMeter;
+use sandbag_linux::interrupt;
+use sandbag_linux::machine::describe;
 use table::{Group, report};
 
 /// Arguments of `others`.

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::signal::Signal;
-use sandbag_kernel::process::Process;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::process::Process;
+use sandbag_linux::{CpuList, Root};
 
 use super::{Case, Shells, Tool};
-use crate::child::Running;
-use crate::clocks::{CpuClocks, Sources};
-use crate::compete::account::{Account, configured_cpus};
-use crate::tasks::burners;
-use sandbag_lab::interrupt;
+use crate::bench::child::Running;
+use crate::bench::clocks::{CpuClocks, Sources};
+use crate::bench::compete::account::{Account, configured_cpus};
+use crate::bench::tasks::burners;
+use sandbag_linux::interrupt;
 
 /// How long tool and spinners may take to start.
 const START: Duration = Duration::from_secs(20);

@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
-use sandbag_kernel::CpuList;
-use sandbag_measure::{Accuracy, range};
+use sandbag_linux::CpuList;
+use sandbag_stats::{Accuracy, range};
 
 use super::Case;
 use super::run::Window;
-use crate::markdown::{Table, number};
+use crate::bench::markdown::{Table, number};
 
 /// The windows of one case over all rounds.
 #[derive(Debug)]

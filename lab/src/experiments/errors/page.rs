@@ -3,7 +3,7 @@
 //! defaults rest on, and all medians.
 
 use anyhow::Result;
-use sandbag_measure::verdict::NOISY_FOREIGN_PCT;
+use sandbag_stats::verdict::NOISY_FOREIGN_PCT;
 
 use super::defaults::{choices, defaults};
 use super::factor::{BASE_COMPETITORS, BASE_PCT, Case, Factor, METHODS, SPINNERS};

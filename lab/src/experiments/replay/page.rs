@@ -5,9 +5,9 @@
 use std::path::Path;
 
 use anyhow::Result;
-use sandbag_kernel::CpuList;
-use sandbag_report::read_achieved;
-use sandbag_report::write::ACHIEVED_CSV;
+use sandbag_linux::CpuList;
+use sandbag_load::report::read_achieved;
+use sandbag_load::report::write::ACHIEVED_CSV;
 
 use super::run_dir;
 use crate::figure::{Axes, Line, Point, draw};

@@ -103,7 +103,7 @@ pub fn record(setup: &Setup, program: Vec<OsString>, path: &Path) -> Result<()> 
     for (what, seconds) in SCENARIO {
         let until = Instant::now() + Duration::from_secs_f64(seconds * scale(setup));
         let running = part(setup, what)?;
-        crate::interrupt::sleep_until(until)?;
+        sandbag_linux::interrupt::sleep_until(until)?;
         drop(running);
     }
     let status = recording.wait(AROUND)?;

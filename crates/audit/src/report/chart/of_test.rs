@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_audit::compare::TestChange;
-use sandbag_audit::model::{Quantity, Test, Verdict};
+use crate::compare::TestChange;
+use crate::model::{Quantity, Test, Verdict};
 
 use super::{Chart, Series};
-use crate::words::{change_cpus, cpus, middle, of_cpu, quantities, quantity, unit};
+use crate::report::words::{change_cpus, cpus, middle, of_cpu, quantities, quantity, unit};
 
 /// Of more CPUs only the middle and its interval are drawn, no single runs.
 const MOST_DOTTED: usize = 32;
@@ -244,7 +244,7 @@ pub(crate) fn by_length(test: &Test) -> Option<(Chart, Quantity)> {
 /// Changes by CPU with the intervals that hold for all, and the tolerance.
 pub(crate) fn changes(test: &TestChange, tolerance: f64) -> Option<Chart> {
     let all = change_cpus(test);
-    let quantities = crate::words::change_quantities(test);
+    let quantities = crate::report::words::change_quantities(test);
     let words = ("changes from the first audit to the second", "change");
     by_cpu(words, &all, &quantities, tolerance, |cpu, q| {
         let mut changes = test.changes.iter();
@@ -257,7 +257,7 @@ pub(crate) fn changes(test: &TestChange, tolerance: f64) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_audit::fixture::{Maker, eight};
+    use crate::fixture::{Maker, eight};
 
     #[test]
     fn times_show_all_runs_and_their_middle() {

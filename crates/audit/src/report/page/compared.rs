@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of two audits compared: production against dedicated, in one chart.
 
+use crate::compare::{Comparison, TestChange};
+use crate::model::{Audit, Quantity, Verdict};
 use maud::{Markup, html};
-use sandbag_audit::compare::{Comparison, TestChange};
-use sandbag_audit::model::{Audit, Quantity, Verdict};
-use sandbag_report::html::{sentence, still};
-use sandbag_report::text::visible;
+use sandbag_ui::page::{sentence, still};
+use sandbag_ui::text::visible;
 
 use super::{STYLE, class, in_figures, minus, parts, range};
-use crate::chart::{Side, changes, times};
-use crate::words::{
+use crate::report::chart::{Side, changes, times};
+use crate::report::words::{
     self, change_cpus, change_of_cpu, change_quantities, changed, probability, quantity, signed,
     unit, verdict,
 };
@@ -130,8 +130,8 @@ fn table(test: &TestChange) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_audit::compare::{Options, compare};
-    use sandbag_audit::fixture::{Maker, eight};
+    use crate::compare::{Options, compare};
+    use crate::fixture::{Maker, eight};
 
     #[test]
     fn both_audits_stand_in_the_same_charts() {

@@ -8,14 +8,14 @@
 mod compared;
 mod parts;
 
+use crate::model::{Audit, Quantity, Test, Verdict};
 use maud::{Markup, html};
-use sandbag_audit::model::{Audit, Quantity, Test, Verdict};
-use sandbag_report::html::{sentence, still};
-use sandbag_report::text::{clock, visible};
+use sandbag_ui::page::{sentence, still};
+use sandbag_ui::text::{clock, visible};
 
-use crate::chart::{Side, by_length, effects, times};
-use crate::terminal::{about, middles};
-use crate::words::{
+use crate::report::chart::{Side, by_length, effects, times};
+use crate::report::terminal::{about, middles};
+use crate::report::words::{
     self, confidence, cpus, detection, of_cpu, probability, quantities, quantity, signed, summary,
     told, unit, verdict, verdicts,
 };
@@ -234,8 +234,8 @@ fn sure(audit: &Audit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_audit::fixture::{Maker, eight};
-    use sandbag_audit::model::LeftOut;
+    use crate::fixture::{Maker, eight};
+    use crate::model::LeftOut;
 
     #[test]
     fn the_charts_and_the_figures_are_there_without_a_script() {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parts that the pages of an audit and of a comparison have in common.
 
+use crate::model::{Audit, Quantity, Suspect};
 use maud::{Markup, PreEscaped, html};
-use sandbag_audit::model::{Audit, Quantity, Suspect};
-use sandbag_report::html::sentence;
-use sandbag_report::text::{clock, visible};
+use sandbag_ui::page::sentence;
+use sandbag_ui::text::{clock, visible};
 
 use super::sure;
-use crate::chart::Chart;
-use crate::words::{begun, size};
+use crate::report::chart::Chart;
+use crate::report::words::{begun, size};
 
 /// Colours in the order of the charts'.
 const COLOURS: usize = 6;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two audits compared, on the terminal.
 
-use sandbag_audit::compare::{Change, Comparison, TestChange};
-use sandbag_audit::model::{Quantity, Verdict};
+use crate::compare::{Change, Comparison, TestChange};
+use crate::model::{Quantity, Verdict};
 
 use super::{Look, MOST_ODD, MOST_ROWS, figure, headed, lines};
-use crate::words::{self, change_cpus, change_of_cpu, change_quantities, changed, quantity, unit};
+use crate::report::words::{
+    self, change_cpus, change_of_cpu, change_quantities, changed, quantity, unit,
+};
 
 /// A comparison, ending in a newline, without colours.
 #[must_use]
@@ -163,8 +165,8 @@ fn legend(test: &TestChange) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_audit::compare::{Options, compare};
-    use sandbag_audit::fixture::{Maker, eight};
+    use crate::compare::{Options, compare};
+    use crate::fixture::{Maker, eight};
 
     const USUAL: Options = Options {
         confidence: 0.99,

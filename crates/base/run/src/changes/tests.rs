@@ -208,7 +208,7 @@ fn a_stopped_process_goes_on() {
     let named = will_stop(&mut journal, &root, child.id()).unwrap().unwrap();
     named.signal(libc::SIGSTOP).unwrap();
     let state = || {
-        let process = sandbag_kernel::process::Process::new(&root, child.id());
+        let process = sandbag_linux::process::Process::new(&root, child.id());
         process.stat().unwrap().state
     };
     while state() != 'T' {

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use sandbag_kernel::cgroup::Group;
+use sandbag_linux::cgroup::Group;
 
 use super::{Holder, Kind, Layout, PREFIX, Tenant};
 use crate::error::Result;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use sandbag_kernel::cgroup::{Group, Version};
+use sandbag_linux::cgroup::{Group, Version};
 
 use super::{Holder, Layout, PREFIX, Tenant};
 use crate::error::{Error, Result};

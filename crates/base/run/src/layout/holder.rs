@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A group that somebody of ours is in, and who is asked to change it.
 
-use sandbag_kernel::cgroup::{Cap, Group, Weight};
+use sandbag_linux::cgroup::{Cap, Group, Weight};
 
 use crate::error::{Error, Result};
 use crate::systemd;

@@ -10,8 +10,8 @@
 
 use std::path::PathBuf;
 
-use sandbag_kernel::cgroup::{self, Version, find_cpuset, find_freezer};
-use sandbag_kernel::{CpuList, Root, root};
+use sandbag_linux::cgroup::{self, Version, find_cpuset, find_freezer};
+use sandbag_linux::{CpuList, Root, root};
 
 use super::by_systemd::{not_possible, slice_of};
 use super::{Kind, Layout, PREFIX};
@@ -171,7 +171,7 @@ fn make(journal: &mut Journal, node: &NodeGroup, back: Vec<PathBuf>) -> Result<(
     })?;
     for dir in &dirs {
         std::fs::create_dir(dir).map_err(|cause| {
-            Error::from(sandbag_kernel::Error::Make {
+            Error::from(sandbag_linux::Error::Make {
                 path: dir.clone(),
                 cause,
             })

@@ -7,7 +7,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use sandbag_kernel::{CpuList, Root, cgroup};
+use sandbag_linux::{CpuList, Root, cgroup};
 
 use crate::journal::{Entry, Setting, SettingOf};
 use crate::layout::PREFIX;
@@ -228,7 +228,7 @@ fn gone(cause: &std::io::Error) -> bool {
     matches!(cause.raw_os_error(), Some(libc::ENOENT | libc::ENODEV))
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fixture"))]
 impl Allowed {
     /// Everything below one directory, for tests.
     pub fn below(dir: &Path) -> Self {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use sandbag_kernel::{CpuList, Result, sched};
+use sandbag_linux::{CpuList, Result, sched};
 
 use crate::members;
 

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sandbag_kernel::cgroup::{kill_all, processes, remove_dir};
-use sandbag_kernel::process::Process;
-use sandbag_kernel::{Root, root};
+use sandbag_linux::cgroup::{kill_all, processes, remove_dir};
+use sandbag_linux::process::Process;
+use sandbag_linux::{Root, root};
 
 use super::PATIENCE;
 use crate::members;
@@ -15,7 +15,7 @@ use crate::named::Named;
 
 /// Sends SIGCONT to every process in a group and in those below. One that runs
 /// is not disturbed by it.
-pub fn continue_all(dir: &Path) -> Vec<sandbag_kernel::Result<()>> {
+pub fn continue_all(dir: &Path) -> Vec<sandbag_linux::Result<()>> {
     let root = Root::default();
     let one = |pid| match Named::of(&root, pid)? {
         Some(named) => named.signal(libc::SIGCONT),

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use sandbag_kernel::root;
-use sandbag_kernel::sysctl::Sysctl;
+use sandbag_linux::root;
+use sandbag_linux::sysctl::Sysctl;
 
 use super::PATIENCE;
 use crate::journal::{Setting, SettingOf};
@@ -23,7 +23,7 @@ pub fn put_back<'a>(settings: impl Iterator<Item = &'a Setting>) -> Vec<String> 
         .collect()
 }
 
-fn put_one_back(setting: &Setting) -> sandbag_kernel::Result<()> {
+fn put_one_back(setting: &Setting) -> sandbag_linux::Result<()> {
     let begin = Instant::now();
     loop {
         let outcome = write(setting);
@@ -39,7 +39,7 @@ fn put_one_back(setting: &Setting) -> sandbag_kernel::Result<()> {
     }
 }
 
-fn write(setting: &Setting) -> sandbag_kernel::Result<()> {
+fn write(setting: &Setting) -> sandbag_linux::Result<()> {
     let sysctl = Sysctl::at(setting.path.clone());
     // Not written without need: each write to a real-time budget rebuilds
     // something in the kernel.

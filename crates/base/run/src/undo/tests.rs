@@ -228,8 +228,8 @@ fn a_setting_that_is_refused_is_tried_again_after_the_others_and_then_said() {
 
 #[test]
 fn whoever_stands_still_in_a_group_goes_on() {
-    use sandbag_kernel::Root;
-    use sandbag_kernel::process::Process;
+    use sandbag_linux::Root;
+    use sandbag_linux::process::Process;
     use std::process::{Command, Stdio};
     let mut sleep = Command::new("sleep");
     let mut child = sleep.arg("1000").stdin(Stdio::null()).spawn().unwrap();

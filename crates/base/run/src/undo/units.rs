@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sandbag_kernel::cgroup::kill_all;
+use sandbag_linux::cgroup::kill_all;
 
 use crate::layout::PREFIX;
 use crate::members;

@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use sandbag_kernel::tracefs::Instance;
-use sandbag_kernel::tracefs::format::{EventFormat, Field};
-use sandbag_kernel::tracefs::ring::Record;
-use sandbag_kernel::{Error, Result};
+use sandbag_linux::tracefs::Instance;
+use sandbag_linux::tracefs::format::{EventFormat, Field};
+use sandbag_linux::tracefs::ring::Record;
+use sandbag_linux::{Error, Result};
 
 use crate::attribution::{Kind, Source, Sources, What};
 

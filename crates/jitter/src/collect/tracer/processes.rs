@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What /proc has of the tasks that were causes, read when a round is over.
 
-use sandbag_kernel::Root;
+use sandbag_linux::Root;
 
 use crate::attribution::{Kind, Process, Source};
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use sandbag_kernel::tracefs::ring::Record;
+use sandbag_linux::tracefs::ring::Record;
 
 use super::*;
 use crate::attribution::{Cause, What};

@@ -5,21 +5,21 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use sandbag_inject::process::beside::{End, Held};
-use sandbag_jitter::Trace;
-use sandbag_measure::Verdict;
-use sandbag_profile::Existing;
-use sandbag_report::run::{FORMAT, Machine};
-use sandbag_report::text::visible;
-use sandbag_report::write::RUN_JSON;
+use crate::Trace;
+use crate::replay::process::beside::{End, Held};
+use sandbag_input::Existing;
+use sandbag_load::report::run::{FORMAT, Machine};
+use sandbag_load::report::write::RUN_JSON;
+use sandbag_stats::Verdict;
+use sandbag_ui::text::visible;
 use serde_json::{Map, Value, json};
 
 use super::{ReplayArgs, Safeguard};
-use crate::exit::BadInput;
-use crate::messages::{Messages, told};
-use crate::output;
-use crate::run::directory::RunDir;
-use crate::run::words;
+use sandbag_load::command::run::directory::RunDir;
+use sandbag_run::program::words;
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output;
 
 /// What is known of any of them.
 pub struct About<'a> {
@@ -49,7 +49,7 @@ impl About<'_> {
             "kind": kind,
             "sandbag": env!("CARGO_PKG_VERSION"),
             "started_at": self.started_at,
-            "arguments": crate::program::arguments(),
+            "arguments": sandbag_run::program::arguments(),
             "machine": self.machine,
             "trace": {
                 "file": args.trace.display().to_string(),
@@ -122,7 +122,7 @@ pub fn leave(
         dir.give();
         match written {
             Ok(()) => messages.say(&format!("Record: {}", path.display())),
-            Err(error) => messages.warning(&told(&error)),
+            Err(error) => messages.warning(&error.line()),
         }
     }
     let Some(path) = &args.json else {
@@ -130,14 +130,14 @@ pub fn leave(
     };
     let written = output::put_json(path, record, args.overwrite.existing());
     if let Err(error) = &written {
-        messages.warning(&told(error));
+        messages.warning(&error.line());
     }
     written.is_ok()
 }
 
 /// What a run directory, or its run.json, has of a replay, for people; `None` if
 /// it is of something else.
-pub fn shown(path: &Path) -> Option<anyhow::Result<String>> {
+pub fn shown(path: &Path) -> Option<sandbag_ui::Result<String>> {
     let file = match path.is_dir() {
         true => path.join(RUN_JSON),
         false => path.to_owned(),

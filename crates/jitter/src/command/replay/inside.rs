@@ -9,33 +9,35 @@ use std::fmt::Write as _;
 use std::os::unix::fs::fchown;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use crate::inside::library::Place;
+use crate::inside::outcome::{self, Ended as Stopped, Outcome};
+use crate::inside::overhead::{self, Overhead, Where};
+use crate::inside::plan::{self, Column, Event, Only, Options, PlanFile, Portion};
+use crate::inside::preloadable;
+use crate::replay::process::beside::{self, End, Failed, Hold, Injection};
+use crate::replay::{Plan, Sync};
 use clap::Args;
-use sandbag_burner::command::{CommandSpec, User, Waiting};
-use sandbag_inject::process::beside::{self, End, Failed, Hold, Injection};
-use sandbag_inject::{Plan, Sync};
-use sandbag_inside::library::Place;
-use sandbag_inside::outcome::{self, Ended as Stopped, Outcome};
-use sandbag_inside::overhead::{self, Overhead, Where};
-use sandbag_inside::plan::{self, Column, Event, Only, Options, PlanFile, Portion};
-use sandbag_inside::preloadable;
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{Root, clock};
-use sandbag_report::quantity::time;
-use sandbag_report::text::command_line;
+use sandbag_linux::topology::Topology;
+use sandbag_linux::user::User;
+use sandbag_linux::{Root, clock};
+use sandbag_run::command::{CommandSpec, Waiting};
+use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::quantity::time;
+use sandbag_ui::text::command_line;
 
 use super::super::plan_args::{MethodArg, More};
 use super::common::{About, leave};
 use super::listed::Listed;
 use super::verdict::Due;
 use super::{ReplayArgs, Safeguard};
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::output;
-use crate::program;
-use crate::run::directory::RunDir;
-use crate::run::{machine, words};
-use crate::units::nanos;
+use sandbag_load::command::run::directory::RunDir;
+use sandbag_load::command::run::machine;
+use sandbag_run::program;
+use sandbag_run::program::words;
+use sandbag_ui::exit::{self, BadInput};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output;
+use sandbag_ui::units::nanos;
 
 /// Jitter within the program.
 #[derive(Debug, Clone, Args)]
@@ -390,7 +392,7 @@ fn said_after(outcome: &Outcome, polled: bool) -> Vec<String> {
 struct Followed<'a>(&'a mut PlanFile);
 
 impl Injection for Followed<'_> {
-    type Error = sandbag_inside::Error;
+    type Error = crate::inside::Error;
 
     fn begin(&mut self) -> Result<u64, Self::Error> {
         let now_ns = clock::monotonic();

@@ -7,13 +7,13 @@ use std::ffi::OsString;
 use std::process::Child;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sandbag_burner::guardian;
-use sandbag_burner::journal::{Journal, RunInfo};
-use sandbag_burner::registry::Registry;
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
+use sandbag_run::guardian;
+use sandbag_run::journal::{Journal, RunInfo};
+use sandbag_run::registry::Registry;
 
-use crate::messages::Messages;
-use crate::run::words;
+use sandbag_run::program::words;
+use sandbag_ui::messages::Messages;
 
 /// While it lives the replay is listed.
 pub struct Listed(Option<(Journal, Child)>);

@@ -16,33 +16,35 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
+use crate::Trace;
+use crate::replay::limit::{self, MOST_NS};
+use crate::replay::process::beside::{self, End, Failed, Held, Hold};
+use crate::replay::process::team::{Ask, CpuOutcome, Health, Team, Want};
+use crate::replay::process::{Class, Measured};
+use crate::replay::{Plan, Planned};
 use clap::{Args, ValueEnum};
-use sandbag_burner::command::{CommandSpec, User, Waiting};
-use sandbag_inject::limit::{self, MOST_NS};
-use sandbag_inject::process::beside::{self, End, Failed, Held, Hold};
-use sandbag_inject::process::team::{Ask, CpuOutcome, Health, Team, Want};
-use sandbag_inject::process::{Class, Measured};
-use sandbag_inject::{Plan, Planned};
-use sandbag_jitter::Trace;
-use sandbag_kernel::Root;
-use sandbag_kernel::topology::Topology;
-use sandbag_measure::Verdict;
-use sandbag_report::quantity::time;
-use sandbag_report::text::command_line;
+use sandbag_linux::Root;
+use sandbag_linux::topology::Topology;
+use sandbag_linux::user::User;
+use sandbag_run::command::{CommandSpec, Waiting};
+use sandbag_stats::Verdict;
+use sandbag_ui::failure::Result;
+use sandbag_ui::quantity::time;
+use sandbag_ui::text::command_line;
 
 use common::{About, leave};
 use listed::Listed;
 use verdict::Due;
 
 use super::plan_args::{More, PlanArgs, factor};
-use crate::exit;
-use crate::messages::Messages;
-use crate::output::{self, Overwrite};
-use crate::program;
-use crate::run::directory::RunDir;
-use crate::run::{leave_reason, machine, words};
-use crate::units::{self, nanos};
+use sandbag_load::command::run::directory::RunDir;
+use sandbag_load::command::run::{leave_reason, machine};
+use sandbag_run::program;
+use sandbag_run::program::words;
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{self, Overwrite};
+use sandbag_ui::units::{self, nanos};
 
 /// The exit codes of this command.
 pub const HELP: &str = "\
@@ -172,7 +174,7 @@ pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check(args.json.as_deref())?;
     let result = replay(args, messages);
     if let Err(error) = &result
-        && exit::of_error(error, true) == exit::OUR_FAILURE
+        && error.exit_code(true) == exit::OUR_FAILURE
         && args.has_command()
         && !args.no_out
         && !args.dry_run

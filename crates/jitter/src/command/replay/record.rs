@@ -4,14 +4,14 @@
 use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 
-use sandbag_inject::process::Class;
-use sandbag_inject::process::team::{Ask, CpuOutcome};
-use sandbag_report::write::ACHIEVED_CSV;
+use crate::replay::process::Class;
+use crate::replay::process::team::{Ask, CpuOutcome};
+use sandbag_load::report::write::ACHIEVED_CSV;
 use serde_json::{Value, json};
 
 use super::common::{About, seconds};
 use super::{class_name, table};
-use crate::output;
+use sandbag_ui::output;
 
 /// Tells it from a run of a load.
 pub const KIND: &str = "jitter-replay";
@@ -77,7 +77,7 @@ impl Run<'_> {
 
 /// Writes achieved.csv; of a portion that repeats it has the first time through.
 pub fn write(dir: &Path, outcome: &[CpuOutcome]) -> io::Result<()> {
-    let file = sandbag_report::write::create(&dir.join(ACHIEVED_CSV));
+    let file = sandbag_load::report::write::create(&dir.join(ACHIEVED_CSV));
     let mut csv = BufWriter::new(file.map_err(io::Error::other)?);
     writeln!(
         csv,

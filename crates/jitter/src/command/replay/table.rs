@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What became of a replay, in a table.
 
+use crate::replay::outcome::{Counts, Quantiles};
+use crate::replay::process::Measured;
+use crate::replay::process::team::CpuOutcome;
 use comfy_table::Table;
-use sandbag_inject::outcome::{Counts, Quantiles};
-use sandbag_inject::process::Measured;
-use sandbag_inject::process::team::CpuOutcome;
-use sandbag_report::quantity::time;
-use sandbag_report::table::{fitted, plain, right};
+use sandbag_ui::quantity::time;
+use sandbag_ui::table::{fitted, plain, right};
 use serde::Deserialize;
 
 /// What injecting costs on a CPU, one line.

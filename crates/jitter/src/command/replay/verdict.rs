@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether a replay put onto the CPUs what was due.
 
-use sandbag_inject::process::team::{CpuOutcome, Health};
-use sandbag_inside::outcome::Suffered;
-use sandbag_measure::Verdict;
+use crate::inside::outcome::Suffered;
+use crate::replay::process::team::{CpuOutcome, Health};
+use sandbag_stats::Verdict;
 
 /// Of the events that were due, percent that must have been injected.
 const KEPT_PCT: f64 = 99.0;

@@ -5,21 +5,22 @@
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
-use sandbag_burner::child;
-use sandbag_inject::histogram::{BUCKETS, Histogram, bucket};
-use sandbag_inject::outcome::{Counts, Outcome};
-use sandbag_inject::process::verify::{CpuRow, Replayed};
-use sandbag_inject::{Plan, Planned};
-use sandbag_inside::collector::{self, Seen, Setup};
-use sandbag_inside::library::{PLAN_VARIABLE, Place, SELF_VARIABLE};
-use sandbag_inside::outcome::{self, Suffered};
-use sandbag_inside::overhead::{self, Overhead, Where};
-use sandbag_inside::plan::{Column, Event, Options, PlanFile, Portion};
-use sandbag_jitter::collect::REAL_TIME_ROUND;
-use sandbag_kernel::clock;
+use crate::collect::REAL_TIME_ROUND;
+use crate::inside::collector::{self, Seen, Setup};
+use crate::inside::library::{PLAN_VARIABLE, Place, SELF_VARIABLE};
+use crate::inside::outcome::{self, Suffered};
+use crate::inside::overhead::{self, Overhead, Where};
+use crate::inside::plan::{Column, Event, Options, PlanFile, Portion};
+use crate::replay::histogram::{BUCKETS, Histogram, bucket};
+use crate::replay::outcome::{Counts, Outcome};
+use crate::replay::process::verify::{CpuRow, Replayed};
+use crate::replay::{Plan, Planned};
+use sandbag_linux::clock;
+use sandbag_run::child;
+use sandbag_ui::bail;
+use sandbag_ui::failure::{Context as _, Result};
 
-use crate::units::nanos;
+use sandbag_ui::units::nanos;
 
 /// The beginning is so far ahead of the start of the processes, ns.
 const START_NS: u64 = 300_000_000;

@@ -7,27 +7,27 @@ mod table;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use crate::Trace;
+use crate::collect::{Threshold, counter};
+use crate::inside::overhead::Overhead;
+use crate::replay::judged::{Evidence, Judged, judge};
+use crate::replay::outcome::{Counts, Quantiles};
+use crate::replay::process::team::{Ask, Want};
+use crate::replay::process::verify::{Host, Look, Replayed, by_asking, by_processes, host};
+use crate::replay::process::{Class, Measured};
+use crate::replay::reproduced::Tolerance;
+use crate::replay::{Plan, Planned};
 use clap::Args;
-use sandbag_inject::judged::{Evidence, Judged, judge};
-use sandbag_inject::outcome::{Counts, Quantiles};
-use sandbag_inject::process::team::{Ask, Want};
-use sandbag_inject::process::verify::{Host, Look, Replayed, by_asking, by_processes, host};
-use sandbag_inject::process::{Class, Measured};
-use sandbag_inject::reproduced::Tolerance;
-use sandbag_inject::{Plan, Planned};
-use sandbag_inside::overhead::Overhead;
-use sandbag_jitter::Trace;
-use sandbag_jitter::collect::{Threshold, counter};
-use sandbag_kernel::Root;
-use sandbag_kernel::topology::Topology;
+use sandbag_linux::Root;
+use sandbag_linux::topology::Topology;
+use sandbag_ui::failure::Result;
 use serde::Serialize;
 
 use super::plan_args::{MethodArg, More, PlanArgs, factor};
-use crate::exit;
-use crate::messages::Messages;
-use crate::output;
-use crate::units::{self, nanos};
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output;
+use sandbag_ui::units::{self, nanos};
 
 /// Say how well a trace is reproduced here: replay it and record again
 ///
@@ -159,7 +159,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     let cpus = args.plan.online(&root, &topology)?;
     let trace = args.plan.trace(&args.trace, messages)?;
     // The collector would refuse it, after everything else.
-    counter::check(&root).map_err(sandbag_jitter::Error::from)?;
+    counter::check(&root).map_err(crate::Error::from)?;
     let most_bytes = args.plan.most_bytes(&root)?;
     let asked = Asked {
         args,
@@ -176,7 +176,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     let guarded = asked.plan(true, 1.0)?;
     let factored = args
         .scale_factor
-        .map(|k| Ok::<_, anyhow::Error>((k, asked.plan(true, k)?)));
+        .map(|k| Ok::<_, sandbag_ui::Failure>((k, asked.plan(true, k)?)));
     let factored = factored.transpose()?;
     let tolerance = Tolerance {
         late_ns: nanos(args.late),

@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
-use sandbag_inject::outcome::Quantiles;
-use sandbag_inject::process::verify::Host;
-use sandbag_inject::reproduced::Tolerance;
-use sandbag_jitter::stats::QUANTILES_PCT;
-use sandbag_report::quantity::time;
-use sandbag_report::table::{fitted, plain, right};
+use crate::replay::outcome::Quantiles;
+use crate::replay::process::verify::Host;
+use crate::replay::reproduced::Tolerance;
+use crate::stats::QUANTILES_PCT;
+use sandbag_ui::quantity::time;
+use sandbag_ui::table::{fitted, plain, right};
 
 use super::super::replay::{measured, shown};
 use super::super::show::quantile_name;

@@ -22,8 +22,8 @@ use std::io::{BufWriter, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
-use crate::outcome::{self, Outcome};
+use crate::inside::error::{Error, Result};
+use crate::inside::outcome::{self, Outcome};
 use layout::{ALIGN, HEADER, Header, SHARED, SLOT, SLOTS, flag};
 pub use only::{Only, ParseOnlyError};
 

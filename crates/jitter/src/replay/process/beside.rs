@@ -8,12 +8,12 @@
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbag_burner::command::{Ended, Waiting, reap};
-use sandbag_burner::signals::{self, ENDING, Repeats, Signals};
-use sandbag_kernel::{Root, clock};
+use sandbag_linux::signals::{self, ENDING, Repeats, Signals};
+use sandbag_linux::{Root, clock};
+use sandbag_run::command::{Ended, Waiting, reap};
 
 use super::team::Team;
-use crate::error::{Error, Result};
+use crate::replay::error::{Error, Result};
 
 /// What is held: something that injects until it is ended.
 pub trait Injection {
@@ -124,7 +124,7 @@ pub fn take_signals() -> Result<Signals> {
 /// asked.
 ///
 /// # Errors
-/// [`sandbag_burner::Error::Command`] as [`Failed::Command`] if the command
+/// [`sandbag_run::Error::Command`] as [`Failed::Command`] if the command
 /// cannot be executed; the injection cannot begin.
 pub fn hold<I: Injection>(
     injection: &mut I,
@@ -144,7 +144,7 @@ pub enum Failed<E: std::error::Error + 'static> {
     Inject(E),
     /// Of the command.
     #[error(transparent)]
-    Command(sandbag_burner::Error),
+    Command(sandbag_run::Error),
     /// Signals cannot be waited for.
     #[error("poll: {0}")]
     Wait(std::io::Error),

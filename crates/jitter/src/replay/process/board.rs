@@ -15,8 +15,8 @@ use std::sync::atomic::{
 };
 
 use super::Measured;
-use crate::column::Planned;
-use crate::histogram::{BUCKETS, bucket};
+use crate::replay::column::Planned;
+use crate::replay::histogram::{BUCKETS, bucket};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"sandbagi");
 /// Fields of [`Measured`].

@@ -4,17 +4,17 @@
 use std::io::{self, Read as _};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 
-use sandbag_burner::child;
-use sandbag_kernel::clock::{monotonic, sleep_until, thread_cpu};
-use sandbag_kernel::sched::{self, Attributes};
-use sandbag_kernel::{CpuList, Error};
+use sandbag_linux::clock::{monotonic, sleep_until, thread_cpu};
+use sandbag_linux::sched::{self, Attributes};
+use sandbag_linux::{CpuList, Error};
+use sandbag_run::child;
 use serde::{Deserialize, Serialize};
 
 use super::Class;
 use super::board::{Board, Orders, Record, Sizes, State, What};
 use super::measure::{Beside, is_crowded, measure};
 use super::took::Took;
-use crate::limit::Limit;
+use crate::replay::limit::Limit;
 
 /// How an injector is set up; travels as its argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -334,10 +334,11 @@ mod tests {
         std::thread::spawn(move || {
             sched::set_affinity(0, &CpuList::from_iter([cpu])).unwrap();
             let board = Board::create(3).unwrap();
-            let events = [1_000_000, 100_000_000, 500_000_000].map(|due_ns| crate::Planned {
-                due_ns,
-                length_ns: 300_000,
-            });
+            let events =
+                [1_000_000, 100_000_000, 500_000_000].map(|due_ns| crate::replay::Planned {
+                    due_ns,
+                    length_ns: 300_000,
+                });
             // As if it had been stopped for .3 s.
             let orders = Orders {
                 begin_ns: monotonic() - 300_000_000,
@@ -374,7 +375,8 @@ mod tests {
             sched::set_affinity(0, &CpuList::from_iter([cpu])).unwrap();
             let board = Board::create(2).unwrap();
             let events = [(1_000_000, 500_000), (1_200_000, 300_000)];
-            let events = events.map(|(due_ns, length_ns)| crate::Planned { due_ns, length_ns });
+            let events =
+                events.map(|(due_ns, length_ns)| crate::replay::Planned { due_ns, length_ns });
             let orders = Orders {
                 begin_ns: monotonic(),
                 length_ns: 3_000_000,

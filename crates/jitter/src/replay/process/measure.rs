@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use sandbag_jitter::chance;
-use sandbag_kernel::clock::{monotonic, sleep_until};
-use sandbag_kernel::sched::{self, Attributes};
+use sandbag_linux::clock::{monotonic, sleep_until};
+use sandbag_linux::sched::{self, Attributes};
+use sandbag_stats::chance;
 
 use super::Measured;
-use crate::outcome::Quantiles;
+use crate::replay::outcome::Quantiles;
 
 /// Wake-ups to measure.
 const WAKES: usize = 200;

@@ -6,21 +6,21 @@ use std::io;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use sandbag_burner::child::{self, open_gate};
-use sandbag_burner::layout::Layout;
-use sandbag_burner::realtime;
+use sandbag_run::child::{self, open_gate};
+use sandbag_run::layout::Layout;
+use sandbag_run::realtime;
 
 use super::board::{Board, Orders, Sizes, State, What};
 use super::injector::{STOOD_NS, Setup};
 use super::team::{Ask, CpuOutcome, Health, Want};
 use super::took::Took;
 use super::{Class, INJECTOR_VERB, Measured};
-use crate::column::Planned;
-use crate::error::{Error, Result};
-use crate::histogram::Histogram;
-use crate::limit::{self, LeftOut};
-use crate::outcome::{Cause, Counts, Injected, Outcome};
-use crate::safeguard::Safeguards;
+use crate::replay::column::Planned;
+use crate::replay::error::{Error, Result};
+use crate::replay::histogram::Histogram;
+use crate::replay::limit::{self, LeftOut};
+use crate::replay::outcome::{Cause, Counts, Injected, Outcome};
+use crate::replay::safeguard::Safeguards;
 
 /// Being in one's place takes some 0.2 s; on an emulated CPU many times that.
 pub const PATIENCE: Duration = Duration::from_secs(20);

@@ -6,18 +6,18 @@ use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbag_burner::layout::Layout;
-use sandbag_kernel::{Root, clock};
+use sandbag_linux::{Root, clock};
+use sandbag_run::layout::Layout;
 use serde::{Deserialize, Serialize};
 
 use super::board::{EVENT_BYTES, State};
 use super::seat::{PATIENCE, Seat};
 use super::{Class, Measured};
-use crate::column::Planned;
-use crate::error::{Error, Result};
-use crate::limit::LeftOut;
-use crate::outcome::Outcome;
-use crate::portion::Portion;
+use crate::replay::column::Planned;
+use crate::replay::error::{Error, Result};
+use crate::replay::limit::LeftOut;
+use crate::replay::outcome::Outcome;
+use crate::replay::portion::Portion;
 
 /// Which class is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,17 +12,17 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use sandbag_jitter::collect::{self, Threshold, counter};
-use sandbag_jitter::{CpuTrace, Fault, Header, Trace, format};
-use sandbag_kernel::sched::{self, Attributes};
-use sandbag_kernel::{CpuList, clock};
+use crate::collect::{self, Threshold, counter};
+use crate::{CpuTrace, Fault, Header, Trace, format};
+use sandbag_linux::sched::{self, Attributes};
+use sandbag_linux::{CpuList, clock};
 
 use super::team::{Ask, CpuOutcome, Team, Want};
-use crate::clock::{Clock, Counter, together};
-use crate::column::Planned;
-use crate::error::{Error, Result};
-use crate::outcome::Outcome;
-use crate::plan::Plan;
+use crate::replay::clock::{Clock, Counter, together};
+use crate::replay::column::Planned;
+use crate::replay::error::{Error, Result};
+use crate::replay::outcome::Outcome;
+use crate::replay::plan::Plan;
 
 /// Room for the events of a CPU.
 const ROOM: usize = 1_000_000;
@@ -177,7 +177,7 @@ pub fn by_asking(
     let shortest = shortest.map(|(ns, repeats)| if repeats { u64::MAX } else { ns });
     let length_ns = shortest.min().unwrap_or(0).min(nanos(most));
     let counter = Counter::calibrated(Duration::from_millis(100));
-    let counter = counter.map_err(sandbag_jitter::Error::from)?;
+    let counter = counter.map_err(crate::Error::from)?;
     // All memory is there before the beginning is fixed.
     let ready: Vec<_> = cpus
         .iter()
@@ -238,7 +238,7 @@ pub fn by_asking(
 fn ask(
     mut seen: Vec<Planned>,
     clock: &impl Clock,
-    mut polled: crate::Polled,
+    mut polled: crate::replay::Polled,
     begin_ns: u64,
     length_ns: u64,
     threshold_ns: f64,
@@ -379,7 +379,7 @@ fn collect(cpus: &[u32], length: Duration, look: Look, ready: Sender<()>) -> Res
     let rate = trace.notes.iter().flat_map(|notes| &notes.cpus);
     let rate = rate.map(|notes| notes.counts_per_s).next();
     let rate = rate.filter(|rate| *rate > 0.0);
-    let rate = rate.ok_or_else(|| sandbag_jitter::Error::from(Fault::NothingKnown))?;
+    let rate = rate.ok_or_else(|| crate::Error::from(Fault::NothingKnown))?;
     let ns_per_count =
         (last_ns - first_ns) as f64 / last_counts.saturating_sub(first_counts).max(1) as f64;
     let ahead = outcome.begin_counts.saturating_sub(first_counts) as f64 * ns_per_count;
@@ -411,7 +411,7 @@ impl Write for Shared {
     }
 }
 
-fn due_within(events: crate::Events, length_ns: u64) -> Vec<Planned> {
+fn due_within(events: crate::replay::Events, length_ns: u64) -> Vec<Planned> {
     events
         .take_while(|event| event.due_ns < length_ns)
         .collect()

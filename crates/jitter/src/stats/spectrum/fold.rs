@@ -2,7 +2,7 @@
 //! Which events are those of a line: all are laid on one period, where its own
 //! stand close together on a background of others.
 
-use sandbag_measure::median;
+use sandbag_stats::median;
 
 use super::power::Pass;
 use super::refine::{Due, Refined};

@@ -8,7 +8,7 @@
 
 use rustfft::FftPlanner;
 use rustfft::num_complex::Complex64;
-use sandbag_measure::middle;
+use sandbag_stats::middle;
 
 use super::{Band, LEAST_PERIODS, gamma};
 use crate::{CpuTrace, Event, Span};

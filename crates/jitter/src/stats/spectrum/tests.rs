@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::synth::{Arrivals, Component as Part, Lengths, Model, synthesise};
-use crate::{Chance, Event, Span};
+use crate::{Event, Span};
+use sandbag_stats::Chance;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -15,23 +15,23 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use crate::report::achieved::Row;
+use crate::report::{read_achieved, read_run, write};
 use clap::Args;
-use sandbag_measure::Verdict;
-use sandbag_profile::Existing;
+use sandbag_input::Existing;
 use sandbag_profile::Source;
-use sandbag_report::achieved::Row;
-use sandbag_report::{read_achieved, read_run, write};
+use sandbag_stats::Verdict;
+use sandbag_ui::failure::{Context as _, Result};
 
-use crate::exit::{self, BadInput};
-use crate::messages::{Messages, told};
-use crate::output::{COMPARE_JSON, give_to_caller, new_name, put_json};
-use crate::program;
-use crate::reshape::{self, Reshape};
-use crate::run::hold_options::HoldOptions;
-use crate::run::options::RunOptions;
-use crate::run::{self, Load};
-use crate::units::{self, Loads};
+use crate::command::run::hold_options::HoldOptions;
+use crate::command::run::options::RunOptions;
+use crate::command::run::{self, Load};
+use sandbag_profile::command::reshape::{self, Reshape};
+use sandbag_run::program;
+use sandbag_ui::exit::{self, BadInput};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{COMPARE_JSON, give_to_caller, new_name, put_json};
+use sandbag_ui::units::{self, Loads};
 
 use super::{load, replay};
 use one::Watch;
@@ -359,7 +359,7 @@ impl Session<'_> {
             format: result::FORMAT,
             sandbag: env!("CARGO_PKG_VERSION"),
             started_at: self.started_at.clone(),
-            arguments: crate::program::arguments(),
+            arguments: sandbag_run::program::arguments(),
             profile: self.profile.clone(),
             method: self.args.options.method.clone(),
             tolerance,
@@ -378,7 +378,7 @@ impl Session<'_> {
     fn write(&self, comparison: &Comparison, messages: &Messages) {
         let path = self.dir.join(COMPARE_JSON);
         if let Err(error) = put_json(&path, comparison, Existing::Replace) {
-            messages.warning(&told(&error));
+            messages.warning(&error.line());
         }
     }
 }

@@ -7,15 +7,15 @@ use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork};
-use sandbag_kernel::signals::ENDING;
-use sandbag_report::text::visible;
+use sandbag_linux::signals::ENDING;
+use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::text::visible;
 
-use crate::exit;
+use sandbag_ui::exit;
 
 /// Where a program's output goes, in the run's directory.
 pub const OUTPUT: &str = "output.txt";
@@ -54,7 +54,7 @@ impl Watch {
     pub fn run(&mut self, dir: &Path, work: impl FnOnce() -> Result<u8>) -> Result<u8> {
         fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
         let path = dir.join(OUTPUT);
-        let output = sandbag_report::write::create(&path)?;
+        let output = crate::report::write::create(&path)?;
         let nothing = File::open("/dev/null").context("/dev/null")?;
         let parent = std::process::id();
         io::stdout().flush()?;
@@ -67,7 +67,7 @@ impl Watch {
                     Err(_) => exit::FAILED,
                     Ok(stderr) => work().unwrap_or_else(|error| {
                         let _ = writeln!(&stderr, "sandbag: {}", visible(&format!("{error:#}")));
-                        exit::of_error(&error, false)
+                        error.exit_code(false)
                     }),
                 };
                 std::process::exit(i32::from(code))

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use sandbag_measure::{PairedRatio, Tolerance, Verdict, median, paired_ratio};
-use sandbag_report::run::Run;
+use crate::report::run::Run;
+use sandbag_stats::{PairedRatio, Tolerance, Verdict, median, paired_ratio};
 use serde::Serialize;
 
 use super::same::Sameness;

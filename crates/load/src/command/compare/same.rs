@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_measure::Verdict;
-use sandbag_report::achieved::Row;
+use crate::report::achieved::Row;
+use sandbag_stats::Verdict;
 use serde::Serialize;
 
 /// One CPU in the runs of both programs.

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use crate::exit::BadInput;
+use sandbag_ui::exit::BadInput;
 
 /// Splits at the first `--vs`; a later one belongs to the second command.
 ///

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use sandbag_report::text::visible;
+use sandbag_ui::text::visible;
 use serde::Serialize;
 
 /// How it stands with something.

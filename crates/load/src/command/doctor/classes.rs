@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The probe of the real-time classes, in words.
 
+use crate::probe::{Bench, FifoSeen, REAL_TIME_NS, RealTimeSeen};
 use nix::unistd::{AccessFlags, access};
-use sandbag_burner::probe::{Bench, FifoSeen, REAL_TIME_NS, RealTimeSeen};
-use sandbag_burner::realtime::RT_RUNTIME;
-use sandbag_kernel::capability::{Capabilities, Capability};
-use sandbag_kernel::sysctl::Sysctl;
-use sandbag_kernel::{Error, Root};
+use sandbag_linux::capability::{Capabilities, Capability};
+use sandbag_linux::sysctl::Sysctl;
+use sandbag_linux::{Error, Root};
+use sandbag_run::realtime::RT_RUNTIME;
 
 use super::check::{Check, State};
 use super::judge::{self, Judgement};
@@ -138,7 +138,7 @@ fn refused(error: &Error, around: Circumstances) -> Refusal {
     (what, remedy.to_owned())
 }
 
-fn reserving(outcome: &sandbag_kernel::Result<()>, around: Circumstances) -> Reserving {
+fn reserving(outcome: &sandbag_linux::Result<()>, around: Circumstances) -> Reserving {
     match outcome {
         Ok(()) => Reserving::Admitted,
         // What admission says (sched-deadline.rst, "Tasks CPU affinity").

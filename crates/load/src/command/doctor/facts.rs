@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can be read of the machine without trying anything.
 
-use sandbag_kernel::capability::{Capabilities, Capability};
-use sandbag_kernel::cgroup::Version;
-use sandbag_kernel::procstat::ProcStat;
-use sandbag_kernel::sysctl::Sysctl;
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{Root, autogroup, container, cpufreq, root};
+use sandbag_linux::capability::{Capabilities, Capability};
+use sandbag_linux::cgroup::Version;
+use sandbag_linux::procstat::ProcStat;
+use sandbag_linux::sysctl::Sysctl;
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{Root, autogroup, container, cpufreq, root};
 
-use sandbag_burner::layout::{Kind, Layout};
+use sandbag_run::layout::{Kind, Layout};
 
 use super::check::Check;
 
@@ -189,10 +189,10 @@ fn steal(root: &Root, stolen_ns: u64) -> Option<Check> {
             + times.softirq
             + times.steal;
     }
-    let pct = sandbag_measure::window::share_pct(stolen, all);
+    let pct = sandbag_stats::window::share_pct(stolen, all);
     let check = match stolen {
         0 => Check::ok("steal", "none since boot"),
-        _ if pct > sandbag_measure::verdict::NOISY_STEAL_PCT => Check::warn(
+        _ if pct > sandbag_stats::verdict::NOISY_STEAL_PCT => Check::warn(
             "steal",
             format!("{pct:.1} % of all time since boot: many runs will be undecided"),
         )
@@ -210,10 +210,10 @@ fn steal(root: &Root, stolen_ns: u64) -> Option<Check> {
 
 /// Where the groups are made, and why there.
 #[must_use]
-pub fn groups(layout: &sandbag_burner::Result<Layout>) -> Check {
+pub fn groups(layout: &sandbag_run::Result<Layout>) -> Check {
     let name = "groups";
     match layout {
-        Err(sandbag_burner::Error::NotPossible { what, remedy }) => {
+        Err(sandbag_run::Error::NotPossible { what, remedy }) => {
             Check::no(name, what).remedy(remedy)
         }
         Err(error) => Check::no(name, error.to_string()),
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn where_no_group_can_be_made_the_remedy_is_that_of_the_error() {
-        let check = groups(&Err(sandbag_burner::Error::NotPossible {
+        let check = groups(&Err(sandbag_run::Error::NotPossible {
             what: "no permission".into(),
             remedy: "be root".into(),
         }));

@@ -3,9 +3,9 @@
 //! whatever runs there.
 
 use nix::unistd::{AccessFlags, access};
-use sandbag_kernel::cpufreq::{self, Frequency, Policy};
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{CpuList, Root};
+use sandbag_linux::cpufreq::{self, Frequency, Policy};
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Root};
 
 use super::check::Check;
 use super::classes::Refusal;

@@ -74,7 +74,7 @@ const LATE_NS: u64 = 500_000;
 #[must_use]
 pub fn median_ns(late: &[u64]) -> Option<f64> {
     let late: Vec<f64> = late.iter().map(|ns| *ns as f64).collect();
-    sandbag_measure::median(&late)
+    sandbag_stats::median(&late)
 }
 
 /// Wake-ups that were `late`.

@@ -6,7 +6,7 @@ mod nodes;
 
 use std::fmt::Write as _;
 
-use sandbag_burner::method::{NAMES, SLOWING};
+use crate::method::{NAMES, SLOWING};
 use serde::Serialize;
 
 use super::check::{Check, State};

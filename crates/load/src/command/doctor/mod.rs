@@ -14,17 +14,17 @@ mod runs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use crate::method::{NAMES, SLOWING};
+use crate::probe::Bench;
 use clap::Args;
-use sandbag_burner::layout::{Kind, Layout};
-use sandbag_burner::method::{NAMES, SLOWING};
-use sandbag_burner::probe::Bench;
-use sandbag_burner::registry::Registry;
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{CpuList, Root, container, sched};
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Root, container, sched};
+use sandbag_run::layout::{Kind, Layout};
+use sandbag_run::registry::Registry;
+use sandbag_ui::failure::Result;
 use serde::Serialize;
 
-use crate::{exit, output};
+use sandbag_ui::{exit, output};
 
 use check::{Check, State};
 use methods::{Ground, Verdict};
@@ -85,8 +85,8 @@ pub fn main(args: &DoctorArgs) -> Result<u8> {
 fn report(
     root: &Root,
     topology: &Topology,
-    layout: sandbag_burner::Result<Layout>,
-    registry: sandbag_burner::Result<Registry>,
+    layout: sandbag_run::Result<Layout>,
+    registry: sandbag_run::Result<Registry>,
 ) -> Report {
     let mut found = Found {
         retry_until: Some(Instant::now() + RETRY_WITHIN),
@@ -187,7 +187,7 @@ fn other_cpu(topology: &Topology, cpu: u32) -> Option<u32> {
 
 /// A CPU that we may use and no run holds; the highest, since interrupts and
 /// much else go to the lowest.
-fn free_cpu(topology: &Topology, runs: &[sandbag_burner::journal::RunInfo]) -> Option<u32> {
+fn free_cpu(topology: &Topology, runs: &[sandbag_run::journal::RunInfo]) -> Option<u32> {
     let held: CpuList = runs
         .iter()
         .filter_map(|run| run.cpus.parse::<CpuList>().ok())
@@ -245,7 +245,7 @@ mod tests {
         std::fs::write(cpu.join("online"), "0-1\n").unwrap();
         let root = Root::at(dir.path());
         let topology = Topology::read(&root).unwrap();
-        let refused = || sandbag_burner::Error::NotPossible {
+        let refused = || sandbag_run::Error::NotPossible {
             what: "no permission to make groups".into(),
             remedy: "run as root".into(),
         };

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use sandbag_burner::probe::{Bench, Freezing, NodeSeen, Stopping};
-use sandbag_kernel::Error;
-use sandbag_kernel::cgroup::Version;
+use crate::probe::{Bench, Freezing, NodeSeen, Stopping};
+use sandbag_linux::Error;
+use sandbag_linux::cgroup::Version;
 
 use super::check::{Check, State};
 use super::judge::{self, Judgement};
@@ -111,7 +111,7 @@ fn freezer(seen: Option<&Freezing>) -> (Judgement, Check) {
     }
 }
 
-fn stopping(outcome: &sandbag_kernel::Result<Stopping>) -> (Judgement, Check) {
+fn stopping(outcome: &sandbag_linux::Result<Stopping>) -> (Judgement, Check) {
     let name = "stopping";
     match outcome {
         Ok(seen) => {
@@ -143,7 +143,7 @@ fn stopping(outcome: &sandbag_kernel::Result<Stopping>) -> (Judgement, Check) {
     }
 }
 
-fn cap(outcome: &sandbag_kernel::Result<f64>) -> (Judgement, Check) {
+fn cap(outcome: &sandbag_linux::Result<f64>) -> (Judgement, Check) {
     let name = "node cap";
     let remedy = "a kernel with CONFIG_CFS_BANDWIDTH and its own scheduler; or use hogs";
     match outcome {
@@ -168,7 +168,7 @@ fn cap(outcome: &sandbag_kernel::Result<f64>) -> (Judgement, Check) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_burner::probe::Frozen;
+    use crate::probe::Frozen;
 
     fn froze(used_ns: u64, after_us: Option<u64>) -> Freezing {
         Freezing {

@@ -4,9 +4,9 @@
 
 use std::time::Instant;
 
-use sandbag_burner::Result;
-use sandbag_burner::probe::{self, Bench, Spinner, Spun};
-use sandbag_kernel::cgroup::{Cap, Weight};
+use crate::probe::{self, Bench, Spinner, Spun};
+use sandbag_linux::cgroup::{Cap, Weight};
+use sandbag_run::Result;
 
 use super::check::{Check, State};
 use super::classes::{Refusal, Reserving};
@@ -305,8 +305,8 @@ pub fn said(name: &'static str, judgement: Judgement, seen: String) -> Check {
 }
 
 /// A line about a probe that could not be made.
-pub fn failed(name: &'static str, error: &sandbag_burner::Error) -> Check {
-    use sandbag_burner::Error;
+pub fn failed(name: &'static str, error: &sandbag_run::Error) -> Check {
+    use sandbag_run::Error;
     match error {
         Error::NotPossible { what, remedy } => Check::no(name, what).remedy(remedy),
         Error::Busy { .. } => Check::new(name, State::Untried, error.to_string()),
@@ -355,7 +355,7 @@ mod tests {
     fn no_permission_is_said_with_its_remedy() {
         let check = failed(
             "caps",
-            &sandbag_burner::Error::NotPossible {
+            &sandbag_run::Error::NotPossible {
                 what: "no burst".into(),
                 remedy: "use pace".into(),
             },

@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::Path;
 
-use sandbag_burner::journal::{Journal, RunInfo, run_of};
-use sandbag_burner::layout::{Layout, PREFIX};
-use sandbag_burner::registry::Registry;
-use sandbag_burner::run_process::RunId;
+use sandbag_run::journal::{Journal, RunInfo, run_of};
+use sandbag_run::layout::{Layout, PREFIX};
+use sandbag_run::registry::Registry;
+use sandbag_run::run_process::RunId;
 
 use super::check::Check;
 
@@ -85,7 +85,7 @@ fn orphans(top: &Path, runs: &[RunInfo]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_kernel::CpuList;
+    use sandbag_linux::CpuList;
 
     fn info(pid: u32) -> RunInfo {
         RunInfo {

@@ -5,11 +5,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sandbag_burner::command::User;
-use sandbag_report::write::{ACHIEVED_CSV, REPORT_HTML, RUN_JSON};
+use crate::report::write::{ACHIEVED_CSV, REPORT_HTML, RUN_JSON};
+use sandbag_linux::user::User;
 
-use crate::messages::Messages;
-use crate::output::{give_to, new_name};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{give_to, new_name};
 
 /// The windows of 100 ms, on request.
 pub const SHORT_CSV: &str = "achieved-100ms.csv";
@@ -18,7 +18,7 @@ pub const SHORT_CSV: &str = "achieved-100ms.csv";
 pub const RUN_PREFIX: &str = "sandbag-run";
 
 /// Files that a run writes there.
-const FILES: [&str; 4] = [RUN_JSON, ACHIEVED_CSV, SHORT_CSV, REPORT_HTML];
+pub const FILES: [&str; 4] = [RUN_JSON, ACHIEVED_CSV, SHORT_CSV, REPORT_HTML];
 
 /// A run directory that is there.
 pub struct RunDir {

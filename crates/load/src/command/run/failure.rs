@@ -4,18 +4,17 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
-use sandbag_burner::Error;
-use sandbag_report::failure::{Failure, Reason};
-use sandbag_report::run::FORMAT;
-use sandbag_report::write;
+use crate::report::failure::{Failure, Reason};
+use crate::report::run::FORMAT;
+use crate::report::write;
+use sandbag_ui::failure::Result;
 
 use super::directory::{RUN_PREFIX, RunDir};
 use super::options::RunOptions;
-use crate::exit;
-use crate::messages::{self, Messages};
-use crate::output;
-use sandbag_burner::command::User;
+use sandbag_linux::user::User;
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output;
 
 /// Makes a run, from its load on; where that fails and there is a command, the
 /// reason is written to the run directory, if the user named one or windows are
@@ -38,7 +37,7 @@ pub fn recorded(
     }
     let result = run(&options);
     if let Err(error) = &result
-        && exit::of_error(error, true) == exit::OUR_FAILURE
+        && error.exit_code(true) == exit::OUR_FAILURE
         && !options.hold.command.is_empty()
         && !options.hold.no_out
         && !options.hold.dry_run
@@ -57,7 +56,12 @@ pub fn recorded(
 }
 
 /// Writes why there was no run to its directory.
-pub fn leave_reason(error: &anyhow::Error, out: PathBuf, user: Option<User>, messages: &Messages) {
+pub fn leave_reason(
+    error: &sandbag_ui::Failure,
+    out: PathBuf,
+    user: Option<User>,
+    messages: &Messages,
+) {
     let Some(dir) = RunDir::make(Some(out), user, messages) else {
         return;
     };
@@ -65,7 +69,7 @@ pub fn leave_reason(error: &anyhow::Error, out: PathBuf, user: Option<User>, mes
         format: FORMAT,
         sandbag: env!("CARGO_PKG_VERSION").to_owned(),
         failed_at: jiff::Timestamp::now().to_string(),
-        arguments: crate::program::arguments(),
+        arguments: sandbag_run::program::arguments(),
         error: reason(error),
     };
     match write::write_failure(dir.path(), &failure) {
@@ -77,18 +81,8 @@ pub fn leave_reason(error: &anyhow::Error, out: PathBuf, user: Option<User>, mes
     }
 }
 
-fn reason(error: &anyhow::Error) -> Reason {
-    let exit_code_alone = exit::of_error(error, false);
-    let remedy = match error.downcast_ref::<Error>() {
-        Some(Error::NotPossible { remedy, .. }) => Some(remedy.clone()),
-        Some(Error::Busy { pid, .. }) => {
-            Some(format!("wait for it, or end it (sandbag stop {pid})"))
-        }
-        _ => match error.downcast_ref::<sandbag_inject::Error>() {
-            Some(sandbag_inject::Error::NotPossible { remedy, .. }) => Some(remedy.clone()),
-            _ => crate::reshape::option_against(error).map(|option| format!("option {option}")),
-        },
-    };
+fn reason(error: &sandbag_ui::Failure) -> Reason {
+    let exit_code_alone = error.exit_code(false);
     Reason {
         kind: match exit_code_alone {
             exit::USAGE => "bad-input",
@@ -96,8 +90,8 @@ fn reason(error: &anyhow::Error) -> Reason {
             _ => "failed",
         }
         .to_owned(),
-        message: messages::told(error),
-        remedy,
+        message: error.line(),
+        remedy: error.remedy(),
         exit_code_alone,
     }
 }
@@ -105,6 +99,7 @@ fn reason(error: &anyhow::Error) -> Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sandbag_run::Error;
 
     #[test]
     fn a_reason_has_kind_remedy_and_the_code_it_would_have_alone() {
@@ -112,7 +107,7 @@ mod tests {
             what: "no v2".into(),
             remedy: "mount it".into(),
         };
-        let told = reason(&anyhow::Error::from(error).context("replay"));
+        let told = reason(&sandbag_ui::Failure::from(error).context("replay"));
         assert_eq!(
             (told.kind.as_str(), told.exit_code_alone),
             ("not-possible", 5)
@@ -121,7 +116,7 @@ mod tests {
         assert!(told.message.contains("no v2: mount it"), "{}", told.message);
         let told = reason(&exit::BadInput("x".to_owned()).into());
         assert_eq!((told.kind.as_str(), told.exit_code_alone), ("bad-input", 2));
-        let told = reason(&anyhow::anyhow!("x"));
+        let told = reason(&sandbag_ui::failure!("x"));
         assert_eq!((told.kind.as_str(), told.exit_code_alone), ("failed", 1));
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::output::Overwrite;
-use crate::units;
+use sandbag_ui::output::Overwrite;
+use sandbag_ui::units;
 
 /// How long conditions are held, for which command, and what is left.
 #[derive(Debug, Clone, Args)]
@@ -23,6 +23,7 @@ pub struct HoldOptions {
     #[arg(long)]
     pub no_out: bool,
 
+    /// Whether results that exist are replaced.
     #[command(flatten)]
     pub overwrite: Overwrite,
 
@@ -30,7 +31,7 @@ pub struct HoldOptions {
     /// 1 s windows must be within, in points
     #[arg(long, value_name = "MEAN[,WINDOW]", default_value = "1,3",
           value_parser = units::tolerance)]
-    pub tolerance: sandbag_measure::Tolerance,
+    pub tolerance: sandbag_stats::Tolerance,
 
     /// Write the run's record to FILE (`-`: standard output)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
@@ -76,7 +77,7 @@ pub struct HoldOptions {
 
 impl HoldOptions {
     /// Refuses results that exist, before anything is made.
-    pub fn refuse_existing(&self) -> anyhow::Result<()> {
+    pub fn refuse_existing(&self) -> sandbag_ui::Result<()> {
         self.overwrite.check_dir(self.out.as_deref())?;
         self.overwrite.check(self.json.as_deref())
     }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{CpuList, Root, container, cpufreq};
-use sandbag_report::run::Machine;
+use crate::report::run::Machine;
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Root, container, cpufreq};
 
 /// Describes the machine.
 #[must_use]

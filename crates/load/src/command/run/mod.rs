@@ -11,30 +11,31 @@ pub mod pace_options;
 mod record;
 mod schedule;
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
 
-use anyhow::{Context as _, Result};
-use sandbag_burner::command::{CommandSpec, User};
-use sandbag_burner::layout::{Kind, Layout};
-use sandbag_burner::method::{self, Method, Scope};
-use sandbag_burner::registry::Registry;
-use sandbag_burner::supervisor::{self, Control, End, NodePlan, Plan, StartOn};
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{CpuList, Root};
+use crate::method::{self, Method, Scope};
+use crate::report::run::Run;
+use crate::report::{terminal, write};
+use crate::supervisor::{self, Control, End, NodePlan, Plan, StartOn};
+use sandbag_linux::topology::Topology;
+use sandbag_linux::user::User;
+use sandbag_linux::{CpuList, Root};
 use sandbag_profile::BoxSteps;
-use sandbag_report::run::Run;
-use sandbag_report::text::{command_line, visible};
-use sandbag_report::{terminal, write};
+use sandbag_run::command::CommandSpec;
+use sandbag_run::layout::{Kind, Layout};
+use sandbag_run::program::words;
+use sandbag_run::registry::Registry;
+use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::text::{command_line, visible};
 
-use crate::exit;
-use crate::messages::{Messages, told};
-use crate::output;
-use crate::units::{Cpus, nanos, plain};
 use directory::RunDir;
 pub use failure::{leave_reason, recorded};
 use observer::Collector;
 use options::RunOptions;
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output;
+use sandbag_ui::units::{Cpus, nanos, plain};
 
 /// The load of a run.
 pub struct Load {
@@ -78,10 +79,10 @@ pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> 
 /// Whether a method has what it needs in a tree of this kind.
 ///
 /// # Errors
-/// [`sandbag_burner::Error::NotPossible`] with the remedy.
-pub fn check_layout(method: &dyn Method, layout: &Layout) -> sandbag_burner::Result<()> {
+/// [`sandbag_run::Error::NotPossible`] with the remedy.
+pub fn check_layout(method: &dyn Method, layout: &Layout) -> sandbag_run::Result<()> {
     match (method.name(), layout.kind()) {
-        ("quota", Kind::V2Systemd) => Err(sandbag_burner::Error::NotPossible {
+        ("quota", Kind::V2Systemd) => Err(sandbag_run::Error::NotPossible {
             what: "quota needs a burst, which systemd cannot set on its units".into(),
             remedy: "use --method pace, or give a delegated group with --cgroup".into(),
         }),
@@ -249,7 +250,7 @@ fn refuse_busy(registry: &Registry, wanted: &CpuList) -> Result<()> {
         let held: CpuList = run.cpus.parse().unwrap_or_default();
         let cpus: CpuList = wanted.iter().filter(|cpu| held.contains(*cpu)).collect();
         if !cpus.is_empty() {
-            return Err(sandbag_burner::Error::Busy { pid: run.pid, cpus }.into());
+            return Err(sandbag_run::Error::Busy { pid: run.pid, cpus }.into());
         }
     }
     Ok(())
@@ -281,7 +282,7 @@ fn leave(run: &Run, dir: Option<&RunDir>, options: &RunOptions, messages: &Messa
     match output::put_json(path, run, options.hold.overwrite.existing()) {
         Ok(()) => true,
         Err(error) => {
-            messages.warning(&told(&error));
+            messages.warning(&error.line());
             false
         }
     }
@@ -302,14 +303,6 @@ fn code(run: &Run, end: End, strict: bool) -> u8 {
             (code, signal) => exit::of_command(code, signal),
         },
     }
-}
-
-/// A command line, for people.
-pub fn words(command: &[OsString]) -> Vec<String> {
-    command
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect()
 }
 
 fn dry_run(

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
+use crate::report::AchievedWriter;
+use crate::supervisor::{Observer, Windows};
 use indicatif::{ProgressBar, ProgressStyle};
-use sandbag_burner::supervisor::{Observer, Windows};
-use sandbag_measure::{Accuracy, VerdictCounter, Window};
-use sandbag_report::AchievedWriter;
+use sandbag_stats::{Accuracy, VerdictCounter, Window};
 
-use crate::messages::Messages;
+use sandbag_ui::messages::Messages;
 
 /// Sums of one CPU.
 #[derive(Debug, Default, Clone)]
@@ -75,7 +75,7 @@ impl<'a> Collector<'a> {
                 .ok()
         };
         Self {
-            achieved: open(sandbag_report::write::ACHIEVED_CSV),
+            achieved: open(crate::report::write::ACHIEVED_CSV),
             achieved_short: short_file
                 .then(|| open(super::directory::SHORT_CSV))
                 .flatten(),

@@ -3,25 +3,27 @@
 
 use std::time::Duration;
 
+use crate::supervisor::StartOn;
 use clap::Args;
-use sandbag_burner::supervisor::StartOn;
+use nix::sys::signal::Signal;
 
 use super::hold_options::HoldOptions;
 use super::pace_options::PaceOptions;
-use crate::units::{self, Cpus};
+use sandbag_ui::units::{self, Cpus};
 
 /// How a run is made, and what it leaves.
 #[derive(Debug, Clone, Args)]
 pub struct RunOptions {
     /// How the load is produced (see `sandbag doctor` for what works here)
-    #[arg(long, value_name = "NAME", default_value = sandbag_burner::method::NAMES[0],
-          value_parser = clap::builder::PossibleValuesParser::new(sandbag_burner::method::NAMES))]
+    #[arg(long, value_name = "NAME", default_value = crate::method::NAMES[0],
+          value_parser = clap::builder::PossibleValuesParser::new(crate::method::NAMES))]
     pub method: String,
 
     /// Period of the method [default: 20ms]; for pace it must divide 100 ms
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub period: Option<Duration>,
 
+    /// Constants of pace.
     #[command(flatten)]
     pub pace: PaceOptions,
 
@@ -50,7 +52,7 @@ pub struct RunOptions {
     /// report's time 0, while CMD's own times are those of its whole life. The
     /// signal is not passed on to CMD. With sudo CMD, which is not root, may
     /// not send it: use a descriptor.
-    #[arg(long, value_name = "FD|SIGNAL", value_parser = units::start_on, requires = "command",
+    #[arg(long, value_name = "FD|SIGNAL", value_parser = start_on, requires = "command",
           conflicts_with = "at")]
     pub start_on: Option<StartOn>,
 
@@ -66,6 +68,37 @@ pub struct RunOptions {
     #[arg(long)]
     pub progress: bool,
 
+    /// How the condition is held beside a command.
     #[command(flatten)]
     pub hold: HoldOptions,
+}
+
+/// `3`, a descriptor of CMD; `USR1`, `SIGUSR2`.
+pub fn start_on(text: &str) -> Result<StartOn, String> {
+    let name = text.to_ascii_uppercase();
+    match name.strip_prefix("SIG").unwrap_or(&name) {
+        "USR1" => Ok(StartOn::Signal(Signal::SIGUSR1)),
+        "USR2" => Ok(StartOn::Signal(Signal::SIGUSR2)),
+        number => match number.parse() {
+            Ok(number @ 3..=255) => Ok(StartOn::Descriptor(number)),
+            Ok(0..=2) => Err("0 to 2 are CMD's input and output: take 3 to 255".to_owned()),
+            _ => Err("expected a descriptor of CMD, 3 to 255, or USR1 or USR2".to_owned()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_and_signals_begin_a_load() {
+        assert_eq!(start_on("3"), Ok(StartOn::Descriptor(3)));
+        assert_eq!(start_on("sigusr2"), Ok(StartOn::Signal(Signal::SIGUSR2)));
+        assert_eq!(start_on("USR1"), Ok(StartOn::Signal(Signal::SIGUSR1)));
+        assert!(start_on("1").unwrap_err().contains("input and output"));
+        for text in ["256", "-1", "TERM", "", "KILL"] {
+            assert!(start_on(text).unwrap_err().contains("3 to 255"), "{text}");
+        }
+    }
 }

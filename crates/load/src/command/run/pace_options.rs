@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Options of `pace` that experiments vary (`sandbag lab run errors`).
+//! Options of `pace` that experiments vary (`sandbag-lab run errors`).
 
+use crate::method;
 use clap::Args;
-use sandbag_burner::method;
-use sandbag_kernel::cgroup::Weight;
+use sandbag_linux::cgroup::Weight;
 
-use crate::units;
+use sandbag_ui::units;
 
 /// Constants of `pace` in place of its own. In `--help`, not in `-h`.
 #[derive(Debug, Clone, Copy, Default, Args)]

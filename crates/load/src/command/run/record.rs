@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From what the supervisor measured to run.json.
 
-use sandbag_burner::board::BOUNDARY_NS;
-use sandbag_burner::method::Method;
-use sandbag_burner::supervisor::{End, ForeignProcess, LoadStart, Migrations, Outcome};
-use sandbag_kernel::procstat::tick_ns;
-use sandbag_measure::verdict::{NOISY_FOREIGN_PCT, NOISY_STEAL_PCT, WINDOW_SHARE};
-use sandbag_measure::window::share_pct;
-use sandbag_measure::{Tolerance, Verdict, VerdictCounter};
-use sandbag_report::run::{
+use crate::board::BOUNDARY_NS;
+use crate::method::Method;
+use crate::report::run::{
     CommandResult, CpuResult, FORMAT, Machine, MethodUsed, NodeUse, Run, SupervisorCost,
 };
+use crate::supervisor::{End, ForeignProcess, LoadStart, Migrations, Outcome};
+use sandbag_linux::procstat::tick_ns;
+use sandbag_stats::verdict::{NOISY_FOREIGN_PCT, NOISY_STEAL_PCT, WINDOW_SHARE};
+use sandbag_stats::window::share_pct;
+use sandbag_stats::{Tolerance, Verdict, VerdictCounter};
 
 use super::observer::{Collector, CpuSums};
 
@@ -138,7 +138,7 @@ pub fn record(
         format: FORMAT,
         sandbag: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: facts.started_at,
-        arguments: crate::program::arguments(),
+        arguments: sandbag_run::program::arguments(),
         machine: facts.machine,
         method: facts.method,
         profile: facts.profile,
@@ -454,10 +454,10 @@ fn reason(verdict: Verdict, counter: &VerdictCounter, tolerance: Tolerance) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::Messages;
-    use sandbag_burner::command::Ended;
-    use sandbag_burner::supervisor::{CommandOutcome, Cost, CpuOutcome, NodeOutcome, Windows as _};
-    use sandbag_measure::Window;
+    use crate::supervisor::{CommandOutcome, Cost, CpuOutcome, NodeOutcome, Windows as _};
+    use sandbag_run::command::Ended;
+    use sandbag_stats::Window;
+    use sandbag_ui::messages::Messages;
 
     const S: u64 = 1_000_000_000;
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `--at TIME`: a moment of the wall clock as one of the monotonic clock.
 
-use anyhow::{Result, anyhow};
+use crate::board::BOUNDARY_NS;
 use jiff::Timestamp;
-use sandbag_burner::board::BOUNDARY_NS;
-use sandbag_kernel::clock;
+use sandbag_linux::clock;
+use sandbag_ui::failure::Result;
 
-use crate::exit::BadInput;
+use sandbag_ui::exit::BadInput;
 
 /// The monotonic time of an RFC 3339 time or of `@SECONDS` since 1970. The
 /// wall clock is looked at once: what it does afterwards moves nothing.
@@ -17,8 +17,9 @@ pub fn monotonic_at(text: &str) -> Result<u64> {
         ))
     })?;
     let ahead = at.as_nanosecond() - Timestamp::now().as_nanosecond();
-    let ahead = u64::try_from(ahead)
-        .map_err(|_| anyhow!(BadInput(format!("--at {text}: that time is past"))))?;
+    let ahead = u64::try_from(ahead).map_err(|_| {
+        sandbag_ui::Failure::from(BadInput(format!("--at {text}: that time is past")))
+    })?;
     Ok(clock::monotonic() + ahead)
 }
 

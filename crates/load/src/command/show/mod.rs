@@ -10,23 +10,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use crate::report::write::{ACHIEVED_CSV, NODES_JSON, RUN_JSON, read_nodes};
+use crate::report::{plot_profile, plot_run, read_run, terminal};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
-use sandbag_kernel::Root;
-use sandbag_kernel::topology::Topology;
+use sandbag_linux::Root;
+use sandbag_linux::topology::Topology;
 use sandbag_profile::statistics::statistics;
 use sandbag_profile::{CpuSummary, Format, Header, Source, Summary, summarise, usual_step};
-use sandbag_report::text::visible;
-use sandbag_report::write::{ACHIEVED_CSV, NODES_JSON, RUN_JSON, read_nodes};
-use sandbag_report::{plot_profile, plot_run, read_run, terminal};
+use sandbag_ui::failure::Result;
+use sandbag_ui::text::visible;
 
-use crate::commands::{audit, jitter};
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::output;
-use crate::reshape::{self, Reshape, describe};
-use crate::units;
+use sandbag_profile::command::reshape::{Reshape, describe};
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::units;
 
 /// Show a load profile, or what a run got
 #[derive(Debug, Args)]
@@ -56,33 +54,23 @@ pub struct ShowArgs {
     reshape: Reshape,
 }
 
-/// Runs the command.
-pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
-    let text = match &args.file {
-        None => formats(),
-        Some(file) if is_run(file) => run(file, messages)?,
-        Some(file) => {
-            let source = Arc::new(reshape::source(file)?);
-            let mut head = Vec::new();
-            // What cannot be read is for the profile to tell.
-            let read = source
-                .reader()
-                .map(|from| from.take(HEAD).read_to_end(&mut head));
-            match read.is_ok() && args.reshape.from.is_none() && jitter::is_recording(&head) {
-                true => jitter::shown(source.reader()?, source.name(), messages)?,
-                false => profile(source, args, messages)?,
-            }
-        }
-    };
-    output::print(text)?;
-    Ok(exit::KEPT)
+impl ShowArgs {
+    /// What is to be shown; `None` for the list of formats.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Whether the format of a profile is given.
+    #[must_use]
+    pub fn names_a_format(&self) -> bool {
+        self.reshape.from.is_some()
+    }
 }
 
-/// How much of a file is looked at to tell whether it is jitter.
-const HEAD: u64 = 16 << 10;
-
 /// A line per format.
-fn formats() -> String {
+#[must_use]
+pub fn formats() -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     table.set_header(["name", "", "", "what it is"]);
@@ -95,7 +83,8 @@ fn formats() -> String {
 }
 
 /// A directory, or JSON that names us.
-fn is_run(path: &Path) -> bool {
+#[must_use]
+pub fn is_run(path: &Path) -> bool {
     if path.is_dir() {
         return true;
     }
@@ -109,7 +98,11 @@ fn is_run(path: &Path) -> bool {
     read.is_ok() && text.trim_start().starts_with('{') && text.contains("\"sandbag\"")
 }
 
-fn run(path: &Path, messages: &Messages) -> Result<String> {
+/// The text of a run that was made.
+///
+/// # Errors
+/// It cannot be read.
+pub fn run(path: &Path, messages: &Messages) -> Result<String> {
     let dir = match path.is_dir() {
         true => path,
         false => path.parent().unwrap_or(Path::new("")),
@@ -124,12 +117,6 @@ fn run(path: &Path, messages: &Messages) -> Result<String> {
             path.display()
         ))
         .into());
-    }
-    if let Some(text) = audit::shown(path, messages) {
-        return text;
-    }
-    if let Some(text) = jitter::replayed(path) {
-        return text;
     }
     let run = read_run(path).map_err(|error| BadInput(error.to_string()))?;
     let mut text = format!(
@@ -152,7 +139,11 @@ fn run(path: &Path, messages: &Messages) -> Result<String> {
     Ok(text)
 }
 
-fn profile(source: Arc<Source>, args: &ShowArgs, messages: &Messages) -> Result<String> {
+/// The text of a profile.
+///
+/// # Errors
+/// It cannot be read.
+pub fn profile(source: Arc<Source>, args: &ShowArgs, messages: &Messages) -> Result<String> {
     let topology = Topology::read(&Root::default())?;
     let open = || args.reshape.open(&source, &topology);
     let mut first = open()?;

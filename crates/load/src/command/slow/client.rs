@@ -4,19 +4,21 @@
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 
-use anyhow::{Context as _, Result, bail};
+use crate::node::protocol::{CpuSpeed, Reply, Request, Status};
+use crate::node::socket::{Directory, ask, list as nodes};
+use crate::node::{NodeName, Speeds};
 use clap::Args;
-use sandbag_burner::command::User;
-use sandbag_burner::registry::Registry;
-use sandbag_node::protocol::{CpuSpeed, Reply, Request, Status};
-use sandbag_node::socket::{Directory, ask, list as nodes};
-use sandbag_node::{NodeName, Speeds};
-use sandbag_report::text::visible;
+use sandbag_linux::user::User;
+use sandbag_run::registry::Registry;
+use sandbag_ui::bail;
+use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::text::visible;
 
-use crate::exit::BadInput;
-use crate::messages::Messages;
-use crate::units::ASK_LIMIT;
-use crate::{exit, output, program};
+use sandbag_run::program;
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::units::ASK_LIMIT;
+use sandbag_ui::{exit, output};
 
 /// Run a program in a node that runs
 #[derive(Debug, Args)]
@@ -98,7 +100,7 @@ pub fn exec(args: &ExecArgs) -> Result<u8> {
     }
     let cause = command.exec();
     let program = program.to_string_lossy().into_owned();
-    Err(sandbag_burner::Error::Command { program, cause }.into())
+    Err(sandbag_run::Error::Command { program, cause }.into())
 }
 
 /// `slow set`.

@@ -3,11 +3,11 @@
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use sandbag_burner::method::{Method, Scope};
-use sandbag_burner::supervisor::{Control, Controlled};
-use sandbag_node::protocol::{CpuSpeed, Reply, Request, Status};
-use sandbag_node::socket::Server;
-use sandbag_node::{Machine, NodeName, Ratios, Speeds, environment};
+use crate::method::{Method, Scope};
+use crate::node::protocol::{CpuSpeed, Reply, Request, Status};
+use crate::node::socket::Server;
+use crate::node::{Machine, NodeName, Ratios, Speeds, environment};
+use crate::supervisor::{Control, Controlled};
 
 /// The socket with what its answers are made of.
 pub struct NodeControl {
@@ -130,7 +130,7 @@ impl Control for NodeControl {
 fn resolve(text: &str, now: &Ratios, machine: &Machine, reach: Reach) -> Result<Ratios, String> {
     let speeds: Speeds = text
         .parse()
-        .map_err(|e: sandbag_node::BadSpeed| e.to_string())?;
+        .map_err(|e: crate::node::BadSpeed| e.to_string())?;
     let new = speeds
         .resolve(&now.cpus(), |cpu| machine.max_khz(cpu))
         .map_err(|e| e.to_string())?;

@@ -14,11 +14,11 @@ mod several;
 
 use std::path::PathBuf;
 
-use anyhow::Result;
 use clap::{ArgGroup, Args, Subcommand};
+use sandbag_ui::failure::Result;
 
-use crate::messages::Messages;
 use options::NodeOptions;
+use sandbag_ui::messages::Messages;
 
 /// Slow CPUs for a program: virtual nodes, slower or unequal CPUs
 #[derive(Debug, Args)]

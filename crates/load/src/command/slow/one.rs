@@ -3,26 +3,26 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
-use sandbag_burner::layout::Layout;
-use sandbag_burner::method::{Method, Scope};
-use sandbag_burner::registry::Registry;
-use sandbag_kernel::Root;
-use sandbag_node::place::{Held, Placed, PlacedCourse, place};
-use sandbag_node::plan::{self, AtEnd};
-use sandbag_node::socket::{Directory, Server, list};
-use sandbag_node::spec::Origin;
-use sandbag_node::{Course, Cpus, Domains, Machine, NodeSpec, Ratios, environment};
+use crate::method::{Method, Scope};
+use crate::node::place::{Held, Placed, PlacedCourse, place};
+use crate::node::plan::{self, AtEnd};
+use crate::node::socket::{Directory, Server, list};
+use crate::node::spec::Origin;
+use crate::node::{Course, Cpus, Domains, Machine, NodeSpec, Ratios, environment};
+use sandbag_linux::Root;
 use sandbag_profile::{ReadOptions, Source};
+use sandbag_run::layout::Layout;
+use sandbag_run::registry::Registry;
+use sandbag_ui::failure::{Context as _, Result};
 
 use super::control::{NodeControl, Reach};
 use super::options::NodeOptions;
-use crate::exit::BadInput;
-use crate::messages::Messages;
-use crate::program;
-use crate::run::options::RunOptions;
-use crate::run::{self, Load, Node};
-use crate::units::ASK_LIMIT;
+use crate::command::run::options::RunOptions;
+use crate::command::run::{self, Load, Node};
+use sandbag_run::program;
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::units::ASK_LIMIT;
 
 /// Makes the node and is it until its end.
 pub fn main(options: &NodeOptions, messages: &Messages) -> Result<u8> {
@@ -99,7 +99,7 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<Checked> {
     // Also for the frequency that is the nearest: none is near below the
     // lowest.
     if most < asked - 1e-9 {
-        return Err(sandbag_burner::Error::NotPossible {
+        return Err(sandbag_run::Error::NotPossible {
             what: format!(
                 "{} slows a CPU to {:.3} of its speed at most, and {:.3} was asked",
                 method.name(),
@@ -111,7 +111,7 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<Checked> {
         .into());
     }
     if planned.unequal && method.scope() == Scope::Node {
-        return Err(sandbag_burner::Error::NotPossible {
+        return Err(sandbag_run::Error::NotPossible {
             what: format!(
                 "{} acts on the node as a whole, and its CPUs are to have different speeds",
                 method.name()
@@ -230,7 +230,7 @@ impl Planned {
                 unequal: !ratios.are_equal(),
             }),
             PlacedCourse::Profile(path) => {
-                let source = Arc::new(crate::reshape::source(path)?);
+                let source = Arc::new(sandbag_profile::command::reshape::source(path)?);
                 let open = |source: &Source| -> Result<_> {
                     let steps = source.open(None, &ReadOptions::default())?;
                     Ok(plan::slowed(steps, AtEnd::Hold))
@@ -243,7 +243,7 @@ impl Planned {
                     return Err(BadInput(format!(
                         "{}: a profile of CPUs {} cannot be the speed of CPUs {}",
                         path.display(),
-                        of.iter().copied().collect::<sandbag_kernel::CpuList>(),
+                        of.iter().copied().collect::<sandbag_linux::CpuList>(),
                         placed.cpus
                     ))
                     .into());

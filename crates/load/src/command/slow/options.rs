@@ -4,18 +4,18 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use crate::frequencies::Wishes;
+use crate::method::{self, Hogs, Method};
+use crate::node::{NodeName, Speeds};
+use crate::throttle::LimVariant;
 use clap::{Args, ValueEnum};
-use sandbag_burner::frequencies::Wishes;
-use sandbag_burner::method::{self, Hogs, Method};
-use sandbag_burner::throttle::LimVariant;
-use sandbag_kernel::CpuList;
-use sandbag_node::{NodeName, Speeds};
+use sandbag_linux::CpuList;
+use sandbag_ui::failure::Result;
 
-use crate::exit::BadInput;
-use crate::run::hold_options::HoldOptions;
-use crate::run::pace_options::PaceOptions;
-use crate::units::{self, nanos};
+use crate::command::run::hold_options::HoldOptions;
+use crate::command::run::pace_options::PaceOptions;
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::units::{self, nanos};
 
 /// The node, how it is slowed, and what it leaves.
 #[derive(Debug, Clone, Args)]

@@ -8,23 +8,32 @@ mod nodes;
 use std::ffi::OsString;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use crate::method;
+use crate::node::place::{Placed, place};
+use crate::node::socket::Directory;
+use crate::node::{Machine, NodeSpec, NodesFile, Vocabulary};
 use clap::Parser as _;
-use sandbag_burner::command::User;
-use sandbag_burner::method;
-use sandbag_burner::registry::Registry;
-use sandbag_kernel::Root;
-use sandbag_node::place::{Placed, place};
-use sandbag_node::socket::Directory;
-use sandbag_node::{Machine, NodeSpec, NodesFile, Vocabulary};
+use sandbag_linux::Root;
+use sandbag_linux::user::User;
+use sandbag_run::registry::Registry;
+use sandbag_ui::failure::{Context as _, Result};
 
+use super::SlowArgs;
 use super::one;
 use super::options::{METHOD_OPTIONS, NodeOptions};
-use crate::args::{Cli, Command};
-use crate::exit::BadInput;
-use crate::messages::Messages;
-use crate::run::directory::RunDir;
-use crate::{exit, program};
+use crate::command::run::directory::RunDir;
+use sandbag_run::program;
+use sandbag_ui::exit;
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::messages::Messages;
+
+/// The command line of one node: `slow` and its arguments.
+#[derive(Debug, clap::Parser)]
+#[command(name = "slow")]
+struct NodeLine {
+    #[command(flatten)]
+    args: SlowArgs,
+}
 
 /// Makes the nodes, runs their commands, and waits for them.
 pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u8> {
@@ -116,24 +125,21 @@ fn check_node(node: &Placed, options: &NodeOptions, registry: &Registry) -> Resu
         let named = |key: &&String| text.contains(&format!("--{key}"));
         origin.keys.keys().find(named).map_or("", String::as_str)
     };
-    let words = std::iter::once("sandbag".into()).chain(nodes::arguments(node, options));
-    let cli = Cli::try_parse_from(words).map_err(|error| {
-        let text = error.to_string();
-        // What is wrong, and what could be written; then comes our usage.
-        let said: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
-        let said = said.join(" ");
-        let said = said.strip_prefix("error: ").unwrap_or(&said);
-        BadInput(format!("{}: {said}", origin.place(key_in(said))))
-    })?;
-    let Command::Slow(args) = cli.command else {
-        anyhow::bail!("a node's arguments are those of slow");
-    };
-    one::check(&args.options, registry)
+    let line = NodeLine::try_parse_from(nodes::arguments(node, options).into_iter().skip(1))
+        .map_err(|error| {
+            let text = error.to_string();
+            // What is wrong, and what could be written; then comes our usage.
+            let said: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+            let said = said.join(" ");
+            let said = said.strip_prefix("error: ").unwrap_or(&said);
+            BadInput(format!("{}: {said}", origin.place(key_in(said))))
+        })?;
+    one::check(&line.args.options, registry)
         .map(|_| ())
         .map_err(|error| {
             let text = error.to_string();
             let key = match key_in(&text) {
-                "" if error.is::<sandbag_burner::Error>() => "method",
+                "" if error.exit_code(false) == exit::NOT_POSSIBLE => "method",
                 "" => "profile",
                 key => key,
             };
@@ -143,7 +149,7 @@ fn check_node(node: &Placed, options: &NodeOptions, registry: &Registry) -> Resu
 }
 
 fn described(node: &Placed) -> String {
-    use sandbag_node::PlacedCourse;
+    use crate::node::PlacedCourse;
     let course = match &node.course {
         PlacedCourse::Constant(ratios) => format!("speed {ratios}"),
         PlacedCourse::Profile(path) => format!("speed by {}", path.display()),

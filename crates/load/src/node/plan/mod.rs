@@ -20,7 +20,7 @@ use sandbag_profile::{BoxSteps, constants};
 
 pub use profile::{AtEnd, slowed};
 
-use crate::ratios::Ratios;
+use crate::node::ratios::Ratios;
 
 /// Length of what has no end, ns: ten years. Not the largest number, because
 /// the supervisor adds the time of the start to it.

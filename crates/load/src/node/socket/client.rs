@@ -16,8 +16,8 @@ use nix::sys::socket::{
 use nix::unistd::geteuid;
 
 use super::{Directory, SocketError};
-use crate::protocol::{self, LONGEST_REPLY, NotUnderstood, Reply, Request, Status};
-use crate::spec::NodeName;
+use crate::node::protocol::{self, LONGEST_REPLY, NotUnderstood, Reply, Request, Status};
+use crate::node::spec::NodeName;
 
 /// How long to wait before a full queue is tried again.
 const QUEUE_PAUSE: Duration = Duration::from_millis(2);

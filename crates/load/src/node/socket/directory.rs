@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
 use super::SocketError;
-use crate::spec::NodeName;
+use crate::node::spec::NodeName;
 
 /// Ending of a socket's name.
 const ENDING: &str = "sock";

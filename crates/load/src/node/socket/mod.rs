@@ -14,9 +14,21 @@
 mod client;
 mod directory;
 mod server;
+impl ExitStatus for SocketError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            // A name that no node has, and one that another node has.
+            Self::NotRunning { .. } => exit::USAGE,
+            Self::Running { .. } => exit::NOT_POSSIBLE,
+            _ => exit::FAILED,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;
 
+use sandbag_ui::{ExitStatus, exit};
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,7 +37,7 @@ pub use client::{Listed, ask, list, names};
 pub use directory::Directory;
 pub use server::{Peer, Server, sweep};
 
-use crate::protocol::NotUnderstood;
+use crate::node::protocol::NotUnderstood;
 
 /// What can go wrong at a socket.
 #[derive(Debug, thiserror::Error)]

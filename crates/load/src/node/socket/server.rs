@@ -17,8 +17,8 @@ use nix::unistd::geteuid;
 
 use super::client::{dial, is_not_yet, say};
 use super::{Directory, SocketError};
-use crate::protocol::{self, LONGEST_REPLY, LONGEST_REQUEST, Reply, Request};
-use crate::spec::NodeName;
+use crate::node::protocol::{self, LONGEST_REPLY, LONGEST_REQUEST, Reply, Request};
+use crate::node::spec::NodeName;
 
 /// Clients at a time. One more, and the one that has been there longest is
 /// hung up on.

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::*;
-use crate::protocol::{LONGEST_REQUEST, Reply, Request, Status};
-use crate::spec::NodeName;
+use crate::node::protocol::{LONGEST_REQUEST, Reply, Request, Status};
+use crate::node::spec::NodeName;
 
 /// Far above what any step here takes.
 const LIMIT: Duration = Duration::from_secs(20);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue};
 
-use crate::spec::SpecError;
+use crate::node::spec::SpecError;
 
 /// The text of a file, and where its lines begin.
 #[derive(Debug)]

@@ -39,7 +39,7 @@ use std::path::{Path, PathBuf};
 
 use ::toml::de::{DeTable, DeValue};
 
-use crate::spec::{Cpus, NodeName, NodeSpec, Origin, SpecError};
+use crate::node::spec::{Cpus, NodeName, NodeSpec, Origin, SpecError};
 use fields::{Fields, Text};
 
 /// Larger files describe no nodes.

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ::toml::de::DeValue;
-use sandbag_kernel::CpuList;
+use sandbag_linux::CpuList;
 
 use super::Vocabulary;
 use super::fields::{Field, Fields, integer, nearest, scalar};
-use crate::environment;
-use crate::spec::{Course, Cpus, NodeName, NodeSpec, Origin, SpecError};
-use crate::speed::{BadSpeed, Speed, Speeds};
+use crate::node::environment;
+use crate::node::spec::{Course, Cpus, NodeName, NodeSpec, Origin, SpecError};
+use crate::node::speed::{BadSpeed, Speed, Speeds};
 
 /// Keys that each node has for itself.
 const OWN: [&str; 5] = ["name", "cpus", "cores", "command", "commands"];
@@ -150,7 +150,7 @@ fn cpu_list(field: &Field<'_>) -> Result<CpuList, SpecError> {
     let remedy = "write CPUs such as \"0,2-3\", or [0, 2, 3]";
     let number = |value: &DeValue<'_>| {
         let number = integer(value).and_then(|n| u32::try_from(n).ok());
-        number.filter(|n| *n <= sandbag_kernel::cpulist::MAX_CPU)
+        number.filter(|n| *n <= sandbag_linux::cpulist::MAX_CPU)
     };
     let bad = |shown: String| {
         let shown: String = shown.escape_debug().take(60).collect();
@@ -187,7 +187,7 @@ fn core_count(field: &Field<'_>) -> Result<usize, SpecError> {
     if !field.value.get_ref().is_integer() {
         return Err(field.wrong("a whole number", remedy));
     }
-    let most = i64::from(sandbag_kernel::cpulist::MAX_CPU);
+    let most = i64::from(sandbag_linux::cpulist::MAX_CPU);
     match integer(field.value.get_ref()) {
         Some(n) if (1..=most).contains(&n) => Ok(usize::try_from(n).unwrap_or(1)),
         _ => Err(field.fault("that is no number of cores", remedy)),

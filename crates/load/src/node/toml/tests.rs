@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::*;
-use crate::spec::Course;
+use crate::node::spec::Course;
 
 const WORDS: Vocabulary<'_> = Vocabulary {
     methods: &["hogs", "shares", "lim"],

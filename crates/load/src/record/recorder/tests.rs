@@ -4,7 +4,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sandbag_kernel::procstat::CpuTimes;
+use sandbag_linux::procstat::CpuTimes;
 use sandbag_profile::{Profile, ReadOptions, Source};
 
 use super::*;
@@ -58,7 +58,7 @@ struct FakeSource {
 }
 
 impl StatSource for FakeSource {
-    fn sample_into(&mut self, into: &mut Sample) -> sandbag_kernel::Result<()> {
+    fn sample_into(&mut self, into: &mut Sample) -> sandbag_linux::Result<()> {
         let now = self.now_ns.get() - BEGIN;
         let cpu = |cpu: u32, quarters: u64| {
             let times = CpuTimes {
@@ -360,9 +360,9 @@ struct FakeCommand {
 }
 
 impl CommandClock for FakeCommand {
-    fn per_cpu_ns(&mut self, out: &mut [u64]) -> sandbag_kernel::Result<()> {
+    fn per_cpu_ns(&mut self, out: &mut [u64]) -> sandbag_linux::Result<()> {
         if self.calls == self.fails_at {
-            return Err(sandbag_kernel::Error::Missing {
+            return Err(sandbag_linux::Error::Missing {
                 what: "the group".into(),
                 remedy: "keep it".into(),
             });
@@ -418,13 +418,13 @@ fn a_command_s_clock_that_fails_ends_the_recording_with_what_there_is() {
 
 #[test]
 fn the_live_machine_for_a_moment() {
-    let source = ProcStat::open(&sandbag_kernel::Root::default()).unwrap();
+    let source = ProcStat::open(&sandbag_linux::Root::default()).unwrap();
     let options = RecordOptions {
         interval_ns: 100 * MS,
         duration_ns: Some(300 * MS),
         ..RecordOptions::default()
     };
-    let clock = crate::LiveClock::new(Vec::new()).unwrap();
+    let clock = crate::record::LiveClock::new(Vec::new()).unwrap();
     let recorder = Recorder::new(source, clock, options).unwrap();
     let cpus = recorder.cpus().len();
     let mut out = Vec::new();

@@ -3,12 +3,12 @@
 
 use std::borrow::Cow;
 
-use sandbag_measure::accuracy::BIN_POINTS;
+use sandbag_stats::accuracy::BIN_POINTS;
 use serde::Serialize;
 
-use crate::series::Series;
-use crate::track::Track;
-use crate::view::View;
+use crate::report::series::Series;
+use crate::report::track::Track;
+use crate::report::view::View;
 
 /// Bars on each side of zero.
 const BARS: i32 = 20;
@@ -99,14 +99,6 @@ impl<'a> Charts<'a> {
     pub(super) fn steal_seen(&self) -> bool {
         self.mean.steal_max.iter().flatten().any(|v| *v > 0.0)
     }
-}
-
-/// JSON that cannot end the element it stands in.
-pub(super) fn to_json(charts: &(impl Serialize + ?Sized)) -> String {
-    // Numbers, strings and lists of them always serialise.
-    serde_json::to_string(charts)
-        .unwrap_or_else(|_| "[]".to_owned())
-        .replace('<', "\\u003c")
 }
 
 /// The error distribution in bars around zero. The axis reaches a little

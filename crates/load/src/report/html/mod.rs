@@ -6,31 +6,23 @@
 //! outside is escaped by the template.
 
 mod data;
-pub mod jitter;
 mod nodes;
-pub mod scale;
 mod tables;
 
 use std::path::Path;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-use sandbag_measure::{Verdict, verdict};
+use maud::{Markup, html};
+use sandbag_stats::{Verdict, verdict};
 
-use crate::run::Run;
-use crate::series::Series;
-use crate::text::{self, command_line, visible};
-use crate::view::View;
+use crate::report::run::Run;
+use crate::report::series::Series;
+use crate::report::view::View;
 use data::Charts;
 pub use nodes::render as render_nodes;
+use sandbag_ui::page::{CREDIT, frame_around, sentence, signed, to_json};
+use sandbag_ui::text::{self, command_line, visible};
 
-const STYLE: &str = include_str!("page.css");
-/// What the charts of all pages have in common.
-const COMMON: &str = include_str!("common.js");
 const SCRIPT: &str = include_str!("page.js");
-const ECHARTS: &str = include_str!("../../vendor/echarts.min.js");
-
-/// Whose work the charts are.
-const CREDIT: &str = "Charts: Apache ECharts, Apache License 2.0.";
 
 /// Up to this many CPUs each has a chart of its own; above, heat maps.
 const MOST_CHARTS: usize = 8;
@@ -80,47 +72,7 @@ fn page(view: &View<'_>, series: &Result<Series, String>) -> Markup {
 /// A whole page: what the browser needs around `body`. Each chart draws from
 /// the entry of `charts` that its `data-of` names, else from the first.
 fn frame(title: &str, body: &Markup, charts: &[Charts<'_>]) -> Markup {
-    frame_around(title, body, &data::to_json(charts), SCRIPT)
-}
-
-/// A whole page without any script: what is drawn is drawn already. `style` is
-/// put below that of all pages.
-#[must_use]
-pub fn still(title: &str, style: &str, body: &Markup) -> String {
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
-    whole(title, policy, style, body).into_string()
-}
-
-/// The same with the data and the script of another kind of page; `json` must
-/// not be able to end its element.
-fn frame_around(title: &str, body: &Markup, json: &str, script: &str) -> Markup {
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-                  img-src data:";
-    let body = html! {
-        (body)
-        script type="application/json" id="data" { (PreEscaped(json)) }
-        script { (PreEscaped(ECHARTS)) }
-        script { (PreEscaped(COMMON)) (PreEscaped(script)) }
-    };
-    whole(title, policy, "", &body)
-}
-
-/// A page that loads nothing from anywhere, by its `policy`.
-fn whole(title: &str, policy: &str, style: &str, body: &Markup) -> Markup {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(policy);
-                title { (title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(style)) }
-            }
-            body { (body) }
-        }
-    }
+    frame_around(title, body, &to_json(charts), SCRIPT)
 }
 
 fn headline(view: &View<'_>) -> Markup {
@@ -291,30 +243,6 @@ fn reproduce(run: &Run) -> Markup {
             }
         }
     }
-}
-
-/// Signed, with the page's minus; nothing is written as minus zero.
-fn signed(value: f64, digits: usize) -> String {
-    text::signed(value, digits).replace('-', "\u{2212}")
-}
-
-/// Starts like a sentence and ends with a full stop.
-#[must_use]
-pub fn sentence(text: &str) -> String {
-    // The page spells the word in capitals everywhere.
-    if let Some(rest) = text.strip_prefix("cpu") {
-        return sentence(&format!("CPU{rest}"));
-    }
-    let mut chars = text.chars();
-    let mut out: String = chars
-        .next()
-        .map(|c| c.to_uppercase().collect())
-        .unwrap_or_default();
-    out.push_str(chars.as_str());
-    if !out.is_empty() && !out.ends_with(['.', '!', '?']) {
-        out.push('.');
-    }
-    out
 }
 
 #[cfg(test)]

@@ -6,19 +6,20 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use maud::{Markup, html};
-use sandbag_kernel::CpuList;
-use sandbag_measure::Verdict;
+use sandbag_linux::CpuList;
+use sandbag_stats::Verdict;
 
 use super::data::Charts;
+use super::frame;
 use super::tables::none;
-use super::{CREDIT, frame, sentence, signed};
-use crate::nodes::{NodeResult, Nodes, SpeedResult};
-use crate::run::Run;
-use crate::series::Series;
-use crate::text::{clock, visible};
-use crate::track::Track;
-use crate::view::{SPEED, View};
-use crate::write::{ACHIEVED_CSV, REPORT_HTML};
+use crate::report::nodes::{NodeResult, Nodes, SpeedResult};
+use crate::report::run::Run;
+use crate::report::series::Series;
+use crate::report::track::Track;
+use crate::report::view::{SPEED, View};
+use crate::report::write::{ACHIEVED_CSV, REPORT_HTML};
+use sandbag_ui::page::{CREDIT, sentence, signed};
+use sandbag_ui::text::{clock, visible};
 
 /// With more different speeds than this in a node its CPUs share one line.
 const MOST_LINES: usize = 4;

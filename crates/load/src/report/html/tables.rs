@@ -2,12 +2,12 @@
 //! The tables of the page.
 
 use maud::{Markup, html};
-use sandbag_measure::ErrorStats;
+use sandbag_stats::ErrorStats;
 
-use super::signed;
-use crate::run::{CommandResult, CpuResult, Machine, NodeUse, Run, worst_first};
-use crate::text::{command_line, throttled, visible};
-use crate::view::View;
+use crate::report::run::{CommandResult, CpuResult, Machine, NodeUse, Run, worst_first};
+use crate::report::view::View;
+use sandbag_ui::page::signed;
+use sandbag_ui::text::{command_line, visible};
 
 /// Tables with more lines scroll on the screen; on paper they are whole.
 const LONG: usize = 16;
@@ -164,7 +164,7 @@ pub(super) fn node(node: &NodeUse) -> Markup {
                 (figure("programs entered", &node.entered.to_string()))
                 @if let Some(used) = node.used_s { (figure("used, CPU time", &seconds(used))) }
                 @if let Some(waited) = node.waited_s { (figure("waited for a CPU", &seconds(waited))) }
-                @if let Some(throttled) = throttled(node) { (figure("throttled", &throttled)) }
+                @if let Some(throttled) = node.throttled() { (figure("throttled", &throttled)) }
                 (figure("new speeds while it ran", &node.speed_changes.to_string()))
             }
         }

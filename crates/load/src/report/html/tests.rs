@@ -5,8 +5,9 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::*;
-use crate::fixture::{self, Fixture};
-use crate::nodes::Nodes;
+use crate::report::fixture::{self, Fixture};
+use crate::report::nodes::Nodes;
+use sandbag_ui::page::{COMMON, ECHARTS, STYLE};
 
 fn rendered(fixture: &Fixture) -> String {
     let dir = tempfile::tempdir().unwrap();
@@ -32,11 +33,11 @@ fn data(page: &str) -> serde_json::Value {
 
 #[test]
 fn the_vendored_bundle_is_the_one_that_was_checked_in() {
-    let sums = include_str!("../../vendor/SHA256SUMS");
+    let sums = include_str!("../../../../base/ui/vendor/SHA256SUMS");
     let expected = sums.split_whitespace().next().unwrap();
     let digest = Sha256::digest(ECHARTS);
     let found: String = digest.iter().map(|b| format!("{b:02x}")).collect();
-    assert_eq!(found, expected, "run crates/report/vendor/build.sh");
+    assert_eq!(found, expected, "run crates/base/ui/vendor/build.sh");
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! delivered, a kernel that counts, a supervisor that looks when it can.
 
 use proptest::prelude::*;
-use sandbag_kernel::procstat::CpuTimes;
-use sandbag_measure::{Tolerance, Verdict, VerdictCounter, Window};
+use sandbag_linux::procstat::CpuTimes;
+use sandbag_stats::{Tolerance, Verdict, VerdictCounter, Window};
 
 use super::{BOUNDARY_NS, Meter, Sample, Taken, WINDOW_NS, Windows};
 use crate::board::BOUNDARIES;

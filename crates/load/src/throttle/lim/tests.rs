@@ -2,7 +2,7 @@
 //! On processes of our own; the group is a file that lists them.
 
 use super::*;
-use sandbag_kernel::clock::{monotonic, sleep_until};
+use sandbag_linux::clock::{monotonic, sleep_until};
 use std::fs;
 use std::process::{Child, Command, Stdio};
 

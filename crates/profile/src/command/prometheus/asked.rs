@@ -6,7 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use percent_encoding::percent_decode_str;
 use ureq::http::Uri;
 
-use crate::units;
+use sandbag_ui::units;
 
 const METRIC: &str = "node_cpu_seconds_total";
 /// The server gives out no more points of a series at once.
@@ -16,9 +16,6 @@ const MAX_POINTS: i64 = 11_000;
 const PIECE_MS: i64 = 2 * 3600 * 1000;
 /// More is a slip of the pen.
 const MAX_REQUESTS: i64 = 5000;
-
-/// The names of parameters.
-pub const KNOWN: [&str; 6] = ["instance", "job", "query", "from", "to", "step"];
 
 /// What is wanted of which server.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,7 @@ use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandbag_profile::{Fault, Result, Source};
+use crate::{Fault, Result, Source};
 use serde::Deserialize;
 use ureq::http::{Response, StatusCode, header};
 use ureq::tls::{RootCerts, TlsConfig};
@@ -351,7 +351,7 @@ mod tests {
     use std::net::TcpListener;
     use std::thread::JoinHandle;
 
-    use sandbag_profile::{Profile, ReadOptions};
+    use crate::{Profile, ReadOptions};
 
     use super::*;
 

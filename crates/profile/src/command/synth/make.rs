@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The profile that a model with its options makes.
 
-use sandbag_profile::{BoxSteps, Format, Header, constant, schedule};
-use sandbag_synth::lublin::{Clock, Lublin, Options, Types};
-use sandbag_synth::{
+use crate::synth::lublin::{Clock, Lublin, Options, Types};
+use crate::synth::{
     Autoregressive, Background, Daily, Day, OnOff, Ramp, RunTimes, Sine, Square, When,
     autoregressive, background, daily, on_off, piecewise, ramp, sine, square,
 };
+use crate::{BoxSteps, Format, Header, constant, schedule};
 
 use super::model::{Model, Out, OutWithoutLength, Sampled};
-use crate::units;
+use sandbag_ui::units;
 
 impl Model {
     /// Where the profile goes.
@@ -29,7 +29,7 @@ impl Model {
     }
 
     /// The profile.
-    pub(super) fn steps(&self, cpus: &[u32]) -> sandbag_profile::Result<BoxSteps> {
+    pub(super) fn steps(&self, cpus: &[u32]) -> crate::Result<BoxSteps> {
         let length = |out: &Out| units::nanos(out.duration);
         let grid = |s: &Sampled| (units::nanos(s.step), units::nanos(s.out.duration));
         match self {

@@ -5,15 +5,15 @@ mod fit;
 mod make;
 mod model;
 
-use anyhow::Result;
 use clap::{Args, Subcommand};
-use sandbag_kernel::Root;
-use sandbag_kernel::topology::Topology;
+use sandbag_linux::Root;
+use sandbag_linux::topology::Topology;
+use sandbag_ui::failure::Result;
 
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::profile_output;
+use crate::command::profile_output;
 use model::Model;
+use sandbag_ui::exit::{self, BadInput};
+use sandbag_ui::messages::Messages;
 
 /// Make a load profile from a model; the same on every machine
 #[derive(Debug, Args)]

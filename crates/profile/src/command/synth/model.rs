@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::Format;
 use clap::{Args, Subcommand};
-use sandbag_profile::Format;
 
-use crate::output::Overwrite;
-use crate::profile_output;
-use crate::units::{self, Cpus};
+use crate::command::profile_output;
+use sandbag_ui::output::Overwrite;
+use sandbag_ui::units::{self, Cpus};
 
 /// A model.
 #[derive(Debug, Subcommand)]

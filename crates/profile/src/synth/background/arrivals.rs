@@ -2,7 +2,7 @@
 //! When processes begin: a Poisson process, at the same rate all the time or
 //! over a working day.
 
-use crate::chance::Drand48;
+use crate::synth::chance::Drand48;
 
 /// The rate over the day.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -8,12 +8,12 @@ mod run_times;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use sandbag_profile::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
+use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
 
 pub use arrivals::When;
 pub use run_times::RunTimes;
 
-use crate::chance::Drand48;
+use crate::synth::chance::Drand48;
 
 /// The processes of each CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -257,7 +257,7 @@ impl Steps for Processes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_profile::{NS_PER_S, Profile, summarise};
+    use crate::{NS_PER_S, Profile, summarise};
 
     const RUNS: RunTimes = RunTimes {
         exponent: -1.0,

@@ -2,9 +2,9 @@
 //! How long a process runs: P(run > t) = t^k for t > 1 s (Leland and Ott 1986;
 //! Harchol-Balter and Downey 1997), up to a longest time.
 
-use sandbag_profile::{Fault, Result};
+use crate::{Fault, Result};
 
-use crate::chance::Drand48;
+use crate::synth::chance::Drand48;
 
 /// The distribution. Without a longest time it has no mean for an exponent of
 /// -1 or more; those that would run longer are drawn again.

@@ -2,8 +2,8 @@
 //! What a profile is like, all CPUs together, and how far two profiles are
 //! from each other.
 
-use sandbag_profile::statistics::{LAGS, QUANTILES_PCT, Statistics, statistics};
-use sandbag_profile::{BoxSteps, Result, algebra};
+use crate::statistics::{LAGS, QUANTILES_PCT, Statistics, statistics};
+use crate::{BoxSteps, Result, algebra};
 
 use super::levels::{Times, times};
 use super::yule_walker::Pairs;
@@ -25,7 +25,7 @@ pub struct Figures {
     /// long: beyond that there is nothing to see but chance.
     pub autocorrelation: [Option<f64>; LAGS.len()],
     /// Of two CPUs; `None` for one, and for more than
-    /// [`MOST_CORRELATED`](sandbag_profile::statistics::MOST_CORRELATED).
+    /// [`MOST_CORRELATED`](crate::statistics::MOST_CORRELATED).
     pub correlation: Option<Pairs>,
     /// How long it is above and below a threshold.
     pub times: Option<Times>,
@@ -154,8 +154,8 @@ impl Distance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Autoregressive, autoregressive, piecewise};
-    use sandbag_profile::NS_PER_S;
+    use crate::NS_PER_S;
+    use crate::synth::{Autoregressive, autoregressive, piecewise};
 
     const S: u64 = NS_PER_S;
 

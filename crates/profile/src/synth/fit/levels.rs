@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! On and off in a recording: which loads are which, and for how long.
 
-use sandbag_profile::{BoxSteps, Result, Steps};
+use crate::{BoxSteps, Result, Steps};
 
 /// Bins in which loads are collected, a tenth of a point each.
 const BINS: usize = 1001;
@@ -142,8 +142,8 @@ pub fn times(mut steps: BoxSteps, threshold_pct: f64) -> Result<Option<Times>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{OnOff, on_off, piecewise};
-    use sandbag_profile::{NS_PER_S, constant};
+    use crate::synth::{OnOff, on_off, piecewise};
+    use crate::{NS_PER_S, constant};
 
     const S: u64 = NS_PER_S;
 

@@ -12,8 +12,8 @@ pub use levels::{Levels, Times, times, two_levels};
 pub use recording::before_recording;
 pub use yule_walker::{FittedAr, Pairs, fit_ar};
 
-use crate::autoregressive::is_stable;
-use crate::{Autoregressive, OnOff};
+use crate::synth::autoregressive::is_stable;
+use crate::synth::{Autoregressive, OnOff};
 
 /// To so many decimals, as parameters are written on a command line.
 fn rounded(value: f64, decimals: i32) -> f64 {
@@ -72,18 +72,18 @@ pub fn on_off_model(levels: &Levels, times: &Times, seed: u32) -> OnOff {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{autoregressive, on_off};
-    use sandbag_profile::{NS_PER_S, Result};
+    use crate::synth::{autoregressive, on_off};
+    use crate::{NS_PER_S, Result};
 
     const S: u64 = NS_PER_S;
 
     /// The distance of both models from a profile: on/off, AR.
-    fn distances(open: &dyn Fn() -> Result<sandbag_profile::BoxSteps>) -> (Distance, Distance) {
+    fn distances(open: &dyn Fn() -> Result<crate::BoxSteps>) -> (Distance, Distance) {
         let levels = two_levels(open().unwrap()).unwrap().unwrap();
         let times = times(open().unwrap(), levels.threshold_pct)
             .unwrap()
             .unwrap();
-        let of = |open: &dyn Fn() -> Result<sandbag_profile::BoxSteps>| {
+        let of = |open: &dyn Fn() -> Result<crate::BoxSteps>| {
             figures(open, S, levels.threshold_pct).unwrap().unwrap()
         };
         let recording = of(open);

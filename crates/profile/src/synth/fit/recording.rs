@@ -3,10 +3,10 @@
 //! half a step are not seen, those beside them look like one, and steps in
 //! which the state changes are between the levels.
 
-use sandbag_profile::{BoxSteps, Result, algebra};
+use crate::{BoxSteps, Result, algebra};
 
 use super::levels::{Levels, Times, times, two_levels};
-use crate::{OnOff, on_off};
+use crate::synth::{OnOff, on_off};
 
 /// Cycles of the chain by which it is found out.
 const CYCLES: f64 = 1500.0;
@@ -102,7 +102,7 @@ fn effect(chain: Times, step_ns: u64) -> Result<Option<Effect>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_profile::NS_PER_S;
+    use crate::NS_PER_S;
 
     const S: u64 = NS_PER_S;
 

@@ -4,10 +4,10 @@
 
 use std::collections::VecDeque;
 
-use sandbag_profile::statistics::MOST_CORRELATED;
-use sandbag_profile::{BoxSteps, Result, Steps, algebra};
+use crate::statistics::MOST_CORRELATED;
+use crate::{BoxSteps, Result, Steps, algebra};
 
-use crate::autoregressive::is_stable;
+use crate::synth::autoregressive::is_stable;
 
 /// The highest order.
 const MOST: usize = 16;
@@ -258,8 +258,8 @@ fn innovations(mut steps: BoxSteps, means: &[f64], weights: &[f64]) -> Result<Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Autoregressive, autoregressive};
-    use sandbag_profile::{Cell, Format, Header, NS_PER_S, Profile, Step, constant};
+    use crate::synth::{Autoregressive, autoregressive};
+    use crate::{Cell, Format, Header, NS_PER_S, Profile, Step, constant};
 
     const N: u64 = 20_000;
 

@@ -4,7 +4,7 @@
 
 use super::parameters::Parameters;
 use super::{Clock, Options};
-use crate::chance::Drand48;
+use crate::synth::chance::Drand48;
 
 /// Half hours of a day.
 const BUCKETS: usize = 48;

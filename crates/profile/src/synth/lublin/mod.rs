@@ -12,9 +12,9 @@
 mod arrivals;
 mod parameters;
 
-use sandbag_profile::{Job, NS_PER_S};
+use crate::{Job, NS_PER_S};
 
-use crate::chance::Drand48;
+use crate::synth::chance::Drand48;
 use arrivals::Arrivals;
 use parameters::{ALL, BATCH, INTERACTIVE, Parameters};
 
@@ -60,7 +60,7 @@ pub struct Options {
     pub busy_pct: f64,
 }
 
-/// What [`Lublin`] makes; [`sandbag_profile::schedule`] puts jobs on CPUs.
+/// What [`Lublin`] makes; [`crate::schedule`] puts jobs on CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Submitted {
     /// When, how long, and on how many CPUs.

@@ -8,14 +8,14 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
-use sandbag_kernel::Root;
-use sandbag_kernel::topology::Topology;
+use sandbag_linux::Root;
+use sandbag_linux::topology::Topology;
+use sandbag_ui::failure::{Context as _, Result};
 
 use super::{BenchArgs, ours};
-use crate::exit::NotPossible;
-use crate::program;
-use crate::units::Cpus;
+use sandbag_run::program;
+use sandbag_ui::exit::NotPossible;
+use sandbag_ui::units::Cpus;
 
 /// The program that is linked with MPI.
 const PROGRAM: &str = "sandbag-mpi";

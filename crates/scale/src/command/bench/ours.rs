@@ -2,12 +2,12 @@
 //! The CPUs that ranks may have: where they cannot be pinned they would share CPUs without
 //! a word, and wait for them.
 
-use anyhow::Result;
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{CpuList, sched};
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, sched};
+use sandbag_ui::failure::Result;
 
-use crate::exit::BadInput;
-use crate::units::Cpus;
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::units::Cpus;
 
 /// Those that were asked for. Of all (or of even, odd, one per core) those that this process
 /// may use: a container, a cpuset or `taskset` leave it less than the machine has.

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Virtual ranks.
 
-use anyhow::Result;
-use sandbag_inject::{Plan, Sync};
-use sandbag_jitter::Trace;
-use sandbag_report::quantity::{percent, time};
-use sandbag_scale::bench::{Settings, Virtual, planned, virtual_ranks};
-use sandbag_scale::predict::{Places, Starts};
-use sandbag_scale_bench::{
+use crate::bench::{Settings, Virtual, planned, virtual_ranks};
+use crate::file::{
     Files, Predicted, Row, Together, drift_json, predicted, remarks, said_of_capped, said_of_load,
     said_of_time, slowdowns,
 };
+use crate::predict::{Places, Starts};
+use sandbag_jitter::Trace;
+use sandbag_jitter::replay::{Plan, Sync};
+use sandbag_ui::failure::Result;
+use sandbag_ui::quantity::{percent, time};
 use serde_json::json;
 
 use super::{BenchArgs, OUT};
-use crate::exit;
-use crate::messages::Messages;
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
 
 /// Fewer phases of each rank are a poor mean.
 const FEW: u32 = 20;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a replay within a program leaves: run.json.
 
-use sandbag_inside::outcome::{Ended, Outcome, Slot, Suffered};
-use sandbag_inside::overhead::Overhead;
+use crate::inside::outcome::{Ended, Outcome, Slot, Suffered};
+use crate::inside::overhead::Overhead;
 use serde_json::{Value, json};
 
 use super::super::common::{About, seconds};
@@ -75,7 +75,7 @@ fn without(outcome: &Outcome) -> Value {
 }
 
 fn suffered(suffered: &Suffered) -> Value {
-    let quantiles = |histogram: &sandbag_inside::outcome::Histogram| {
+    let quantiles = |histogram: &crate::inside::outcome::Histogram| {
         json!({
             "count": histogram.count(),
             "p50_ns": histogram.quantile_ns(50.0),

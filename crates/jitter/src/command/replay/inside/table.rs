@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the processes booked, in a table: from a record, fresh or read back.
 
-use sandbag_report::quantity::time;
-use sandbag_report::table::{fitted, plain, right};
-use sandbag_report::text::visible;
+use sandbag_ui::quantity::time;
+use sandbag_ui::table::{fitted, plain, right};
+use sandbag_ui::text::visible;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use std::cell::{Cell, RefCell};
 
-use sandbag_jitter::{Event, Span};
+use crate::{Event, Span};
 
 use super::*;
-use crate::plan::Options;
+use crate::replay::plan::Options;
 
 /// 2 ms every 10 ms, of 200 ms: nothing of the host's comes near.
 fn every_10_ms() -> Plan {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The methods that put a load on CPUs; all of them can slow a node as well.
 
-use sandbag_burner::method;
-use sandbag_burner::realtime::RT_RUNTIME;
+use crate::method;
+use sandbag_run::realtime::RT_RUNTIME;
 
 use super::super::check::{Check, State};
 use super::super::classes::Reserving;

@@ -4,16 +4,16 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus};
 
-use anyhow::{Context as _, Result};
+use crate::node::place::Placed;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
-use sandbag_kernel::signals::ENDING;
-use sandbag_node::place::Placed;
+use sandbag_linux::signals::ENDING;
+use sandbag_ui::failure::{Context as _, Result};
 
 use super::super::options::NodeOptions;
 use super::nodes::Nodes;
-use crate::exit;
-use crate::messages::Messages;
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
 
 /// A command that ended.
 pub struct Ended {

@@ -9,21 +9,22 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use crate::node::place::{Placed, PlacedCourse};
+use crate::node::protocol::{Reply, Request};
+use crate::node::socket::{Directory, ask};
+use crate::report::run::Run;
+use crate::report::{nodes as report, terminal, write};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
-use sandbag_burner::child::keep_across_exec;
-use sandbag_node::place::{Placed, PlacedCourse};
-use sandbag_node::protocol::{Reply, Request};
-use sandbag_node::socket::{Directory, ask};
-use sandbag_report::run::Run;
-use sandbag_report::{nodes as report, terminal, write};
+use sandbag_run::child::keep_across_exec;
+use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::{bail, ensure};
 
 use super::super::options::NodeOptions;
-use crate::exit;
-use crate::messages::Messages;
-use crate::run::directory::RunDir;
-use crate::units::ASK_LIMIT;
+use crate::command::run::directory::RunDir;
+use sandbag_ui::exit;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::units::ASK_LIMIT;
 
 /// How long a node may take until it holds its speed.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -7,23 +7,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
-use clap::{Args, ValueEnum};
-use sandbag_kernel::topology::Topology;
-use sandbag_kernel::{CpuList, Root};
-use sandbag_profile::{BoxSteps, Format, StepLength, Steps, summarise, usual_step};
-use sandbag_synth::fit::{
+use crate::synth::fit::{
     Distance, Figures, FittedAr, before_recording, figures, fit_ar, on_off_model, times, two_levels,
 };
-use sandbag_synth::{Autoregressive, OnOff, autoregressive, on_off};
+use crate::synth::{Autoregressive, OnOff, autoregressive, on_off};
+use crate::{BoxSteps, Format, StepLength, Steps, summarise, usual_step};
+use clap::{Args, ValueEnum};
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{CpuList, Root};
+use sandbag_ui::failure::Result;
 
 use super::model::Seed;
-use crate::exit::{self, BadInput};
-use crate::messages::Messages;
-use crate::output::{self, Overwrite};
-use crate::profile_output;
-use crate::reshape::{self, Reshape, describe};
-use crate::units;
+use crate::command::profile_output;
+use crate::command::reshape::{self, Reshape, describe};
+use sandbag_ui::exit::{self, BadInput};
+use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{self, Overwrite};
+use sandbag_ui::units;
 
 /// Fit on/off and AR to a recorded profile, show how near they come, and the
 /// command line that makes such profiles
@@ -119,12 +119,7 @@ impl Model {
         }
     }
 
-    fn steps(
-        &self,
-        cpus: &[u32],
-        step_ns: u64,
-        length_ns: u64,
-    ) -> sandbag_profile::Result<BoxSteps> {
+    fn steps(&self, cpus: &[u32], step_ns: u64, length_ns: u64) -> crate::Result<BoxSteps> {
         match self {
             Self::OnOff(model) => on_off(*model, cpus, length_ns),
             Self::Ar(model) => autoregressive(model.clone(), cpus, step_ns, length_ns),
@@ -205,7 +200,7 @@ pub(super) fn main(args: &FitArgs, messages: &Messages) -> Result<u8> {
 }
 
 fn fit(
-    open: &dyn Fn() -> sandbag_profile::Result<BoxSteps>,
+    open: &dyn Fn() -> crate::Result<BoxSteps>,
     step_ns: u64,
     recorded: StepLength,
     cpus: u32,
@@ -270,7 +265,7 @@ impl Fitted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandbag_profile::NS_PER_S;
+    use crate::NS_PER_S;
 
     #[test]
     fn models_are_judged_by_so_many_steps_or_changes() {

@@ -5,11 +5,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::statistics::{LAGS, MOST_CORRELATED, QUANTILES_PCT};
+use crate::synth::fit::Figures;
+use crate::{Format, Seconds, StepLength};
 use comfy_table::{CellAlignment, Table, presets};
-use sandbag_kernel::CpuList;
-use sandbag_profile::statistics::{LAGS, MOST_CORRELATED, QUANTILES_PCT};
-use sandbag_profile::{Format, Seconds, StepLength};
-use sandbag_synth::fit::Figures;
+use sandbag_linux::CpuList;
 
 use super::{Fitted, Judged, Model};
 

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A run on this machine: the groups of its processes, its command, the journal
+//! of what it changed, the registry of runs, and what undoes it all.
+//!
+//! ```text
+//!   a run --journal--> /run/sandbag <--registry-- status, stop, restore
+//!     |
+//!     `--pipe--> guardian --journal--> undo, when the pipe closes
+//! ```
+
+pub mod changes;
+pub mod child;
+pub mod command;
+pub mod error;
+pub mod guardian;
+pub mod journal;
+pub mod layout;
+pub mod leash;
+pub mod lock;
+pub mod members;
+pub mod named;
+pub mod node_group;
+pub mod private;
+pub mod program;
+pub mod realtime;
+pub mod registry;
+pub mod run_process;
+pub mod systemd;
+pub mod undo;
+pub mod wrapped;
+
+pub use error::{Error, Result};

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Errors on their way to the user: each type says its own exit code and the
+//! option that helps, and keeps them when context is added.
+
+use std::fmt;
+
+use sandbag_input::Taken;
+
+use crate::exit;
+
+/// An error that knows its exit code.
+pub trait ExitStatus: std::error::Error + Send + Sync + 'static {
+    /// The exit code where no command was to be run.
+    fn exit_code(&self) -> u8 {
+        exit::FAILED
+    }
+
+    /// What to do about it, for run.json.
+    fn remedy(&self) -> Option<String> {
+        self.option().map(|option| format!("option {option}"))
+    }
+
+    /// The option of the command line that helps.
+    fn option(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+impl ExitStatus for std::io::Error {}
+impl ExitStatus for std::fmt::Error {}
+impl ExitStatus for std::num::ParseIntError {}
+impl ExitStatus for std::num::TryFromIntError {}
+impl ExitStatus for std::str::Utf8Error {}
+impl ExitStatus for serde_json::Error {}
+impl ExitStatus for nix::errno::Errno {}
+impl ExitStatus for sandbag_linux::Error {}
+impl ExitStatus for sandbag_linux::cpulist::BadCpuList {}
+
+/// The result of a command.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// An error of any type, with what was being done when it came.
+pub struct Failure {
+    /// The outermost last.
+    context: Vec<String>,
+    error: Box<dyn ExitStatus>,
+}
+
+impl Failure {
+    /// An error that is only a text; exit code 1.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::from(Text(text.into()))
+    }
+
+    /// Adds what was being done.
+    #[must_use]
+    pub fn context(mut self, doing: impl fmt::Display) -> Self {
+        self.context.push(doing.to_string());
+        self
+    }
+
+    /// The exit code. With a command all that is not the command's own fault
+    /// is one code: its other codes are the command's to use.
+    #[must_use]
+    pub fn exit_code(&self, with_command: bool) -> u8 {
+        // A name that is taken is the user's to choose anew, whoever found it.
+        let code = match self.is_taken() {
+            true => exit::USAGE,
+            false => self.error.exit_code(),
+        };
+        match code {
+            code @ (exit::NOT_FOUND | exit::NOT_EXECUTABLE) => code,
+            _ if with_command => exit::OUR_FAILURE,
+            code => code,
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        self.error.remedy()
+    }
+
+    /// The option of the command line that helps.
+    #[must_use]
+    pub fn option(&self) -> Option<&'static str> {
+        self.error.option()
+    }
+
+    /// The error and its causes.
+    fn causes(&self) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+        let error: &(dyn std::error::Error + 'static) = &*self.error;
+        std::iter::successors(Some(error), |error| error.source())
+    }
+
+    /// Whether a file exists that was not to be replaced.
+    fn is_taken(&self) -> bool {
+        let io = |cause: &(dyn std::error::Error + 'static)| {
+            cause
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(Taken::is_cause)
+        };
+        self.causes().any(io)
+    }
+
+    /// The context, the error and its causes, the outermost first.
+    fn chain(&self) -> impl Iterator<Item = String> + '_ {
+        let context = self.context.iter().rev().cloned();
+        context.chain(self.causes().map(ToString::to_string))
+    }
+
+    /// One line: the error and its causes, nothing twice, and the option that
+    /// helps.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let mut text = String::new();
+        for cause in self.chain() {
+            // Many of our errors already say what their cause says.
+            if !text.contains(&cause) {
+                let joint = if text.is_empty() { "" } else { ": " };
+                text = format!("{text}{joint}{cause}");
+            }
+        }
+        match self.option() {
+            Some(option) => format!("{text} (option {option})"),
+            None => text,
+        }
+    }
+}
+
+impl<E: ExitStatus> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self {
+            context: Vec::new(),
+            error: Box::new(error),
+        }
+    }
+}
+
+/// The outermost text; with `{:#}` all of them.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match f.alternate() {
+            true => f.write_str(&self.chain().collect::<Vec<_>>().join(": ")),
+            false => f.write_str(&self.chain().next().unwrap_or_default()),
+        }
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:#}")
+    }
+}
+
+/// An error that is only a text.
+#[derive(Debug)]
+struct Text(String);
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Text {}
+impl ExitStatus for Text {}
+
+/// Adds what was being done to an error.
+pub trait Context<T> {
+    /// Adds a text.
+    ///
+    /// # Errors
+    /// The error, with the text.
+    fn context(self, doing: impl fmt::Display) -> Result<T>;
+
+    /// Adds a text that is made only for an error.
+    ///
+    /// # Errors
+    /// The error, with the text.
+    fn with_context<D: fmt::Display>(self, doing: impl FnOnce() -> D) -> Result<T>;
+}
+
+impl<T, E: ExitStatus> Context<T> for std::result::Result<T, E> {
+    fn context(self, doing: impl fmt::Display) -> Result<T> {
+        self.map_err(|error| Failure::from(error).context(doing))
+    }
+
+    fn with_context<D: fmt::Display>(self, doing: impl FnOnce() -> D) -> Result<T> {
+        self.map_err(|error| Failure::from(error).context(doing()))
+    }
+}
+
+impl<T> Context<T> for Result<T> {
+    fn context(self, doing: impl fmt::Display) -> Result<T> {
+        self.map_err(|error| error.context(doing))
+    }
+
+    fn with_context<D: fmt::Display>(self, doing: impl FnOnce() -> D) -> Result<T> {
+        self.map_err(|error| error.context(doing()))
+    }
+}
+
+impl<T> Context<T> for Option<T> {
+    fn context(self, doing: impl fmt::Display) -> Result<T> {
+        self.ok_or_else(|| Failure::text(doing.to_string()))
+    }
+
+    fn with_context<D: fmt::Display>(self, doing: impl FnOnce() -> D) -> Result<T> {
+        self.ok_or_else(|| Failure::text(doing().to_string()))
+    }
+}
+
+/// An error that is only a text.
+#[macro_export]
+macro_rules! failure {
+    ($($text:tt)*) => { $crate::failure::Failure::text(format!($($text)*)) };
+}
+
+/// Returns with an error that is only a text.
+#[macro_export]
+macro_rules! bail {
+    ($($text:tt)*) => { return Err($crate::failure::Failure::text(format!($($text)*))) };
+}
+
+/// Returns with an error that is only a text, unless the condition holds.
+#[macro_export]
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)*) => { if !$condition { $crate::bail!($($text)*) } };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::{BadInput, NotPossible};
+
+    #[test]
+    fn an_error_keeps_its_exit_code_under_context() {
+        let failure = Failure::from(BadInput("x".to_owned())).context("read day.csv");
+        assert_eq!(failure.exit_code(false), exit::USAGE);
+        assert_eq!(failure.exit_code(true), exit::OUR_FAILURE);
+        assert_eq!(failure.line(), "read day.csv: x");
+        let failure = Failure::from(NotPossible("no v2".to_owned()));
+        assert_eq!(failure.exit_code(false), exit::NOT_POSSIBLE);
+        assert_eq!(Failure::text("x").exit_code(false), exit::FAILED);
+        assert_eq!(Failure::text("x").exit_code(true), exit::OUR_FAILURE);
+    }
+
+    #[test]
+    fn a_line_says_nothing_twice() {
+        let failure = Failure::text("read a: no room")
+            .context("no room")
+            .context("a");
+        assert_eq!(failure.line(), "a: no room: read a: no room");
+        let failure = Failure::text("no room").context("read a: no room");
+        assert_eq!(failure.line(), "read a: no room");
+        assert_eq!(format!("{failure:#}"), "read a: no room: no room");
+    }
+}

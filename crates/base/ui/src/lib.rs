@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What every command shows: text made fit to print, tables, quantities with
+//! their units, the frame of pages.
+
+pub mod address;
+pub mod exit;
+pub mod failure;
+pub mod messages;
+pub mod output;
+pub mod page;
+pub mod quantity;
+pub mod table;
+pub mod text;
+pub mod units;
+
+pub use failure::{Context, ExitStatus, Failure, Result};

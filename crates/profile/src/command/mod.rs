@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The commands: `convert`, `synth`; how a profile is read, reshaped and written.
+
+pub mod convert;
+pub mod profile_output;
+pub mod prometheus;
+pub mod reshape;
+pub mod synth;

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag show`: finds out what a file is, and gives it to its subject.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use sandbag_audit::command_line as audit;
+use sandbag_jitter::command as jitter;
+use sandbag_load::command::show::{self, ShowArgs};
+use sandbag_profile::command::reshape;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::{Result, exit, output};
+
+/// How much of a file is looked at to find out whether it is jitter.
+const HEAD: u64 = 16 << 10;
+
+/// Runs the command.
+pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
+    let text = match args.file() {
+        None => show::formats(),
+        Some(file) if show::is_run(file) => run(file, messages)?,
+        Some(file) => recording(file, args, messages)?,
+    };
+    output::print(text)?;
+    Ok(exit::KEPT)
+}
+
+fn run(path: &Path, messages: &Messages) -> Result<String> {
+    if let Some(text) = audit::shown(path, messages) {
+        return text;
+    }
+    if let Some(text) = jitter::replayed(path) {
+        return text;
+    }
+    show::run(path, messages)
+}
+
+fn recording(file: &Path, args: &ShowArgs, messages: &Messages) -> Result<String> {
+    let source = Arc::new(reshape::source(file)?);
+    let mut head = Vec::new();
+    // An unreadable file is an error of the profile.
+    let read = source
+        .reader()
+        .map(|from| from.take(HEAD).read_to_end(&mut head));
+    if read.is_ok() && !args.names_a_format() && jitter::is_recording(&head) {
+        return jitter::shown(source.reader()?, source.name(), messages);
+    }
+    show::profile(source, args, messages)
+}

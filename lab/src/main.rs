@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The papers' experiments and the benchmarks of sandbag.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use sandbag_lab::bench::{self, Benchmark};
+use sandbag_lab::command::{self, Verb};
+use sandbag_ui::exit::{self, BadInput, NotPossible};
+use sandbag_ui::messages::Messages;
+
+/// Re-run the papers' experiments, and measure how well sandbag does
+#[derive(Debug, Parser)]
+#[command(name = "sandbag-lab", version, after_long_help = exit::HELP, max_term_width = 100)]
+struct Cli {
+    /// Say nothing but errors
+    #[arg(short, long, global = true)]
+    quiet: bool,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Paper(Verb),
+    #[command(flatten)]
+    Benchmark(Benchmark),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let verb = match &cli.command {
+        Command::Paper(verb) => verb,
+        Command::Benchmark(benchmark) => return bench::main(benchmark),
+    };
+    match command::main(verb, &Messages::new(cli.quiet, 0)) {
+        Ok(code) => code.into(),
+        Err(error) => {
+            Messages::error(&format!("{error:#}"));
+            let code = if error.is::<BadInput>() {
+                exit::USAGE
+            } else if error.is::<NotPossible>() {
+                exit::NOT_POSSIBLE
+            } else {
+                exit::FAILED
+            };
+            code.into()
+        }
+    }
+}
