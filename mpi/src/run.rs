@@ -53,14 +53,19 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
     let asked = &args.options;
     let first = world.rank() == 0;
     // Before anything is measured: a name that cannot be written to costs no minutes.
-    let files = first.then(|| Files::create(asked)).transpose();
+    let files = first
+        .then(|| Files::create(asked).map_err(plain))
+        .transpose();
     if any(world, files.is_err()) {
         files?;
         bail!("rank 0 cannot write its files");
     }
     let files = files?;
     let trace = read(args, world)?;
-    let plan = trace.as_ref().map(|trace| asked.plan(trace)).transpose()?;
+    let plan = trace
+        .as_ref()
+        .map(|trace| asked.plan(trace).map_err(plain))
+        .transpose()?;
     let settings = asked.settings(world.size().unsigned_abs(), plan);
     let place = place::find(world, !args.no_pin);
     let places = place::names(world, &place);
@@ -111,6 +116,11 @@ pub fn bench(args: &BenchArgs, world: &SimpleCommunicator) -> Result<()> {
     tell(args, files, &measured, suffered, places).context(Untold)
 }
 
+/// An error of sandbag: its text is all that a rank shows.
+fn plain(error: sandbag_ui::Failure) -> anyhow::Error {
+    anyhow::Error::msg(format!("{error:#}"))
+}
+
 fn tell(
     args: &BenchArgs,
     files: Files,
@@ -141,7 +151,9 @@ fn tell(
         print: |text| std::io::stdout().lock().write_all(text.as_bytes()),
         written: |_| (),
     };
-    files.write(out, &told.text(&on), &figures, rows_of(measured))
+    files
+        .write(out, &told.text(&on), &figures, rows_of(measured))
+        .map_err(plain)
 }
 
 /// The library, and where each rank is. All ranks call this together.
