@@ -11,19 +11,19 @@ use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::figure;
 
 use crate::cases;
-use crate::place::{Place, finish, root, wait_for};
+use crate::place::{Place, finish, lab, wait_for};
 
-pub const CASES: &[Case] = cases![root;
+pub const CASES: &[Case] = cases![lab;
     the_lab_shows_what_ep_perceives,
     a_lab_that_is_interrupted_leaves_nothing_and_goes_on,
 ];
 
 /// One round with one method: seconds.
-const SHORT: &str = "lab run precision --quick --rounds 1 --methods pace --out lab";
+const SHORT: &str = "run precision --quick --rounds 1 --methods pace --out lab";
 
 fn the_lab_shows_what_ep_perceives() -> anyhow::Result<()> {
     let place = Place::new()?;
-    let ended = place.run(SHORT)?.expect(0)?;
+    let ended = finish(place.lab(SHORT)?.spawn()?)?.expect(0)?;
     ensure!(
         ended.out.contains("load perceived by EP, 50 % by pace"),
         "{ended:?}"
@@ -64,7 +64,11 @@ fn crowded(place: &Place) -> anyhow::Result<f64> {
     let least = |tasks: usize| -> anyhow::Result<f64> {
         let mut least = f64::INFINITY;
         for _ in 0..3 {
-            let ended = place.run(&format!("lab work ep --class S --tasks {tasks}"))?;
+            let ended = finish(
+                place
+                    .lab(&format!("work ep --class S --tasks {tasks}"))?
+                    .spawn()?,
+            )?;
             let done: serde_json::Value = serde_json::from_str(&ended.expect(0)?.out)?;
             least = least.min(done["seconds"].as_f64().context("no time")?);
         }
@@ -76,7 +80,7 @@ fn crowded(place: &Place) -> anyhow::Result<f64> {
 
 fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on() -> anyhow::Result<()> {
     let place = Place::new()?;
-    let mut command = place.sandbag(SHORT.split_whitespace());
+    let mut command = place.lab(SHORT)?;
     command.stdout(Stdio::null());
     let child = command.spawn()?;
     let pid = Pid::from_raw(child.id().cast_signed());
@@ -90,7 +94,7 @@ fn a_lab_that_is_interrupted_leaves_nothing_and_goes_on() -> anyhow::Result<()> 
     place.as_before()?;
     let left: Vec<_> = fs::read_dir(place.path("lab"))?.flatten().collect();
     ensure!(left.len() == 1, "left: {left:?}");
-    let ended = place.run(SHORT)?.expect(0)?;
+    let ended = finish(place.lab(SHORT)?.spawn()?)?.expect(0)?;
     ensure!(!ended.err.contains("[1/2]"), "measured twice: {ended:?}");
     let rows = fs::read_to_string(&journal)?;
     ensure!(rows.lines().count() == 3, "{rows}");

@@ -3,7 +3,6 @@
 //! tree (and back), the cases of `holding` run there once more.
 
 use std::env;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use anyhow::{Context, ensure};
 use sandbag_machine_tests::case::{self, Case};
 
 use crate::cases;
-use crate::place::{Place, disposable};
+use crate::place::{Place, disposable, lab_program};
 
 pub const CASES: &[Case] = cases![movable; loads_are_held_on_cgroup_v2_here];
 
@@ -22,25 +21,13 @@ const HELD: &str = "held";
 /// A machine that cannot do it says so within this.
 const SOON: Duration = Duration::from_secs(10);
 
-/// The program that moves the controllers: `sandbag-lab`.
-fn mover() -> Result<PathBuf, String> {
-    let path = match env::var_os("SANDBAG_LAB_BIN") {
-        Some(path) => PathBuf::from(path),
-        None => return Err("SANDBAG_LAB_BIN is not set".to_owned()),
-    };
-    match path.is_file() {
-        true => Ok(path),
-        false => Err(format!("no sandbag-lab at {}", path.display())),
-    }
-}
-
 fn movable() -> Result<(), String> {
     if env::var_os(INSIDE).is_some() {
         return Err("on cgroup v2 already".to_owned());
     }
     disposable()?;
     let begin = Instant::now();
-    let tried = Command::new(mover()?)
+    let tried = Command::new(lab_program()?)
         .args(["on-v2", "--check"])
         .output()
         .map_err(|error| format!("sandbag-lab: {error}"))?;
@@ -57,7 +44,7 @@ fn movable() -> Result<(), String> {
 
 fn loads_are_held_on_cgroup_v2_here() -> anyhow::Result<()> {
     let place = Place::new()?;
-    let mover = mover().map_err(anyhow::Error::msg)?;
+    let mover = lab_program().map_err(anyhow::Error::msg)?;
     let output = Command::new(mover)
         .args(["on-v2", "--"])
         .arg(env::current_exe()?)

@@ -62,6 +62,25 @@ pub fn disposable() -> Result<(), String> {
     }
 }
 
+/// The program of the experiments and benchmarks: `SANDBAG_LAB_BIN`.
+pub fn lab_program() -> Result<PathBuf, String> {
+    let Some(path) = std::env::var_os("SANDBAG_LAB_BIN") else {
+        return Err("SANDBAG_LAB_BIN is not set".to_owned());
+    };
+    let path = PathBuf::from(path);
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(format!("no sandbag-lab at {}", path.display()))
+    }
+}
+
+/// Like [`root`], with the program of the experiments.
+pub fn lab() -> Result<(), String> {
+    lab_program()?;
+    root()
+}
+
 /// Like [`root`], with a second CPU.
 pub fn two_cpus() -> Result<(), String> {
     match std::thread::available_parallelism() {
@@ -153,6 +172,16 @@ impl Place {
     /// A run of sandbag in our directory, silent on standard output.
     pub fn sandbag<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         self.program(&self.sandbag, arguments)
+    }
+
+    /// sandbag-lab in our directory, on our copy of sandbag.
+    pub fn lab(&self, words: &str) -> anyhow::Result<Command> {
+        let lab = lab_program().map_err(anyhow::Error::msg)?;
+        let mut command = self.program(lab, words.split_whitespace());
+        if words.starts_with("run ") {
+            command.arg("--sandbag").arg(&self.sandbag);
+        }
+        Ok(command)
     }
 
     /// Any program in our directory.
