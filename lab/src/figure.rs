@@ -197,11 +197,14 @@ fn styles(lines: &[Line]) -> Vec<Style> {
     let of_method = |name: &str| STYLES.iter().find(|style| style.method == name);
     let is_there = |style: &&Style| lines.iter().any(|line| line.name == style.method);
     let mut left = STYLES.iter().filter(|style| !is_there(style)).cycle();
-    let style = |line: &Line| match line.reference {
-        true => REFERENCE,
-        false => *of_method(&line.name)
-            .or_else(|| left.next())
-            .unwrap_or(&REFERENCE),
+    let style = |line: &Line| {
+        if line.reference {
+            REFERENCE
+        } else {
+            *of_method(&line.name)
+                .or_else(|| left.next())
+                .unwrap_or(&REFERENCE)
+        }
     };
     lines.iter().map(style).collect()
 }
@@ -231,9 +234,10 @@ pub fn draw(axes: &Axes, lines: &[Line]) -> Result<String> {
         let (plot, legend) = area.split_horizontally(SIZE.0 - LEGEND.0);
         let name_at = |x: &f64| -> String {
             let nearest = x.round();
-            match (x - nearest).abs() < 0.01 && nearest >= 1.0 {
-                true => axes.x_names.get(nearest as usize - 1).cloned(),
-                false => None,
+            if (x - nearest).abs() < 0.01 && nearest >= 1.0 {
+                axes.x_names.get(nearest as usize - 1).cloned()
+            } else {
+                None
             }
             .unwrap_or_default()
         };

@@ -118,13 +118,14 @@ pub fn write(
         skipped: report.left_out.clone(),
         notes: report.notes.clone(),
     };
-    let sections = match rows.is_empty() {
-        true => Vec::new(),
-        false => experiment.page(&Measured {
+    let sections = if rows.is_empty() {
+        Vec::new()
+    } else {
+        experiment.page(&Measured {
             rows: &rows,
             chosen,
             dir,
-        })?,
+        })?
     };
     let mut count = 0;
     for svg in sections.iter().filter_map(|section| section.svg()) {

@@ -31,9 +31,10 @@ impl Repeat {
     /// Rounds for all cells, and the last one for those that have not enough.
     fn of(self, experiment: &dyn Experiment, quick: bool) -> (u32, u32) {
         let least = self.rounds.unwrap_or_else(|| experiment.rounds(quick));
-        match self.decide {
-            true => (least, least.max(experiment.most_rounds())),
-            false => (least, least),
+        if self.decide {
+            (least, least.max(experiment.most_rounds()))
+        } else {
+            (least, least)
         }
     }
 }

@@ -210,9 +210,10 @@ pub fn figure(rows: &[&Row], name: &str) -> Option<Median> {
 #[must_use]
 pub fn shown_figure(rows: &[&Row], name: &str, digits: usize) -> String {
     let there = rows.iter().any(|row| row.figures.contains_key(name));
-    match there || rows.iter().any(|row| row.end != End::Done) {
-        true => Summary::of(rows).shown(figure(rows, name), digits),
-        false => String::new(),
+    if there || rows.iter().any(|row| row.end != End::Done) {
+        Summary::of(rows).shown(figure(rows, name), digits)
+    } else {
+        String::new()
     }
 }
 

@@ -121,11 +121,12 @@ impl Blow {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        match self.command {
-            true => command
+        if self.command {
+            command
                 .args(["--no-settle", "--", "sh", "-c"])
-                .arg("echo $$ > pid.new; mv pid.new pid; exec sleep 1000"),
-            false => command.args(["-d", "10m"]),
+                .arg("echo $$ > pid.new; mv pid.new pid; exec sleep 1000")
+        } else {
+            command.args(["-d", "10m"])
         };
         command.spawn().context("sandbag")
     }

@@ -53,10 +53,7 @@ impl Accounting {
         Self {
             sampled,
             hz: hz.unwrap_or(USUAL_HZ),
-            words: match sampled {
-                true => tick,
-                false => "exact".to_owned(),
-            },
+            words: if sampled { tick } else { "exact".to_owned() },
         }
     }
 

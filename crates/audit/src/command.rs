@@ -190,9 +190,10 @@ fn last(mut words: std::io::PipeReader) -> String {
         tail.drain(..tail.len().saturating_sub(LAST_WORDS));
     }
     let text = String::from_utf8_lossy(&tail).trim().replace('\n', "; ");
-    match text.is_empty() {
-        true => String::new(),
-        false => format!(": {text}"),
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(": {text}")
     }
 }
 

@@ -195,9 +195,10 @@ pub fn compare(a: &Audit, b: &Audit, options: &Options) -> Result<Comparison, Co
         confidence: options.confidence,
         tolerance_pct: options.tolerance_pct,
         comparisons: u32::try_from(made).unwrap_or(u32::MAX),
-        verdict: match lost.is_empty() {
-            true => of_tests,
-            false => of_tests.max(Verdict::Undecided),
+        verdict: if lost.is_empty() {
+            of_tests
+        } else {
+            of_tests.max(Verdict::Undecided)
         },
         lost,
         tests,
@@ -342,9 +343,10 @@ fn changes(a: &Test, b: &Test, known: &mut Known) -> (Vec<Change>, Vec<Option<Sh
             if !on(b) {
                 continue;
             }
-            let shift = match is_resolvable(a, quantity, *cpu) && is_resolvable(b, quantity, *cpu) {
-                true => Shift::of(&pairs(a, b, quantity, *cpu), known),
-                false => None,
+            let shift = if is_resolvable(a, quantity, *cpu) && is_resolvable(b, quantity, *cpu) {
+                Shift::of(&pairs(a, b, quantity, *cpu), known)
+            } else {
+                None
             };
             let points = quantity.is_share();
             changes.push(Change {

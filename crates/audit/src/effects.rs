@@ -43,15 +43,16 @@ const POWER: f64 = 0.9;
 /// What a test of a kind measures.
 #[must_use]
 pub fn quantities(noise: bool) -> &'static [Quantity] {
-    match noise {
-        true => &[Quantity::Noise],
-        false => &[
+    if noise {
+        &[Quantity::Noise]
+    } else {
+        &[
             Quantity::Elapsed,
             Quantity::Cpu,
             Quantity::User,
             Quantity::System,
             Quantity::Waiting,
-        ],
+        ]
     }
 }
 
@@ -285,9 +286,10 @@ pub fn share(samples: &[Sample], cpu: u32, quantity: Quantity) -> (f64, f64) {
             .sum::<f64>()
     };
     let cpu_ns = sum(Quantity::Cpu);
-    match cpu_ns > 0.0 {
-        true => (sum(quantity) / cpu_ns, cpu_ns),
-        false => (0.0, 0.0),
+    if cpu_ns > 0.0 {
+        (sum(quantity) / cpu_ns, cpu_ns)
+    } else {
+        (0.0, 0.0)
     }
 }
 

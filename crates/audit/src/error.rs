@@ -20,7 +20,6 @@ pub enum Error {
     /// An option makes no sense.
     #[error("{what} is {found}: {expected}")]
     Option {
-        /// Which.
         what: &'static str,
         /// What was given.
         found: String,

@@ -118,9 +118,10 @@ fn more(cpu: u32, before: &Table, after: &Table, about: bool) -> Vec<(String, u6
     let rows = after.of_cpu(cpu).filter_map(|(row, count)| {
         let earlier = earlier.get(row.label.as_str()).copied().unwrap_or(0);
         let more = count.saturating_sub(earlier);
-        let name = match about && !row.about.is_empty() {
-            true => format!("{} {}", row.label, row.about),
-            false => row.label.clone(),
+        let name = if about && !row.about.is_empty() {
+            format!("{} {}", row.label, row.about)
+        } else {
+            row.label.clone()
         };
         (more > 0).then_some((name, more))
     });

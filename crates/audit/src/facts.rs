@@ -48,9 +48,10 @@ impl Allowed {
 /// The kernel does not say which CPUs are online.
 pub fn find(root: &Root, wished: &CpuList, allowed: &Allowed) -> Result<Facts> {
     let topology = Topology::read(root)?;
-    let all = match wished.is_empty() {
-        true => &topology.present,
-        false => wished,
+    let all = if wished.is_empty() {
+        &topology.present
+    } else {
+        wished
     };
     let settings = Settings::read(root, &topology.isolated);
     let kinds = Kinds::read(root, &topology.online);

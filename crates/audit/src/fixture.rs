@@ -277,16 +277,18 @@ impl Maker {
             for cpu in 0..self.cpus {
                 let mut all = 0.0;
                 // 2.58 standard errors of a median, of 3 lengths.
-                let half = match is_noise {
-                    true => 0.11 * self.scatter * 323.0,
-                    false => self.scatter * 323.0,
+                let half = if is_noise {
+                    0.11 * self.scatter * 323.0
+                } else {
+                    self.scatter * 323.0
                 } / f64::from(self.rounds).sqrt();
                 for length in 0..LENGTHS.len() {
                     let here = middle_of(test, *quantity, Some(cpu), length);
                     let of_all = middle_of(test, *quantity, None, length);
-                    let pct = match is_noise {
-                        true => here - of_all,
-                        false => (here / of_all - 1.0) * 100.0,
+                    let pct = if is_noise {
+                        here - of_all
+                    } else {
+                        (here / of_all - 1.0) * 100.0
                     };
                     all += pct / 3.0;
                     test.by_length.push(LengthEffect {

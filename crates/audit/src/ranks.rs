@@ -133,11 +133,12 @@ const MANY: usize = 1000;
 /// Something of every CPU, in their order.
 fn each_cpu<T: Send>(blocks: &Blocks, of: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let cpus = blocks.cpus;
-    let threads = match blocks.figures.len() > MANY {
-        true => thread::available_parallelism()
+    let threads = if blocks.figures.len() > MANY {
+        thread::available_parallelism()
             .map_or(1, usize::from)
-            .min(cpus),
-        false => 1,
+            .min(cpus)
+    } else {
+        1
     };
     if threads < 2 {
         return (0..cpus).map(of).collect();

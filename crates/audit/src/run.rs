@@ -44,9 +44,10 @@ pub fn run(
             .iter()
             .map(|out| format!("CPU {}: {}", out.cpu, out.why));
         return Err(Error::NoCpus {
-            asked: match options.cpus.is_empty() {
-                true => "this machine".to_owned(),
-                false => options.cpus.to_string(),
+            asked: if options.cpus.is_empty() {
+                "this machine".to_owned()
+            } else {
+                options.cpus.to_string()
             },
             why: why.collect::<Vec<_>>().join("; "),
         });

@@ -212,9 +212,10 @@ impl<'a> Machine<'a> {
         for block in plan::round(self.seed, &test.name, round, test.lengths.len(), &cpus) {
             for cpu in block.cpus {
                 let length_ns = test.lengths[block.length] as f64 * 1e6;
-                let figures = match noise {
-                    true => self.noise(cpu),
-                    false => self.run(cpu, length_ns, system),
+                let figures = if noise {
+                    self.noise(cpu)
+                } else {
+                    self.run(cpu, length_ns, system)
                 };
                 test.samples.push(Sample {
                     cpu,

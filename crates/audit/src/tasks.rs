@@ -37,7 +37,6 @@ pub struct Ran {
     pub parent: u32,
     /// Name of the thread.
     pub name: String,
-    /// Kind.
     pub class: Class,
     /// Real-time priority, 0 of others.
     pub priority: u32,

@@ -209,9 +209,10 @@ pub fn again(audit: &mut Audit, contention_fails: bool) {
     let of_tests = of_audit(&audit.tests);
     // Files from before 0.1 do not say it otherwise; no option decides what was undecided.
     let incomplete = audit.incomplete || audit.verdict == Verdict::Undecided;
-    audit.verdict = match incomplete {
-        true => of_tests.max(Verdict::Undecided),
-        false => of_tests,
+    audit.verdict = if incomplete {
+        of_tests.max(Verdict::Undecided)
+    } else {
+        of_tests
     };
 }
 
@@ -233,9 +234,10 @@ pub fn of_audit(tests: &[Test]) -> Verdict {
 fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Look {
     let (low, high) = effect.together_pct;
     if high <= rule.tolerance_pct {
-        return match low >= -rule.tolerance_pct {
-            true => Look::Within,
-            false => Look::NotSlower,
+        return if low >= -rule.tolerance_pct {
+            Look::Within
+        } else {
+            Look::NotSlower
         };
     }
     let sampled = matches!(effect.quantity, Quantity::User | Quantity::System);
@@ -246,9 +248,10 @@ fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Look {
         // A little slower for sure, and too little to count: for that the
         // interval is still too wide.
         if effect.pct > rule.tolerance_pct {
-            return match lasts(effect, &in_time(effect, test)) {
-                true => Look::Slower,
-                false => Look::Passing,
+            return if lasts(effect, &in_time(effect, test)) {
+                Look::Slower
+            } else {
+                Look::Passing
             };
         }
     }
@@ -257,9 +260,10 @@ fn look(effect: &Effect, test: &Test, rule: &Rule<'_>) -> Look {
     }
     // However many times it may be more, of so little it is nothing: where times are counted
     // exactly, a test that hardly enters the kernel would be open for ever.
-    match sampled && of_all_pct(effect, high, test) < WEIGHT * rule.tolerance_pct {
-        true => Look::Little,
-        false => Look::Open,
+    if sampled && of_all_pct(effect, high, test) < WEIGHT * rule.tolerance_pct {
+        Look::Little
+    } else {
+        Look::Open
     }
 }
 

@@ -129,9 +129,10 @@ impl Worker {
             Err(cause) => cause.to_string(),
         };
         let words = child::last_words(&mut self.child);
-        Ended::Died(match words.is_empty() {
-            true => how,
-            false => format!("{how}: {words}"),
+        Ended::Died(if words.is_empty() {
+            how
+        } else {
+            format!("{how}: {words}")
         })
     }
 }

@@ -13,7 +13,6 @@ pub struct Error {
     pub offset: Option<u64>,
     /// Line, counted from 1, in files that are text.
     pub line: Option<u64>,
-    /// What.
     pub fault: Box<Fault>,
 }
 
@@ -173,9 +172,10 @@ impl Fault {
         if text.chars().nth(SHOWN).is_some() {
             shown.push_str("...");
         }
-        let found = match shown.is_empty() {
-            true => "nothing".to_owned(),
-            false => format!("`{}`", shown.escape_debug()),
+        let found = if shown.is_empty() {
+            "nothing".to_owned()
+        } else {
+            format!("`{}`", shown.escape_debug())
         };
         Self::Syntax {
             expected: expected.into(),

@@ -17,9 +17,10 @@ pub fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
         if both.from_ns < both.until_ns {
             all.push(both);
         }
-        match x.until_ns <= y.until_ns {
-            true => i += 1,
-            false => j += 1,
+        if x.until_ns <= y.until_ns {
+            i += 1
+        } else {
+            j += 1
         }
     }
     all

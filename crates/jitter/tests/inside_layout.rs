@@ -156,7 +156,6 @@ fn both_sides_of_the_plan_file_are_the_same() {
 unsafe extern "C" {
     /// Of c/jitter_walk.inc.
     safe fn sbj_mix(value: u64) -> u64;
-    /// See there.
     safe fn sbj_position(seed: u64, n: u64, axis: u64) -> u64;
 }
 

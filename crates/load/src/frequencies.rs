@@ -156,9 +156,10 @@ impl Ladder {
 }
 
 fn same_steps(first: &Policy, other: &Policy) -> sandbag_linux::Result<()> {
-    match first.steps_khz == other.steps_khz {
-        true => Ok(()),
-        false => Err(KernelError::Missing {
+    if first.steps_khz == other.steps_khz {
+        Ok(())
+    } else {
+        Err(KernelError::Missing {
             what: format!(
                 "one set of frequencies for CPUs {} (up to {} MHz) and {} (up to {} MHz)",
                 first.cpus,
@@ -167,9 +168,9 @@ fn same_steps(first: &Policy, other: &Policy) -> sandbag_linux::Result<()> {
                 other.highest_khz() / 1000
             ),
             remedy: "make a node of each kind, or use a method that needs no hardware \
-                     frequencies, such as hogs"
+                 frequencies, such as hogs"
                 .into(),
-        }),
+        })
     }
 }
 
@@ -182,18 +183,19 @@ fn whole_domain(root: &Root, policy: &Policy, cpus: &CpuList) -> sandbag_linux::
         None => policy.domain.clone(),
     };
     let outside = domain.without(cpus);
-    match outside.is_empty() {
-        true => Ok(()),
-        false => Err(KernelError::Missing {
+    if outside.is_empty() {
+        Ok(())
+    } else {
+        Err(KernelError::Missing {
             what: format!(
                 "CPUs {outside}, whose frequency changes together with that of CPUs {}, in the \
-                 node",
+             node",
                 policy.cpus
             ),
             remedy: "add them to the node, allow domains to be split (they change speed, too), \
-                     or use a method that needs no hardware frequencies, such as hogs"
+                 or use a method that needs no hardware frequencies, such as hogs"
                 .into(),
-        }),
+        })
     }
 }
 
@@ -216,12 +218,13 @@ pub fn needed(root: &Root, cpus: &[u32], throttling: Throttling) -> Result<Optio
         other => other.into(),
     };
     let ladder = Ladder::read(root, cpus, wishes).map_err(possible)?;
-    match ladder.is_none() && required {
-        true => Err(Error::NotPossible {
+    if ladder.is_none() && required {
+        Err(Error::NotPossible {
             what: "there is no cpufreq driver here, so no frequency can be set".into(),
             remedy: "use hogs, or gov, which then alternates full speed with a standstill".into(),
-        }),
-        false => Ok(ladder),
+        })
+    } else {
+        Ok(ladder)
     }
 }
 

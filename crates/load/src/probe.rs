@@ -196,9 +196,10 @@ impl<'a> Bench<'a> {
         }
         // What is left is for the guardian to try again.
         let left = undo(journal, Leftovers::GoBack);
-        match left.is_empty() {
-            true => guardian::dismiss(guardian),
-            false => guardian::leave_to_it(guardian),
+        if left.is_empty() {
+            guardian::dismiss(guardian)
+        } else {
+            guardian::leave_to_it(guardian)
         }
         for one in &mut running {
             reap(child_of(one));
@@ -279,12 +280,13 @@ impl<'a> Bench<'a> {
     ) -> Result<()> {
         let mut child = burner(setup)?;
         // A new name for each: systemd may take a while to forget a unit.
-        let tenant = match spinner.as_command {
-            true => Tenant::Command,
-            false => Tenant::Burner {
+        let tenant = if spinner.as_command {
+            Tenant::Command
+        } else {
+            Tenant::Burner {
                 cpu: self.cpu,
                 nth: self.groups,
-            },
+            }
         };
         self.groups += 1;
         let run = RunId::own();

@@ -132,9 +132,10 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
         observer.warning(format!(
             "undid what sandbag process {} left when it was killed{}",
             dead.pid,
-            match dead.left.is_empty() {
-                true => String::new(),
-                false => format!("; could not undo: {}", dead.left.join("; ")),
+            if dead.left.is_empty() {
+                String::new()
+            } else {
+                format!("; could not undo: {}", dead.left.join("; "))
             }
         ));
     }
@@ -356,13 +357,12 @@ impl<'a> Run<'a> {
         self.publish(&common, &mut feed, zero_ns)?;
         clock::sleep_until(zero_ns);
         self.cost.start_cpu_ns = self.cpu_ns();
-        match self.trigger.is_some() {
-            false => self.begin(waiting)?,
-            true => {
-                if let Some(end) = self.begin_load(&common)? {
-                    self.never_began();
-                    return Ok(self.outcome(0, end));
-                }
+        if self.trigger.is_none() {
+            self.begin(waiting)?
+        } else {
+            if let Some(end) = self.begin_load(&common)? {
+                self.never_began();
+                return Ok(self.outcome(0, end));
             }
         }
         self.observer.started();
@@ -487,9 +487,10 @@ impl<'a> Run<'a> {
         let over = command.is_none_or(|running| running.ended.is_some());
         let left = undo(
             journal,
-            match over {
-                true => Leftovers::GoBack,
-                false => Leftovers::AsNoted,
+            if over {
+                Leftovers::GoBack
+            } else {
+                Leftovers::AsNoted
             },
         );
         if left.is_empty() {

@@ -35,7 +35,6 @@ impl fmt::Display for Place {
 pub struct Error {
     /// Where; `None` for a fault of an argument.
     pub place: Option<Place>,
-    /// What.
     pub fault: Box<Fault>,
 }
 

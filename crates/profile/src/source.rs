@@ -85,22 +85,24 @@ fn looks(head: &Head<'_>) -> String {
         text.trim_end_matches('%').trim_end().parse::<f64>().is_ok()
     };
     let is_table = names.len() > 1 && names.len() == row.len() && row.iter().skip(1).all(is_number);
-    match is_table {
-        true => format!(
+    if is_table {
+        format!(
             "it is a table that begins {first}. The columns of a profile are called \
-             `time,cpu0,cpu1,...`, hold seconds from the beginning and loads in percent of one CPU, \
-             and its last row is the end, as in `60,end`"
-        ),
-        false => format!("it begins with {first}"),
+         `time,cpu0,cpu1,...`, hold seconds from the beginning and loads in percent of one CPU, \
+         and its last row is the end, as in `60,end`"
+        )
+    } else {
+        format!("it begins with {first}")
     }
 }
 
 /// A file name as a shell takes it.
 fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
-    match name.chars().all(plain) {
-        true => name.to_owned(),
-        false => format!("'{}'", name.replace('\'', r"'\''")),
+    if name.chars().all(plain) {
+        name.to_owned()
+    } else {
+        format!("'{}'", name.replace('\'', r"'\''"))
     }
 }
 

@@ -241,9 +241,10 @@ pub fn stop(args: &StopArgs, messages: &Messages) -> Result<u8> {
             lives
         });
         if wanted.is_empty() {
-            return Ok(match unknown.is_empty() {
-                true => exit::KEPT,
-                false => exit::FAILED,
+            return Ok(if unknown.is_empty() {
+                exit::KEPT
+            } else {
+                exit::FAILED
             });
         }
         if !again && begin.elapsed() > GRACE {
@@ -305,16 +306,15 @@ pub fn restore(_args: &RestoreArgs, messages: &Messages) -> Result<u8> {
     let restored = registry.restore()?;
     sweep(&Directory::in_registry(registry.dir()))?;
     for run in &restored {
-        match run.left.is_empty() {
-            true => messages.say(&format!("undid what process {} left", run.pid)),
-            false => {
-                complete = false;
-                Messages::error(&format!(
-                    "could not undo all that process {} left: {}",
-                    run.pid,
-                    run.left.join("; ")
-                ));
-            }
+        if run.left.is_empty() {
+            messages.say(&format!("undid what process {} left", run.pid))
+        } else {
+            complete = false;
+            Messages::error(&format!(
+                "could not undo all that process {} left: {}",
+                run.pid,
+                run.left.join("; ")
+            ));
         }
     }
     if restored.is_empty() {

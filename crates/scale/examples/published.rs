@@ -68,9 +68,10 @@ fn trace(of: &Published, seconds: f64, cpus: u32) -> Trace {
         loop {
             at += -chance.uniform().ln() * MS / of.per_ms;
             let (share, from, to) = of.short;
-            let length = match chance.uniform() < share {
-                true => from + (to - from) * chance.uniform(),
-                false => (of.long)(&mut chance),
+            let length = if chance.uniform() < share {
+                from + (to - from) * chance.uniform()
+            } else {
+                (of.long)(&mut chance)
             };
             if at + length > until {
                 break;

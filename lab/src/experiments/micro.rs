@@ -160,9 +160,10 @@ impl Experiment for Micro {
 
     fn cells(&self, setup: &Setup) -> Vec<Cell> {
         let all = setup.cpus.iter().count();
-        let mut cores: Vec<usize> = match setup.quick {
-            true => vec![all],
-            false => [1, 2, 4, 8].into_iter().filter(|n| *n <= all).collect(),
+        let mut cores: Vec<usize> = if setup.quick {
+            vec![all]
+        } else {
+            [1, 2, 4, 8].into_iter().filter(|n| *n <= all).collect()
         };
         if !cores.contains(&all) {
             cores.push(all);

@@ -144,9 +144,10 @@ impl Experiment for Replay {
             let path = setup.scratch.join(name);
             fs::write(&path, text).with_context(|| path.display().to_string())?;
         }
-        match reference(setup).is_file() {
-            true => Ok(()),
-            false => scenario::record(setup, linpack(setup), &reference(setup)),
+        if reference(setup).is_file() {
+            Ok(())
+        } else {
+            scenario::record(setup, linpack(setup), &reference(setup))
         }
     }
 

@@ -17,7 +17,6 @@ use super::{Done, Name, chain, ep, sleepers, stream, tasks};
 /// One of the lab's programs
 #[derive(Debug, Args)]
 pub struct WorkArgs {
-    /// Which
     #[arg(value_enum)]
     pub name: Name,
     /// How much: steps of the chain, datagrams, passes of STREAM; per task and

@@ -197,9 +197,10 @@ fn stops_of_each_process_are_judged_as_seen_from_outside() -> anyhow::Result<()>
         let (at, ms) = (chance.u64(200..2500), chance.u64(300..2200));
         let what = format!("{roles:?} stopped at {at} ms for {ms} ms");
         let (ended, absent, got_pct) = stopped(&place, roles, at, ms)?;
-        let ended = match absent >= 300_000_000 {
-            true => not_kept(ended).with_context(|| format!("{what}: absent for {absent} ns"))?,
-            false => ended,
+        let ended = if absent >= 300_000_000 {
+            not_kept(ended).with_context(|| format!("{what}: absent for {absent} ns"))?
+        } else {
+            ended
         };
         let record = place.record("r")?;
         let said_pct = record.cpus[0].got_pct;

@@ -338,9 +338,10 @@ fn the_report_says_whose_migrations_it_counts() -> anyhow::Result<()> {
         .expect(0)?;
     let command = place.record("r")?.command.context("no command")?;
     // Perf events are for groups of v2; v1 tells of a thread only.
-    let whose = match std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
-        true => "all threads",
-        false => "first thread",
+    let whose = if std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
+        "all threads"
+    } else {
+        "first thread"
     };
     ensure!(
         command.migrations_of.as_deref() == command.migrations.map(|_| whose),

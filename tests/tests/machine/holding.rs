@@ -32,9 +32,10 @@ pub const ALONE: &[Case] = cases![alone;
 fn alone() -> Result<(), String> {
     two_cpus()?;
     let busy = others_pct().map_err(|error| format!("{error:#}"))?;
-    match busy > POINTS {
-        true => Err(format!("others keep {busy:.0} % of the CPUs busy")),
-        false => Ok(()),
+    if busy > POINTS {
+        Err(format!("others keep {busy:.0} % of the CPUs busy"))
+    } else {
+        Ok(())
     }
 }
 

@@ -35,9 +35,10 @@ fn has(program: &str) -> Result<(), String> {
         .args(["-c", &format!("({program}) >/dev/null 2>&1")])
         .stdin(Stdio::null())
         .status();
-    match found.is_ok_and(|status| status.success()) {
-        true => Ok(()),
-        false => Err(format!("`{program}` does not work here")),
+    if found.is_ok_and(|status| status.success()) {
+        Ok(())
+    } else {
+        Err(format!("`{program}` does not work here"))
     }
 }
 

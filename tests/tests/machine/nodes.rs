@@ -57,9 +57,10 @@ fn every_method_gives_what_it_promises_and_leaves_nothing() -> anyhow::Result<()
     let mut said = String::new();
     for method in METHODS {
         let wrekavoc = method.ends_with("wrekavoc");
-        let (speed, promised, burned) = match wrekavoc {
-            true => (0.2, 0.8, 0.0),
-            false => promised(method),
+        let (speed, promised, burned) = if wrekavoc {
+            (0.2, 0.8, 0.0)
+        } else {
+            promised(method)
         };
         let options =
             format!("-q slow --cpus 0-1 --speed {speed} --method {method} --no-out --no-settle");
@@ -71,9 +72,10 @@ fn every_method_gives_what_it_promises_and_leaves_nothing() -> anyhow::Result<()
         // What they did before the first order, and lim's first looks.
         std::thread::sleep(Duration::from_millis(if wrekavoc { 2500 } else { 300 }));
         // Stops last whole seconds.
-        let (time, tolerance) = match wrekavoc {
-            true => (3 * LOOK, 0.8),
-            false => (LOOK, TOLERANCE),
+        let (time, tolerance) = if wrekavoc {
+            (3 * LOOK, 0.8)
+        } else {
+            (LOOK, TOLERANCE)
         };
         let got = spinners.get(time)?;
         said += &format!("{method} {:.2} of {promised:.2}, ", got.spun);

@@ -108,9 +108,10 @@ impl Spinners {
         // Once more for whoever came in between.
         let got = self.get(Duration::from_millis(200))?;
         let free = |got: &Got| got.spun > 0.0 && got.idle < 0.2;
-        let got = match free(&got) {
-            true => got,
-            false => self.get(Duration::from_millis(500))?,
+        let got = if free(&got) {
+            got
+        } else {
+            self.get(Duration::from_millis(500))?
         };
         ensure!(free(&got), "not at full speed: {got:?}");
         Ok(())

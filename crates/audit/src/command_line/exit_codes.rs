@@ -25,9 +25,10 @@ Exit codes:
 pub fn of_audit(audit: &Audit) -> u8 {
     // To be asked to stop is no failure.
     let failed = |test: &Test| test.samples.is_empty() && test.failure.is_some();
-    match audit.tests.iter().all(failed) {
-        true => FAILED,
-        false => of_equality(audit.verdict),
+    if audit.tests.iter().all(failed) {
+        FAILED
+    } else {
+        of_equality(audit.verdict)
     }
 }
 

@@ -71,14 +71,15 @@ const HEAD: u64 = 512;
 /// An audit that was written, from standard input for `-`.
 fn read_audit(path: &Path) -> Result<Audit> {
     let name = || path.display().to_string();
-    let from: Box<dyn std::io::Read> = match path.as_os_str() == "-" {
-        true => Box::new(std::io::stdin()),
-        false => Box::new(File::open(path).map_err(|error| match error.kind() {
+    let from: Box<dyn std::io::Read> = if path.as_os_str() == "-" {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(File::open(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 sandbag_ui::Failure::from(BadInput(format!("{}: there is no such file", name())))
             }
             _ => sandbag_ui::Failure::from(error).context(name()),
-        })?),
+        })?)
     };
     let mut text = Vec::new();
     from.take(MOST_BYTES + 1)

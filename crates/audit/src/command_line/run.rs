@@ -133,9 +133,10 @@ pub(super) fn main(args: &RunArgs, messages: &Messages) -> Result<u8> {
 }
 
 fn options(args: &RunArgs, root: &Root) -> Result<Options> {
-    let base = match args.quick {
-        true => Options::quick(),
-        false => Options::default(),
+    let base = if args.quick {
+        Options::quick()
+    } else {
+        Options::default()
     };
     let cpus = match &args.cpus {
         Some(cpus) => cpus.online(&Topology::read(root)?)?,
@@ -158,13 +159,15 @@ fn options(args: &RunArgs, root: &Root) -> Result<Options> {
         limit: args.limit.unwrap_or(base.limit),
         memory_bytes: memory.transpose()?.or(base.memory_bytes),
         calls: args.calls.unwrap_or(base.calls),
-        files: match args.files.is_empty() {
-            true => base.files,
-            false => args.files.clone(),
+        files: if args.files.is_empty() {
+            base.files
+        } else {
+            args.files.clone()
         },
-        user: match args.as_root {
-            true => None,
-            false => User::behind_sudo(),
+        user: if args.as_root {
+            None
+        } else {
+            User::behind_sudo()
         },
         contention_fails: args.fail_on.contention(),
         ..base

@@ -41,8 +41,9 @@ pub(super) fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
         crate::verdict::again(&mut audit, fail_on.contention());
     }
     args.form.open(None)?.write(&audit, messages)?;
-    Ok(match args.strict {
-        true => exit_codes::of_audit(&audit),
-        false => exit::KEPT,
+    Ok(if args.strict {
+        exit_codes::of_audit(&audit)
+    } else {
+        exit::KEPT
     })
 }

@@ -38,9 +38,10 @@ pub(super) fn confidence(text: &str) -> Result<f64, String> {
         true => (number * 1e10).round() / 1e12,
         false => number,
     };
-    match share > 0.5 && share < 1.0 {
-        true => Ok(share),
-        false => Err(bad()),
+    if share > 0.5 && share < 1.0 {
+        Ok(share)
+    } else {
+        Err(bad())
     }
 }
 
@@ -49,9 +50,10 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
     let bad = || "expected a difference in percent above 0, such as 0.5%".to_owned();
     let number = text.trim().trim_end_matches('%').trim_end();
     let pct: f64 = number.parse().map_err(|_| bad())?;
-    match pct > 0.0 && pct <= 100.0 {
-        true => Ok(pct),
-        false => Err(bad()),
+    if pct > 0.0 && pct <= 100.0 {
+        Ok(pct)
+    } else {
+        Err(bad())
     }
 }
 
@@ -63,9 +65,10 @@ pub(super) fn rounds(text: &str) -> Result<(u32, u32), String> {
         None => (number(text)?, number(text)?),
         Some((from, to)) => (number(from)?, number(to)?),
     };
-    match from >= 3 && from <= to {
-        true => Ok((from, to)),
-        false => Err(bad()),
+    if from >= 3 && from <= to {
+        Ok((from, to))
+    } else {
+        Err(bad())
     }
 }
 
@@ -110,9 +113,10 @@ pub(super) fn memory(text: &str) -> Result<Memory, String> {
     let text = text.trim();
     if let Some(number) = text.strip_suffix('%') {
         let pct: f64 = number.trim_end().parse().map_err(|_| bad())?;
-        return match pct > 0.0 && pct <= 100.0 {
-            true => Ok(Memory::Share(pct / 100.0)),
-            false => Err(bad()),
+        return if pct > 0.0 && pct <= 100.0 {
+            Ok(Memory::Share(pct / 100.0))
+        } else {
+            Err(bad())
         };
     }
     let at = text.find(|c: char| c.is_ascii_alphabetic());
@@ -131,9 +135,10 @@ pub(super) fn memory(text: &str) -> Result<Memory, String> {
         _ => return Err(bad()),
     };
     let bytes = number * 1024f64.powi(power);
-    match (1.0..1e18).contains(&bytes) {
-        true => Ok(Memory::Bytes(bytes as u64)),
-        false => Err(bad()),
+    if (1.0..1e18).contains(&bytes) {
+        Ok(Memory::Bytes(bytes as u64))
+    } else {
+        Err(bad())
     }
 }
 

@@ -14,13 +14,14 @@ pub(super) fn pairs(a: &Test, b: &Test, quantity: Quantity, cpu: u32) -> Vec<Pai
     };
     let in_parts =
         quantity == Quantity::Waiting || (!quantity.is_share() && (has_zeros(a) || has_zeros(b)));
-    match in_parts {
-        true => parts(a, quantity, cpu)
+    if in_parts {
+        parts(a, quantity, cpu)
             .zip(parts(b, quantity, cpu))
             .map(|(a, b)| Pair { a, b })
             .into_iter()
-            .collect(),
-        false => by_length(a, b, quantity, cpu),
+            .collect()
+    } else {
+        by_length(a, b, quantity, cpu)
     }
 }
 
@@ -57,9 +58,10 @@ const MOST_RUNS: usize = 1000;
 
 fn thinned(all: Vec<f64>) -> Vec<f64> {
     let count = all.len();
-    match count > MOST_RUNS {
-        true => (0..MOST_RUNS).map(|i| all[i * count / MOST_RUNS]).collect(),
-        false => all,
+    if count > MOST_RUNS {
+        (0..MOST_RUNS).map(|i| all[i * count / MOST_RUNS]).collect()
+    } else {
+        all
     }
 }
 
@@ -77,9 +79,10 @@ fn parts(test: &Test, quantity: Quantity, cpu: u32) -> Option<Vec<f64>> {
     for sample in own() {
         let units = test.lengths.get(sample.length).copied().unwrap_or(1).max(1);
         // Of a share the long runs count for more.
-        let weight = match quantity.is_share() {
-            true => sample.elapsed_ns as f64,
-            false => units as f64,
+        let weight = if quantity.is_share() {
+            sample.elapsed_ns as f64
+        } else {
+            units as f64
         };
         let value = sample.figure(quantity)?;
         let (sum, weights) = &mut sums[place(sample.round) as usize];

@@ -19,9 +19,10 @@ pub(super) struct Statistic {
 
 impl Statistic {
     pub(super) fn z(&self) -> f64 {
-        match self.variance > 0.0 {
-            true => self.deviation / self.variance.sqrt(),
-            false => 0.0,
+        if self.variance > 0.0 {
+            self.deviation / self.variance.sqrt()
+        } else {
+            0.0
         }
     }
 }
@@ -67,9 +68,10 @@ impl<'a> Looked<'a> {
             Scale::Sums => {
                 let own: f64 = blocks.each().map(|(_, block)| block[cpu]).sum();
                 let others = (blocks.sum() - own) / (blocks.cpus - 1) as f64;
-                match own > 0.0 && others > 0.0 {
-                    true => (own / others).ln(),
-                    false => 0.0,
+                if own > 0.0 && others > 0.0 {
+                    (own / others).ln()
+                } else {
+                    0.0
                 }
             }
             Scale::Means => apart.iter().sum::<f64>() / apart.len().max(1) as f64,
@@ -193,9 +195,10 @@ impl<'a> Looked<'a> {
         let least = (self.step * self.fine).max(1e-9);
         while high - low > least {
             let middle = f64::midpoint(low, high);
-            match self.at(middle).z() >= z {
-                true => low = middle,
-                false => high = middle,
+            if self.at(middle).z() >= z {
+                low = middle
+            } else {
+                high = middle
             }
         }
         f64::midpoint(low, high)

@@ -210,10 +210,7 @@ fn seldom(shares: [f64; 2], blocks: usize, seed: u64) -> Blocks {
     let mut chance = Chance::new(seed, "seldom");
     let mut all = Blocks::new(2);
     for block in 0..blocks {
-        let figures = shares.map(|share| match chance.uniform() < share {
-            true => 7.5,
-            false => 0.0,
-        });
+        let figures = shares.map(|share| if chance.uniform() < share { 7.5 } else { 0.0 });
         all.push(block as u32 / 3, &figures);
     }
     all

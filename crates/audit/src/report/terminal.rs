@@ -295,9 +295,12 @@ pub(crate) fn figure(
     if verdict == Some(Verdict::NotResolvable) {
         return format!("- {mark}");
     }
-    let end = |pct: f64| match of.is_open(pct) {
-        true => "?".to_owned(),
-        false => signed(pct).trim().to_owned(),
+    let end = |pct: f64| {
+        if of.is_open(pct) {
+            "?".to_owned()
+        } else {
+            signed(pct).trim().to_owned()
+        }
     };
     match interval {
         None => format!("{} ±-   {mark}", signed(pct)),
@@ -309,9 +312,10 @@ pub(crate) fn figure(
         }
         Some((low, high)) => {
             let (above, below) = (high - pct, pct - low);
-            match above.min(below) >= EVEN * above.max(below) {
-                true => format!("{} ±{}{mark}", signed(pct), size(above.max(below))),
-                false => format!("{}..{}{mark}", end(low), end(high)),
+            if above.min(below) >= EVEN * above.max(below) {
+                format!("{} ±{}{mark}", signed(pct), size(above.max(below)))
+            } else {
+                format!("{}..{}{mark}", end(low), end(high))
             }
         }
     }
@@ -394,9 +398,10 @@ fn legend(test: &Test) -> String {
         .any(|one| one.nature == Some(Nature::Designed));
     let mut all = Vec::new();
     if has(Verdict::Unequal) {
-        all.push(match designed {
-            true => "* beyond chance (by design: no alarm)",
-            false => "* beyond chance",
+        all.push(if designed {
+            "* beyond chance (by design: no alarm)"
+        } else {
+            "* beyond chance"
         });
     }
     if has(Verdict::Undecided) {
@@ -405,9 +410,10 @@ fn legend(test: &Test) -> String {
     if has(Verdict::NotResolvable) {
         all.push("~ not resolvable here");
     }
-    match all.is_empty() {
-        true => String::new(),
-        false => format!("  {}\n", all.join("   ")),
+    if all.is_empty() {
+        String::new()
+    } else {
+        format!("  {}\n", all.join("   "))
     }
 }
 
@@ -415,9 +421,10 @@ fn suspected(number: usize, suspect: &Suspect, look: &Look) -> String {
     let explains = suspect.explains_pct.map_or_else(String::new, |pct| {
         format!("; would explain {} %", size(pct))
     });
-    let seen = match suspect.tests.is_empty() {
-        true => String::new(),
-        false => format!("; seen in {}", suspect.tests.join(", ")),
+    let seen = if suspect.tests.is_empty() {
+        String::new()
+    } else {
+        format!("; seen in {}", suspect.tests.join(", "))
     };
     let who = format!(
         "{number}. CPU {}, {}: {}",

@@ -32,10 +32,7 @@ pub(crate) fn quantity(quantity: Quantity) -> &'static str {
 
 /// What its effects are in.
 pub(crate) fn unit(quantity: Quantity) -> &'static str {
-    match quantity.is_share() {
-        true => "points",
-        false => "%",
-    }
+    if quantity.is_share() { "points" } else { "%" }
 }
 
 /// The mark of a figure whose verdict is not that all is well.
@@ -204,13 +201,14 @@ pub(crate) fn detection(audit: &Audit) -> String {
         .collect();
     let open = worst.iter().filter(|(_, pct)| pct.is_none());
     let open: Vec<&str> = open.map(|(q, _)| quantity(*q)).collect();
-    let open = match open.is_empty() {
-        true => String::new(),
-        false => format!(
+    let open = if open.is_empty() {
+        String::new()
+    } else {
+        format!(
             "This run could not have detected a difference in {}: too few runs, or too noisy a \
-             machine.",
+         machine.",
             open.join(", ")
-        ),
+        )
     };
     match (seen.is_empty(), audit.cpus.len()) {
         (true, 1) => "One CPU: no difference could be seen.".to_owned(),
@@ -307,9 +305,10 @@ fn disturbed(audit: &Audit) -> String {
 /// what the kernel cannot tell.
 fn equal(audit: &Audit, count: &str, sure: &str) -> String {
     let verdicts = || audit.tests.iter().flat_map(|test| &test.verdicts);
-    let measured = match verdicts().any(|one| one.verdict == Verdict::NotResolvable) {
-        true => "in all that this kernel tells",
-        false => "in all that was measured",
+    let measured = if verdicts().any(|one| one.verdict == Verdict::NotResolvable) {
+        "in all that this kernel tells"
+    } else {
+        "in all that was measured"
     };
     let designed = verdicts().filter(|one| one.nature == Some(Nature::Designed));
     let mut slower: Vec<u32> = designed.map(|one| one.cpu).collect();

@@ -32,12 +32,7 @@ pub enum Halt {
     /// It cannot be done.
     Failed(String),
     /// A CPU went away; the test goes on without it.
-    Displaced {
-        /// Which.
-        cpu: u32,
-        /// How.
-        why: String,
-    },
+    Displaced { cpu: u32, why: String },
 }
 
 /// No answer of the process that works takes longer, but for what is asked.

@@ -49,7 +49,6 @@ pub struct Holder {
     pub pid: u32,
     /// The CPUs that it loads.
     pub cpus: CpuList,
-    /// How.
     pub method: String,
     /// `constant 50 %`, `node n, speed 0.5`.
     pub load: String,

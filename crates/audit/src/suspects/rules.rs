@@ -80,20 +80,21 @@ fn whose(seen: &Seen, ran: &Ran) -> (&'static str, String, String) {
             "sandbag run {} ({}, {}; burner {})",
             holder.pid, holder.method, holder.load, ran.pid
         );
-        return match holder.is_node() {
-            true => (
+        return if holder.is_node() {
+            (
                 "slow_node",
                 who,
                 format!(
                     "the CPU is slowed on purpose: `sandbag slow stop` or end process {}",
                     holder.pid
                 ),
-            ),
-            false => (
+            )
+        } else {
+            (
                 "load",
                 who,
                 format!("the load is there on purpose: end process {}", holder.pid),
-            ),
+            )
         };
     }
     let name = &ran.name;
@@ -213,9 +214,10 @@ fn timer(seen: &Seen, cpu: u32, difference: &Difference) -> Vec<Found> {
     }
     // What the CPU time does not show they did not take.
     let cost = |each_ns: f64| more * each_ns / 1e9 * 100.0;
-    let explains = match difference.cpu_pct > 0.0 {
-        true => difference.cpu_pct.min(cost(DEAR_TIMER_NS)),
-        false => cost(TIMER_NS),
+    let explains = if difference.cpu_pct > 0.0 {
+        difference.cpu_pct.min(cost(DEAR_TIMER_NS))
+    } else {
+        cost(TIMER_NS)
     };
     vec![Found {
         kind: "timer",
@@ -261,9 +263,10 @@ fn interrupts(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
         let device = number.parse::<u32>().is_ok();
         all.push(Found {
             kind: "interrupts",
-            who: match about.is_empty() {
-                true => format!("interrupt {number}"),
-                false => format!("interrupt {number} ({about})"),
+            who: if about.is_empty() {
+                format!("interrupt {number}")
+            } else {
+                format!("interrupt {number} ({about})")
             },
             evidence: format!(
                 "{rate:.0} in a second on CPU {cpu}, {elsewhere:.0} on the others; at some \
@@ -454,9 +457,10 @@ fn settings(seen: &Seen, cpu: u32, _: &Difference) -> Vec<Found> {
         let spared = own.settings.contains(name);
         found.push(Found {
             kind: "cpuset",
-            who: match spared {
-                true => format!("CPU {cpu} is in {name}"),
-                false => format!("CPU {cpu} is not in {name}, {with} others are"),
+            who: if spared {
+                format!("CPU {cpu} is in {name}")
+            } else {
+                format!("CPU {cpu} is not in {name}, {with} others are")
             },
             evidence: format!("{with} of {} CPUs have this setting", seen.cpus.len()),
             explains_pct: None,

@@ -6,10 +6,7 @@ use crate::model::{Effect, Nature, Quantity, Test};
 
 /// What an effect's figures are called.
 fn unit(quantity: Quantity) -> &'static str {
-    match quantity.is_share() {
-        true => "points",
-        false => "%",
-    }
+    if quantity.is_share() { "points" } else { "%" }
 }
 
 fn interval(effect: &Effect) -> String {
@@ -77,9 +74,10 @@ pub(super) fn passing(effect: &Effect, test: &Test) -> String {
 pub(super) fn blind(effect: &Effect, test: &Test, rule: &Rule<'_>) -> String {
     let pct = resolvable(effect, test, rule);
     let words = &rule.accounting.words;
-    match pct >= 1e5 {
-        true => format!("no tick fell into it ({words}): nothing can be said of it"),
-        false => format!("{words}: so many runs tell differences above {pct:.1} % only"),
+    if pct >= 1e5 {
+        format!("no tick fell into it ({words}): nothing can be said of it")
+    } else {
+        format!("{words}: so many runs tell differences above {pct:.1} % only")
     }
 }
 

@@ -59,9 +59,10 @@ impl Words {
             return Ok(());
         }
         self.file.read_exact_at(&mut back, 0)?;
-        match u64::from_ne_bytes(back) == number {
-            true => Ok(()),
-            false => Err(io::Error::other("what was read is not what was written")),
+        if u64::from_ne_bytes(back) == number {
+            Ok(())
+        } else {
+            Err(io::Error::other("what was read is not what was written"))
         }
     }
 
@@ -100,15 +101,16 @@ impl Work for Words {
     }
 
     fn about(&self) -> String {
-        match self.is_device {
-            true => format!(
+        if self.is_device {
+            format!(
                 "8 bytes written to {} and read from it",
                 self.path.display()
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "8 bytes written to a file in {} and read again",
                 self.path.display()
-            ),
+            )
         }
     }
 }

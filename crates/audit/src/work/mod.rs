@@ -65,7 +65,6 @@ pub enum Order {
     Prepare {
         /// By which it is called from then on.
         test: usize,
-        /// What.
         spec: Spec,
     },
     /// Run it there; `warm` units before, which do not count.

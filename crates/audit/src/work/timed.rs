@@ -77,12 +77,13 @@ fn in_thread<T: Send>(
                 sched::set_affinity(0, &only).map_err(|e| Fault::Displaced(e.to_string()))?;
                 let outcome = body()?;
                 let now = sched::affinity(0).map_err(|e| Fault::Displaced(e.to_string()))?;
-                match now == only && sched::current_cpu() == cpu {
-                    true => Ok(outcome),
-                    false => Err(Fault::Displaced(format!(
+                if now == only && sched::current_cpu() == cpu {
+                    Ok(outcome)
+                } else {
+                    Err(Fault::Displaced(format!(
                         "the kernel let the run go from CPU {cpu} to {now}: it was taken offline, \
-                         or our cpuset was changed"
-                    ))),
+                     or our cpuset was changed"
+                    )))
                 }
             });
         match run.map(thread::ScopedJoinHandle::join) {

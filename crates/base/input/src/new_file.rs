@@ -25,10 +25,7 @@ impl Existing {
     /// What `--force` chooses.
     #[must_use]
     pub fn by_force(force: bool) -> Self {
-        match force {
-            true => Self::Replace,
-            false => Self::Refuse,
-        }
+        if force { Self::Replace } else { Self::Refuse }
     }
 }
 
@@ -59,10 +56,7 @@ pub fn refuse_taken(path: &Path, existing: Existing) -> io::Result<()> {
     let taken = existing == Existing::Refuse
         && !is_descriptor(path)
         && fs::metadata(path).is_ok_and(|meta| meta.is_file());
-    match taken {
-        true => Err(Taken::error()),
-        false => Ok(()),
-    }
+    if taken { Err(Taken::error()) } else { Ok(()) }
 }
 
 /// Opens a file that is written piece by piece, and read meanwhile.

@@ -124,9 +124,10 @@ fn own_group(root: &Root, controller: &str) -> Result<Option<(PathBuf, PathBuf)>
         return Ok(None);
     };
     let inside = mounts.own(mount, v1);
-    let group = match inside.as_os_str().is_empty() {
-        true => mount.point.clone(),
-        false => mount.point.join(inside),
+    let group = if inside.as_os_str().is_empty() {
+        mount.point.clone()
+    } else {
+        mount.point.join(inside)
     };
     Ok(Some((mount.point.clone(), group)))
 }
@@ -188,9 +189,10 @@ pub fn hypervisor(root: &Root) -> Option<String> {
         "Parallels",
     ];
     if flagged || NAMES.iter().any(|known| name.contains(known)) {
-        return Some(match name.is_empty() {
-            true => "unknown".to_owned(),
-            false => name,
+        return Some(if name.is_empty() {
+            "unknown".to_owned()
+        } else {
+            name
         });
     }
     None

@@ -30,7 +30,6 @@ const PASSED: [Signal; 2] = [Signal::SIGUSR1, Signal::SIGUSR2];
 /// One signal that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrived {
-    /// Which.
     pub signal: Signal,
     /// Sent by the kernel (a terminal's keys, a child's end) and not by a
     /// process; then the command's process group got it, too.

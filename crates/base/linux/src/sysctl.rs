@@ -19,9 +19,10 @@ impl Sysctl {
     /// contain dots. Whether it exists is not asked here.
     #[must_use]
     pub fn new(root: &Root, name: &str) -> Self {
-        let name = match name.contains('/') {
-            true => name.to_owned(),
-            false => name.replace('.', "/"),
+        let name = if name.contains('/') {
+            name.to_owned()
+        } else {
+            name.replace('.', "/")
         };
         Self {
             path: root.path(format!("/proc/sys/{name}")),

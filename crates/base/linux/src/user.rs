@@ -94,9 +94,10 @@ pub fn become_user(user: &User) -> io::Result<()> {
             || libc::setgid(user.gid) != 0
             || libc::setuid(user.uid) != 0
     };
-    match failed {
-        true => Err(io::Error::last_os_error()),
-        false => Ok(()),
+    if failed {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
     }
 }
 

@@ -240,14 +240,13 @@ const NO_WORD: &str = "-";
 /// Gives the command a descriptor under another number. `status` moves out of
 /// the way, if it has that number. What our caller had there is replaced.
 fn give_as(fd: i32, number: i32, status: File) -> io::Result<File> {
-    let status = match status.as_raw_fd() == number {
-        true => {
-            // A copy gets the lowest number that is free, and this one is not.
-            let moved = status.try_clone()?;
-            drop(status);
-            moved
-        }
-        false => status,
+    let status = if status.as_raw_fd() == number {
+        // A copy gets the lowest number that is free, and this one is not.
+        let moved = status.try_clone()?;
+        drop(status);
+        moved
+    } else {
+        status
     };
     if fd != number {
         // SAFETY: numbers of descriptors; `fd` is ours alone, and what was at

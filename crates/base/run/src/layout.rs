@@ -107,9 +107,10 @@ impl Layout {
             what,
             remedy: remedy.into(),
         };
-        let base = match path.starts_with(&hierarchies.cpu) {
-            true => path.to_owned(),
-            false => hierarchies.cpu.join(path.strip_prefix("/").unwrap_or(path)),
+        let base = if path.starts_with(&hierarchies.cpu) {
+            path.to_owned()
+        } else {
+            hierarchies.cpu.join(path.strip_prefix("/").unwrap_or(path))
         };
         // Without links and `..`: what is noted in the journal must be undone
         // where it was done.
@@ -190,12 +191,11 @@ impl Layout {
     /// Makes the tree ready: on v2 the cpu controller must be enabled for
     /// the groups below the base.
     pub fn prepare(&self, journal: &mut Journal) -> Result<()> {
-        match self.version() == Version::V1 || self.kind == Kind::V2Systemd {
-            true => Ok(()),
-            false => {
-                self.check_empty()?;
-                self.enable(journal, "cpu")
-            }
+        if self.version() == Version::V1 || self.kind == Kind::V2Systemd {
+            Ok(())
+        } else {
+            self.check_empty()?;
+            self.enable(journal, "cpu")
         }
     }
 
@@ -208,9 +208,10 @@ impl Layout {
             && !root::read(&self.base.join("cgroup.procs"))?
                 .trim()
                 .is_empty();
-        match full {
-            true => Err(self.has_processes()),
-            false => Ok(()),
+        if full {
+            Err(self.has_processes())
+        } else {
+            Ok(())
         }
     }
 

@@ -37,9 +37,10 @@ pub fn tie(end: RawFd) -> io::Result<()> {
             || libc::fcntl(end, F_SETSIG, libc::SIGKILL) != 0
             || libc::fcntl(end, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK) != 0
     };
-    match failed {
-        true => Err(io::Error::last_os_error()),
-        false => keep_across_exec(end),
+    if failed {
+        Err(io::Error::last_os_error())
+    } else {
+        keep_across_exec(end)
     }
 }
 

@@ -60,9 +60,10 @@ pub fn check_in(
     };
     let path = path.or_else(|| std::env::var_os("PATH"));
     let path = path.unwrap_or_else(|| "/bin:/usr/bin".into());
-    let there = match program.as_bytes().contains(&b'/') {
-        true => dir.join(program).into_os_string(),
-        false => program.clone(),
+    let there = if program.as_bytes().contains(&b'/') {
+        dir.join(program).into_os_string()
+    } else {
+        program.clone()
     };
     let Err(cause) = find(&there, &path) else {
         return Ok(());

@@ -173,9 +173,10 @@ impl Registry {
             let Some((holder, both)) = self.holder_of(cpus)? else {
                 return Journal::create(&self.dir, info);
             };
-            let patience = match holder.has_ended() {
-                false => DEATH_PATIENCE,
-                true => GUARDIAN_PATIENCE,
+            let patience = if !holder.has_ended() {
+                DEATH_PATIENCE
+            } else {
+                GUARDIAN_PATIENCE
             };
             if begin.elapsed() > patience {
                 return Err(Error::Busy {

@@ -39,22 +39,24 @@ fn call(method: &str, signature: &str, arguments: &[String]) -> Result<(), Strin
     unsafe {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            match libc::getppid().unsigned_abs() == parent {
-                true => Ok(()),
-                false => Err(std::io::ErrorKind::Interrupted.into()),
+            if libc::getppid().unsigned_abs() == parent {
+                Ok(())
+            } else {
+                Err(std::io::ErrorKind::Interrupted.into())
             }
         });
     }
     let output = command
         .output()
         .map_err(|cause| format!("busctl: {cause} (it is part of systemd)"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!(
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!(
             "{method} {}: {}",
             arguments.first().map_or("", String::as_str),
             String::from_utf8_lossy(&output.stderr).trim()
-        )),
+        ))
     }
 }
 

@@ -299,9 +299,10 @@ fn end_tracing(name: &str) -> Result<(), String> {
 
 /// Disables a controller that we enabled; the tree may be gone.
 fn disable(path: &Path, name: &str) -> Result<(), String> {
-    match path.exists() {
-        true => root::write(path, format!("-{name}")).map_err(|error| error.to_string()),
-        false => Ok(()),
+    if path.exists() {
+        root::write(path, format!("-{name}")).map_err(|error| error.to_string())
+    } else {
+        Ok(())
     }
 }
 

@@ -306,11 +306,12 @@ fn settled(layout: &Layout, mut journal: Journal, spec: &CommandSpec) -> Result<
 
 fn undo_all(journal: Journal, leftovers: Leftovers) -> std::result::Result<(), String> {
     let left = undo(journal, leftovers);
-    match left.is_empty() {
-        true => Ok(()),
-        false => Err(format!(
+    if left.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
             "could not undo yet: {}; the guardian goes on trying, and sandbag restore does so, too",
             left.join("; ")
-        )),
+        ))
     }
 }

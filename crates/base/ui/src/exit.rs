@@ -72,9 +72,10 @@ pub fn of_usage(arguments: impl Iterator<Item = OsString>) -> u8 {
     let wraps = ours
         .iter()
         .any(|word| WRAPPING.iter().any(|name| *word == name));
-    match wraps && ours.len() < arguments.len() {
-        true => OUR_FAILURE,
-        false => USAGE,
+    if wraps && ours.len() < arguments.len() {
+        OUR_FAILURE
+    } else {
+        USAGE
     }
 }
 

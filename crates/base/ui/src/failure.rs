@@ -65,9 +65,10 @@ impl Failure {
     #[must_use]
     pub fn exit_code(&self, with_command: bool) -> u8 {
         // A name that is taken is the user's to choose anew, whoever found it.
-        let code = match self.is_taken() {
-            true => exit::USAGE,
-            false => self.error.exit_code(),
+        let code = if self.is_taken() {
+            exit::USAGE
+        } else {
+            self.error.exit_code()
         };
         match code {
             code @ (exit::NOT_FOUND | exit::NOT_EXECUTABLE) => code,
@@ -141,9 +142,10 @@ impl<E: ExitStatus> From<E> for Failure {
 /// The outermost text; with `{:#}` all of them.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match f.alternate() {
-            true => f.write_str(&self.chain().collect::<Vec<_>>().join(": ")),
-            false => f.write_str(&self.chain().next().unwrap_or_default()),
+        if f.alternate() {
+            f.write_str(&self.chain().collect::<Vec<_>>().join(": "))
+        } else {
+            f.write_str(&self.chain().next().unwrap_or_default())
         }
     }
 }

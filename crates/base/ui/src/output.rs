@@ -166,9 +166,10 @@ pub fn new_name(prefix: &str, ending: &str) -> PathBuf {
     let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     let plain = PathBuf::from(format!("{prefix}-{now}{ending}"));
     // Two in the same second.
-    match plain.exists() {
-        false => plain,
-        true => PathBuf::from(format!("{prefix}-{now}-{}{ending}", std::process::id())),
+    if !plain.exists() {
+        plain
+    } else {
+        PathBuf::from(format!("{prefix}-{now}-{}{ending}", std::process::id()))
     }
 }
 
@@ -198,9 +199,10 @@ pub fn refuse_ending(path: &Path, written: &[&str]) -> Result<()> {
 /// A record as JSON, as [`put`] writes it.
 pub fn put_json(path: &Path, record: &impl Serialize, existing: Existing) -> Result<()> {
     let text = serde_json::to_string_pretty(record)? + "\n";
-    match path.as_os_str() == "-" {
-        true => Ok(print(text)?),
-        false => put(path, text, existing),
+    if path.as_os_str() == "-" {
+        Ok(print(text)?)
+    } else {
+        put(path, text, existing)
     }
 }
 

@@ -120,9 +120,10 @@ pub fn cpus(text: &str) -> Result<Cpus, String> {
             let list: CpuList = list.parse().map_err(|_| {
                 "expected CPUs such as 0,2-3, or one of all, even, odd, core".to_owned()
             })?;
-            match list.is_empty() {
-                true => return Err("names no CPU".to_owned()),
-                false => Cpus::List(list),
+            if list.is_empty() {
+                return Err("names no CPU".to_owned());
+            } else {
+                Cpus::List(list)
             }
         }
     })
@@ -168,9 +169,10 @@ pub fn tolerance(text: &str) -> Result<sandbag_stats::Tolerance, String> {
     };
     let number = |text: &str| {
         let value = text.trim().parse::<f64>().map_err(|_| bad())?;
-        match value > 0.0 && value <= 100.0 {
-            true => Ok(value),
-            false => Err(bad()),
+        if value > 0.0 && value <= 100.0 {
+            Ok(value)
+        } else {
+            Err(bad())
         }
     };
     let mean_points = number(mean)?;

@@ -15,7 +15,6 @@ use crate::{Event, Span};
 pub struct Mark {
     /// When, on the clock of the trace; does not descend.
     pub at_ns: u64,
-    /// What.
     pub what: What,
 }
 
@@ -26,7 +25,6 @@ pub enum What {
     Enter {
         /// The same for begin and end.
         key: u64,
-        /// Who.
         source: u32,
     },
     /// It ends.
@@ -35,21 +33,14 @@ pub enum What {
         key: u64,
     },
     /// Another task than the loop gets the CPU.
-    Task {
-        /// Who.
-        source: u32,
-    },
+    Task { source: u32 },
     /// The loop gets it.
     Loop,
     /// The loop met a page fault; when that ends is not written, but the loop
     /// goes on only after it.
-    Fault {
-        /// Who.
-        source: u32,
-    },
+    Fault { source: u32 },
     /// Something ends that took so long.
     Took {
-        /// Who.
         source: u32,
         /// How long, ns.
         ns: u64,

@@ -173,7 +173,6 @@ pub enum Method {
 /// What is known of the attribution as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
-    /// How.
     pub method: Method,
     /// Why not better, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -46,7 +46,6 @@ impl Who {
 /// How much somebody took.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// Who.
     pub who: Who,
     /// Events that he had a part in.
     pub events: u64,

@@ -58,12 +58,13 @@ pub fn check(root: &Root) -> Result<(), Fault> {
         .into_iter()
         .filter(|flag| !flags.split_whitespace().any(|word| word == *flag))
         .collect();
-    match missing.is_empty() {
-        true => Ok(()),
-        false => Err(Fault::NoCounter(format!(
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(Fault::NoCounter(format!(
             "{} is not among the flags of /proc/cpuinfo, so it may stand still or change its rate",
             missing.join(" and ")
-        ))),
+        )))
     }
 }
 

@@ -118,9 +118,10 @@ fn counts(now: &Table, before: &Table, cpu: u32) -> Vec<Count> {
 /// `36 virtio1-req.0`, `LOC Local timer interrupts`, `NET_RX`.
 fn name(row: &Row) -> String {
     let is_device = row.label.bytes().all(|b| b.is_ascii_digit());
-    let about = match is_device {
-        true => row.about.split(' ').next_back().unwrap_or_default(),
-        false => &row.about,
+    let about = if is_device {
+        row.about.split(' ').next_back().unwrap_or_default()
+    } else {
+        &row.about
     };
     format!("{} {about}", row.label).trim_end().to_owned()
 }

@@ -154,9 +154,12 @@ impl Tracer {
         let mut is_torn = lost > 0;
         let mut entries = 0;
         let (is_raw, round) = (self.is_raw, self.round);
-        let ns = |stamp: u64| match is_raw {
-            true => scale.since_begin(round.counts(stamp)),
-            false => scale.since_begin(stamp),
+        let ns = |stamp: u64| {
+            if is_raw {
+                scale.since_begin(round.counts(stamp))
+            } else {
+                scale.since_begin(stamp)
+            }
         };
         let (known, layout) = (&mut self.entries, self.layout);
         let taken = self.instance.take(cpu, &layout, |bytes| {

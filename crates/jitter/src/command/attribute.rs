@@ -47,9 +47,10 @@ impl Memory {
     /// task and back 150.
     pub fn divide(bytes: u64, cpus: usize, is_traced: bool) -> Self {
         let each = bytes / cpus.max(1) as u64;
-        let (events, per_event, kernel) = match is_traced {
-            true => (each / 2, BYTES_PER_EVENT + BYTES_OF_CAUSES, each / 2),
-            false => (each, BYTES_PER_EVENT, 0),
+        let (events, per_event, kernel) = if is_traced {
+            (each / 2, BYTES_PER_EVENT + BYTES_OF_CAUSES, each / 2)
+        } else {
+            (each, BYTES_PER_EVENT, 0)
         };
         Self {
             room: (events / per_event).max(1),

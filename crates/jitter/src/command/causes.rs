@@ -212,9 +212,10 @@ fn most(one: &CpuCounters) -> String {
             .collect()
     };
     let all = [per_s(&one.interrupts), per_s(&one.softirqs)].concat();
-    match all.is_empty() {
-        true => "nothing".to_owned(),
-        false => all.join(", "),
+    if all.is_empty() {
+        "nothing".to_owned()
+    } else {
+        all.join(", ")
     }
 }
 

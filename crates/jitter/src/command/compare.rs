@@ -103,9 +103,10 @@ fn traces(args: &CompareArgs, a: &Trace, b: &Trace, messages: &Messages) -> Resu
         return Err(BadInput(text.to_owned()).into());
     };
     let verdict = likeness.verdict;
-    let mut text = match args.json {
-        true => serde_json::to_string_pretty(&likeness)? + "\n",
-        false => exactly(&together(a), &together(b), &likeness)?,
+    let mut text = if args.json {
+        serde_json::to_string_pretty(&likeness)? + "\n"
+    } else {
+        exactly(&together(a), &together(b), &likeness)?
     };
     if let Some(file) = &args.html {
         let names = [&args.a, &args.b].map(|path| path.display().to_string());

@@ -135,13 +135,14 @@ fn resolution(series: &[Series]) -> String {
     let Some((narrowest, widest)) = widths else {
         return "The file holds totals only: no quantiles.".to_owned();
     };
-    let mut text = match narrowest == widest {
-        true => format!("Bins are {} wide", time(widest as f64)),
-        false => format!(
+    let mut text = if narrowest == widest {
+        format!("Bins are {} wide", time(widest as f64))
+    } else {
+        format!(
             "Bins are {} to {} wide",
             time(narrowest as f64),
             time(widest as f64)
-        ),
+        )
     };
     text += ": a quantile is given as the end of its bin (<).";
     let beyond = series

@@ -97,9 +97,10 @@ fn components(spectra: &[Option<Spectrum>]) -> String {
             ]);
         }
     }
-    match none {
-        true => "  none".to_owned(),
-        false => right(table).to_string(),
+    if none {
+        "  none".to_owned()
+    } else {
+        right(table).to_string()
     }
 }
 

@@ -104,9 +104,10 @@ fn part(text: &str) -> Result<f64, String> {
         (None, Some(pct)) => number(pct)? / 100.0,
         (None, None) => number(text)?,
     };
-    match value > 0.0 && value <= 1.0 {
-        true => Ok(value),
-        false => Err("must be above 0, and not more than the whole trace (1)".to_owned()),
+    if value > 0.0 && value <= 1.0 {
+        Ok(value)
+    } else {
+        Err("must be above 0, and not more than the whole trace (1)".to_owned())
     }
 }
 
@@ -114,9 +115,10 @@ fn cpu_list(text: &str) -> Result<CpuList, String> {
     let list: CpuList = text
         .parse()
         .map_err(|_| "expected CPUs such as 0,2-3".to_owned())?;
-    match list.is_empty() {
-        true => Err("names no CPU".to_owned()),
-        false => Ok(list),
+    if list.is_empty() {
+        Err("names no CPU".to_owned())
+    } else {
+        Ok(list)
     }
 }
 
@@ -189,10 +191,7 @@ impl PlanArgs {
         }
         let options = Options {
             seed: self.seed,
-            share: match more.random {
-                true => self.share,
-                false => 1.0,
-            },
+            share: if more.random { self.share } else { 1.0 },
             random: more.random,
             sync: self.sync,
             group: self

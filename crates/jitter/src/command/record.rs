@@ -103,24 +103,24 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     let output = args.output.clone();
     let output = output.unwrap_or_else(|| output::new_name("sandbag-jitter", ".sbj"));
     let to_stdout = output.as_os_str() == "-";
-    let name = match to_stdout {
-        true => "standard output".to_owned(),
-        false => output.display().to_string(),
+    let name = if to_stdout {
+        "standard output".to_owned()
+    } else {
+        output.display().to_string()
     };
     output::refuse_ending(&output, &["sbj"])?;
     args.overwrite.check(Some(&output))?;
     let made = Cell::new(false);
     // Only once everything is in its place: what is refused costs nobody a file.
     let open = || {
-        let file: Box<dyn Write> = match to_stdout {
-            true => Box::new(stdout()),
-            false => {
-                let is_new = !output.exists();
-                let file = open_new(&output, args.overwrite.existing()).map_err(Fault::Io)?;
-                made.set(is_new);
-                give_to_caller(&output);
-                Box::new(file)
-            }
+        let file: Box<dyn Write> = if to_stdout {
+            Box::new(stdout())
+        } else {
+            let is_new = !output.exists();
+            let file = open_new(&output, args.overwrite.existing()).map_err(Fault::Io)?;
+            made.set(is_new);
+            give_to_caller(&output);
+            Box::new(file)
         };
         Ok(BufWriter::new(file))
     };
@@ -147,9 +147,10 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
             if to_stdout && matches!(&*error.fault, Fault::Io(cause) if reader_left(cause)) {
                 return Ok(exit::KEPT);
             }
-            return match stop.load(Ordering::Relaxed) {
-                true if matches!(*error.fault, Fault::NothingKnown) => Ok(exit::INTERRUPTED),
-                _ => Err(error.in_file(&name).into()),
+            return if stop.load(Ordering::Relaxed) && matches!(*error.fault, Fault::NothingKnown) {
+                Ok(exit::INTERRUPTED)
+            } else {
+                Err(error.in_file(&name).into())
             };
         }
     };
@@ -185,9 +186,10 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
             about.clock.unwrap_or_default()
         ));
     }
-    messages.say(&match to_stdout {
-        true => format!("Written to {name}"),
-        false => format!("Written: {name} (sandbag jitter show {name})"),
+    messages.say(&if to_stdout {
+        format!("Written to {name}")
+    } else {
+        format!("Written: {name} (sandbag jitter show {name})")
     });
     Ok(exit::KEPT)
 }

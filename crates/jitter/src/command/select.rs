@@ -74,9 +74,10 @@ impl SelectArgs {
                 if let Some(wanted) = &selection.cpus {
                     all.series.retain(|one| wanted.contains(&one.cpu));
                 }
-                match all.series.is_empty() {
-                    true => Err(BadInput("--cpus names none of the recording".to_owned()).into()),
-                    false => Ok(Recording::Distribution(all)),
+                if all.series.is_empty() {
+                    Err(BadInput("--cpus names none of the recording".to_owned()).into())
+                } else {
+                    Ok(Recording::Distribution(all))
                 }
             }
         }

@@ -203,10 +203,7 @@ fn how(notes: &Notes) -> Table {
         "page faults",
     ]);
     for cpu in &notes.cpus {
-        let own = |said: String| match cpu.is_own() {
-            true => said,
-            false => "-".to_owned(),
-        };
+        let own = |said: String| if cpu.is_own() { said } else { "-".to_owned() };
         table.add_row([
             cpu.cpu.to_string(),
             time(cpu.detectable_ns()),

@@ -108,9 +108,10 @@ impl<W: Write> Writer<W> {
         loop {
             let part = causes::part(rest, sources.len().saturating_sub(self.named));
             let (here, later) = rest.split_at(part.causes);
-            let until_ns = match part.is_last {
-                true => span.until_ns,
-                false => later.first().map_or(from_ns, |cause| cause.start_ns),
+            let until_ns = if part.is_last {
+                span.until_ns
+            } else {
+                later.first().map_or(from_ns, |cause| cause.start_ns)
             };
             let new = sources.get(self.named..self.named + part.sources);
             let span = Span { from_ns, until_ns };
@@ -146,9 +147,10 @@ impl<W: Write> Writer<W> {
             self.causes(of.cpu, *span, here, sources)?;
             rest = later;
         }
-        match rest.is_empty() {
-            true => Ok(()),
-            false => Err(Fault::Impossible("a cause of a time that is not known").into()),
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            Err(Fault::Impossible("a cause of a time that is not known").into())
         }
     }
 

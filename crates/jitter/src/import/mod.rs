@@ -226,9 +226,10 @@ pub fn read(from: impl Read + Send, name: &str, options: &Options) -> Result<Rec
     }
     let all = |head: Vec<u8>| BufReader::with_capacity(1 << 20, Cursor::new(head).chain(from));
     if format::is_trace(&head) {
-        let trace = match options.without_causes {
-            true => format::read_without_causes(all(head)),
-            false => format::read(all(head)),
+        let trace = if options.without_causes {
+            format::read_without_causes(all(head))
+        } else {
+            format::read(all(head))
         };
         let trace = trace.map_err(|error| error.in_file(name))?;
         return Ok(Recording::Trace(trace));
@@ -255,9 +256,10 @@ fn reader_of(head: &[u8]) -> Option<&'static Reader> {
 /// nothing known. `head` is without byte order mark; some kilobytes are enough.
 #[must_use]
 pub fn detect(head: &[u8]) -> Option<&'static str> {
-    match format::is_trace(head) {
-        true => Some("a trace of sandbag"),
-        false => reader_of(head).map(|reader| reader.name),
+    if format::is_trace(head) {
+        Some("a trace of sandbag")
+    } else {
+        reader_of(head).map(|reader| reader.name)
     }
 }
 

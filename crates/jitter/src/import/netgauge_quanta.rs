@@ -44,17 +44,16 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         counts.add(value);
     }
     let whole = input.lines.whole();
-    let (series, recorder) = match is_work {
-        true => (counts.of_fixed_work(cpu, NS_PER_US), "netgauge fwq"),
-        false => {
-            let quantum_ns = quantum_ns.filter(|ns| *ns > 0).ok_or_else(|| {
-                whole.expected(
-                    "how long a quantum is (`# Compute-Cycle Duration: N usec`)",
-                    "",
-                )
-            })?;
-            (counts.of_fixed_time(cpu, quantum_ns), "netgauge ftq")
-        }
+    let (series, recorder) = if is_work {
+        (counts.of_fixed_work(cpu, NS_PER_US), "netgauge fwq")
+    } else {
+        let quantum_ns = quantum_ns.filter(|ns| *ns > 0).ok_or_else(|| {
+            whole.expected(
+                "how long a quantum is (`# Compute-Cycle Duration: N usec`)",
+                "",
+            )
+        })?;
+        (counts.of_fixed_time(cpu, quantum_ns), "netgauge ftq")
     };
     let series = series.ok_or_else(|| whole.fault(Fault::NothingKnown))?;
     Ok(Recording::Distribution(Distribution {

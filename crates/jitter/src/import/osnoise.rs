@@ -143,9 +143,10 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         all.event(cpu, event).map_err(|fault| place.fault(fault))?;
     }
     let mut warnings = Vec::new();
-    let (mut all, what) = match samples.is_empty() {
-        true => (causes, "noise entries"),
-        false => (samples, SAMPLE),
+    let (mut all, what) = if samples.is_empty() {
+        (causes, "noise entries")
+    } else {
+        (samples, SAMPLE)
     };
     if what != SAMPLE {
         warnings.push(format!(
@@ -164,9 +165,10 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         ));
     }
     // Each CPU has a buffer of its own, and so another beginning.
-    let known = match is_overwritten {
-        true => Known::EachItsOwn,
-        false => Known::AllAlike,
+    let known = if is_overwritten {
+        Known::EachItsOwn
+    } else {
+        Known::AllAlike
     };
     warnings.push(format!(
         "the file does not say when events were looked for: {} is taken for it",

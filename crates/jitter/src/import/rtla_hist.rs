@@ -173,9 +173,10 @@ fn read(mut input: Input<'_>) -> Result<Recording> {
         ));
     }
     Ok(Recording::Distribution(Distribution {
-        recorder: match is_timerlat {
-            true => "rtla timerlat hist".to_owned(),
-            false => "rtla osnoise hist".to_owned(),
+        recorder: if is_timerlat {
+            "rtla timerlat hist".to_owned()
+        } else {
+            "rtla osnoise hist".to_owned()
         },
         series,
         warnings,

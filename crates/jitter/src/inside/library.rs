@@ -245,9 +245,10 @@ fn trusted(base: &Path) -> std::result::Result<(), String> {
     if meta.uid() != 0 && meta.uid() != us {
         return Err(format!("it belongs to user {}", meta.uid()));
     }
-    match meta.mode() & WRITE_OF_OTHERS != 0 && meta.mode() & STICKY == 0 {
-        true => Err("others can write in it, and it has no sticky bit".to_owned()),
-        false => Ok(()),
+    if meta.mode() & WRITE_OF_OTHERS != 0 && meta.mode() & STICKY == 0 {
+        Err("others can write in it, and it has no sticky bit".to_owned())
+    } else {
+        Ok(())
     }
 }
 

@@ -109,7 +109,6 @@ pub struct Outcome {
     pub recycled: u32,
     /// What those suffered.
     pub gone: Suffered,
-    /// See there.
     pub refused: Refused,
 }
 
@@ -279,9 +278,12 @@ fn slot(bytes: &[u8], owner: u32) -> Slot {
 #[must_use]
 pub fn read(bytes: &[u8]) -> Outcome {
     let page = Bytes(bytes);
-    let refused = |number: usize| match number < REFUSED {
-        true => page.u64(shared::REFUSED + 8 * number),
-        false => 0,
+    let refused = |number: usize| {
+        if number < REFUSED {
+            page.u64(shared::REFUSED + 8 * number)
+        } else {
+            0
+        }
     };
     let gone = bytes.get(shared::GONE..shared::GONE + SLOT);
     let slots = bytes.get(SHARED..).unwrap_or_default().chunks_exact(SLOT);

@@ -93,12 +93,13 @@ fn check_elf(program: &Path, head: &[u8], uid: u32, gid: u32) -> Result<()> {
     let gains = (meta.mode() & 0o4000 != 0 && meta.uid() != uid)
         || (meta.mode() & 0o2010 == 0o2010 && meta.gid() != gid)
         || (uid != 0 && has_capabilities(program));
-    match gains {
-        true => no(
+    if gains {
+        no(
             "it runs with privileges of its own (setuid, setgid or capabilities), \
-                    and the dynamic linker then ignores LD_PRELOAD",
-        ),
-        false => Ok(()),
+                and the dynamic linker then ignores LD_PRELOAD",
+        )
+    } else {
+        Ok(())
     }
 }
 

@@ -124,9 +124,10 @@ fn shares(name: String, mut lengths_ns: Vec<u64>) -> Option<Shares> {
     let (mut events, mut noise) = (Vec::new(), Vec::new());
     for i in 0..=CURVE {
         let x = 10f64.powf(from + (until - from) * i as f64 / CURVE as f64);
-        let below = match i == CURVE {
-            true => lengths_ns.len(),
-            false => lengths_ns.partition_point(|ns| *ns as f64 <= x),
+        let below = if i == CURVE {
+            lengths_ns.len()
+        } else {
+            lengths_ns.partition_point(|ns| *ns as f64 <= x)
         };
         let sum = below.checked_sub(1).map_or(0.0, |i| sums[i]);
         events.push((round(x), round(below as f64 / sums.len() as f64 * 100.0)));
@@ -163,17 +164,18 @@ impl TraceCharts {
                 let one = |cpu: &CpuTrace| shares(name(cpu), lengths(std::slice::from_ref(cpu)));
                 cpus.iter().filter_map(one).collect()
             },
-            events: match colours {
-                true => cpus.chunks(1).map(each).collect(),
-                false => vec![each(cpus)],
+            events: if colours {
+                cpus.chunks(1).map(each).collect()
+            } else {
+                vec![each(cpus)]
             },
-            spectra: match colours {
-                true => page
-                    .spectra
+            spectra: if colours {
+                page.spectra
                     .iter()
                     .map(|one| one.as_ref().map(lines))
-                    .collect(),
-                false => Vec::new(),
+                    .collect()
+            } else {
+                Vec::new()
             },
             matrix: matrix(cpus, page.correlations),
             lags: lag_pairs(page.correlations).into_iter().map(lag).collect(),

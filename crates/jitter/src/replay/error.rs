@@ -73,7 +73,6 @@ pub enum Error {
     /// A system call failed.
     #[error("{call}: {cause}")]
     Call {
-        /// Which.
         call: &'static str,
         /// What the system said.
         cause: std::io::Error,

@@ -235,34 +235,33 @@ impl Outcome {
     /// Start errors of those that nothing stood in the way of.
     #[must_use]
     pub fn start_errors(&self) -> Option<Quantiles> {
-        match self.all_kept() {
-            true => {
-                let clean = self.kept.iter().filter(|e| e.cause == Cause::Nothing);
-                Quantiles::of(clean.map(|e| e.start_error_ns).collect())
-            }
-            false => Quantiles::of_sizes(&self.start),
+        if self.all_kept() {
+            let clean = self.kept.iter().filter(|e| e.cause == Cause::Nothing);
+            Quantiles::of(clean.map(|e| e.start_error_ns).collect())
+        } else {
+            Quantiles::of_sizes(&self.start)
         }
     }
 
     /// Start errors of all.
     #[must_use]
     pub fn all_start_errors(&self) -> Option<Quantiles> {
-        match self.all_kept() {
-            true => Quantiles::of(self.kept.iter().map(|e| e.start_error_ns).collect()),
-            false => {
-                let mut all = self.start.clone();
-                all.merge(&self.start_late);
-                Quantiles::of_sizes(&all)
-            }
+        if self.all_kept() {
+            Quantiles::of(self.kept.iter().map(|e| e.start_error_ns).collect())
+        } else {
+            let mut all = self.start.clone();
+            all.merge(&self.start_late);
+            Quantiles::of_sizes(&all)
         }
     }
 
     /// Length errors of all.
     #[must_use]
     pub fn length_errors(&self) -> Option<Quantiles> {
-        match self.all_kept() {
-            true => Quantiles::of(self.kept.iter().map(|e| e.length_error_ns).collect()),
-            false => Quantiles::of_sizes(&self.length),
+        if self.all_kept() {
+            Quantiles::of(self.kept.iter().map(|e| e.length_error_ns).collect())
+        } else {
+            Quantiles::of_sizes(&self.length)
         }
     }
 

@@ -28,7 +28,6 @@ pub struct Options {
     /// Begin at a random position; else at the trace's beginning (the third
     /// safeguard off).
     pub random: bool,
-    /// See there.
     pub sync: Sync,
     /// Ranks that suffer together what was recorded together: the CPUs of a
     /// node.
@@ -119,16 +118,13 @@ impl Plan {
         }
         // A position must mean the same moment on all of them.
         let together = options.group > 1 || options.sync != Sync::None || !options.random;
-        let columns: Vec<Arc<Column>> = match together {
-            true => {
-                let known = known_together(cpus);
-                let column = |cpu: &&CpuTrace| Arc::new(Column::new(&known, &cpu.events));
-                cpus.iter().map(column).collect()
-            }
-            false => {
-                let column = |cpu: &&CpuTrace| Arc::new(Column::new(&cpu.known, &cpu.events));
-                cpus.iter().map(column).collect()
-            }
+        let columns: Vec<Arc<Column>> = if together {
+            let known = known_together(cpus);
+            let column = |cpu: &&CpuTrace| Arc::new(Column::new(&known, &cpu.events));
+            cpus.iter().map(column).collect()
+        } else {
+            let column = |cpu: &&CpuTrace| Arc::new(Column::new(&cpu.known, &cpu.events));
+            cpus.iter().map(column).collect()
         };
         if columns.iter().any(|column| column.known_ns == 0) {
             return Err(Error::NothingTogether);
@@ -210,9 +206,10 @@ impl Plan {
             Sync::None => rank / u64::from(group),
             Sync::Once | Sync::Phases(_) => 0,
         };
-        let offset_ns = match random {
-            true => chance::drawn(seed, RANKS, who, known_ns),
-            false => 0,
+        let offset_ns = if random {
+            chance::drawn(seed, RANKS, who, known_ns)
+        } else {
+            0
         };
         Portion {
             column,

@@ -42,9 +42,10 @@ impl Portion {
     /// where it is used up. Without the factor.
     #[must_use]
     pub fn position_ns(&self, passed_ns: u64) -> u64 {
-        let within_ns = match self.repeat {
-            true => passed_ns % self.length_ns.max(1),
-            false => passed_ns,
+        let within_ns = if self.repeat {
+            passed_ns % self.length_ns.max(1)
+        } else {
+            passed_ns
         };
         self.offset_ns + within_ns
     }
@@ -122,9 +123,10 @@ impl Portion {
     }
 
     pub(crate) fn scaled(&self, ns: u64) -> u64 {
-        match self.factor == 1.0 {
-            true => ns,
-            false => (ns as f64 * self.factor) as u64,
+        if self.factor == 1.0 {
+            ns
+        } else {
+            (ns as f64 * self.factor) as u64
         }
     }
 }

@@ -96,9 +96,10 @@ pub fn matched(asked: &[Planned], seen: &[Planned], tolerance: Tolerance) -> Mat
             if let Some((i, _)) = best {
                 taken[i] = true;
                 found[place] = true;
-                match same {
-                    true => matches.same.push((place, i)),
-                    false => matches.other_length.push((place, i)),
+                if same {
+                    matches.same.push((place, i))
+                } else {
+                    matches.other_length.push((place, i))
                 }
             }
         }

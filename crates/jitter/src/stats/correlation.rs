@@ -135,9 +135,10 @@ fn of(a: &CpuTrace, b: &CpuTrace, most: usize) -> Option<Correlation> {
     if starts_a.is_empty() || starts_b.is_empty() || !has_room {
         return None;
     }
-    let (few, many) = match starts_a.len() <= starts_b.len() {
-        true => (&starts_a, &starts_b),
-        false => (&starts_b, &starts_a),
+    let (few, many) = if starts_a.len() <= starts_b.len() {
+        (&starts_a, &starts_b)
+    } else {
+        (&starts_b, &starts_a)
     };
     let pct = |count: usize| count as f64 / few.len() as f64 * 100.0;
     let mut chance = Chance::new(1, &format!("CPUs {} and {}", a.cpu, b.cpu));

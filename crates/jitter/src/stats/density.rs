@@ -132,10 +132,7 @@ fn silverman(mut logs: Vec<f64>) -> f64 {
     let sd = (logs.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
     let quarter = logs.len() / 4;
     let range = (logs[logs.len() - 1 - quarter] - logs[quarter]) / 1.34;
-    let width = match range > 0.0 {
-        true => sd.min(range),
-        false => sd,
-    };
+    let width = if range > 0.0 { sd.min(range) } else { sd };
     0.9 * width * n.powf(-0.2)
 }
 

@@ -251,9 +251,10 @@ fn together(measures: &[Measure; 3]) -> (Verdict, String) {
         return (Verdict::Same, text.to_owned());
     }
     let coarse = |one: &Measure| one.limit > one.resolution;
-    let why = match measures.iter().any(coarse) {
-        true => "the traces differ too much from themselves",
-        false => "the interval reaches over the limit",
+    let why = if measures.iter().any(coarse) {
+        "the traces differ too much from themselves"
+    } else {
+        "the interval reaches over the limit"
     };
     let text = format!(
         "{} cannot be told apart or alike: {why}",
@@ -273,9 +274,10 @@ impl Interval {
                 high: f64::INFINITY,
             };
         }
-        let bias = match unbiased {
-            true => samples.iter().sum::<f64>() / samples.len() as f64 - value,
-            false => 0.0,
+        let bias = if unbiased {
+            samples.iter().sum::<f64>() / samples.len() as f64 - value
+        } else {
+            0.0
         };
         Self {
             value,
@@ -368,9 +370,12 @@ fn limits(blocks: &[Block], other_known_ns: f64, cut: Cut, chance: &mut Chance) 
             all[2].push(figures.ln_noise.abs());
         }
     }
-    all.map(|mut one| match one.is_empty() {
-        true => f64::INFINITY,
-        false => part(&mut one, 1.0 - BEYOND_LIMIT),
+    all.map(|mut one| {
+        if one.is_empty() {
+            f64::INFINITY
+        } else {
+            part(&mut one, 1.0 - BEYOND_LIMIT)
+        }
     })
 }
 

@@ -35,9 +35,12 @@ pub fn summarise(cpu: &CpuTrace) -> Summary {
     let count = cpu.events.len();
     let mut lengths: Vec<u64> = cpu.events.iter().map(|event| event.length_ns).collect();
     lengths.sort_unstable();
-    let per = |value: f64| match known_ns > 0.0 {
-        true => value / known_ns,
-        false => 0.0,
+    let per = |value: f64| {
+        if known_ns > 0.0 {
+            value / known_ns
+        } else {
+            0.0
+        }
     };
     Summary {
         cpu: cpu.cpu,

@@ -44,7 +44,6 @@ pub enum Lengths {
         least_ns: f64,
         /// Below that.
         below_ns: f64,
-        /// Which.
         of: Box<Lengths>,
     },
 }
@@ -81,9 +80,10 @@ impl Lengths {
             Self::Pareto { least_ns, alpha } => {
                 // The least, and the integral of the share above up to the longest.
                 let times = LONGEST_NS / least_ns;
-                let more = match (alpha - 1.0).abs() < 1e-9 {
-                    true => libm::log(times),
-                    false => (libm::pow(times, 1.0 - alpha) - 1.0) / (1.0 - alpha),
+                let more = if (alpha - 1.0).abs() < 1e-9 {
+                    libm::log(times)
+                } else {
+                    (libm::pow(times, 1.0 - alpha) - 1.0) / (1.0 - alpha)
                 };
                 least_ns * (1.0 + more)
             }
@@ -118,9 +118,10 @@ impl Lengths {
                 let place = chance.uniform() * last as f64;
                 let low = quantiles.get(place as usize).copied().unwrap_or(1.0);
                 let high = quantiles.get(place as usize + 1).copied().unwrap_or(low);
-                match low > 0.0 {
-                    true => low * libm::pow(high / low, place.fract()),
-                    false => low + (high - low) * place.fract(),
+                if low > 0.0 {
+                    low * libm::pow(high / low, place.fract())
+                } else {
+                    low + (high - low) * place.fract()
                 }
             }
             Self::Mixed(parts) => {

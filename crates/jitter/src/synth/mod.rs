@@ -107,9 +107,10 @@ impl Component {
             }
             Arrivals::Poisson { per_s } => per_s.is_finite() && per_s >= 0.0,
         };
-        match ok {
-            true => Ok(()),
-            false => Err(Fault::Impossible("times of events that cannot be")),
+        if ok {
+            Ok(())
+        } else {
+            Err(Fault::Impossible("times of events that cannot be"))
         }
     }
 
@@ -227,9 +228,10 @@ pub fn synthesise(model: &Model) -> Result<Synthesised> {
             if !component.is_on(*number) {
                 continue;
             }
-            let name = match component.common {
-                true => format!("component {i}"),
-                false => format!("component {i}, CPU {number}"),
+            let name = if component.common {
+                format!("component {i}")
+            } else {
+                format!("component {i}, CPU {number}")
             };
             let mut chance = Chance::new(model.seed, &name);
             component.events(&mut chance, model.duration_ns, &mut events);

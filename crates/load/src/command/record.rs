@@ -130,13 +130,15 @@ pub fn main(args: &RecordArgs, messages: &Messages) -> Result<u8> {
     }
     let root = Root::default();
     let options = args.options(&root)?;
-    let user = match args.as_root {
-        true => None,
-        false => User::behind_sudo(),
+    let user = if args.as_root {
+        None
+    } else {
+        User::behind_sudo()
     };
-    match args.has_command() {
-        false => alone(args, &root, options, user.as_ref(), messages),
-        true => beside(args, &root, options, user, messages),
+    if !args.has_command() {
+        alone(args, &root, options, user.as_ref(), messages)
+    } else {
+        beside(args, &root, options, user, messages)
     }
 }
 
@@ -294,9 +296,10 @@ impl Output {
     fn begin(&mut self) -> io::Result<()> {
         self.begun = true;
         // A pipe or a device has nothing to take away.
-        match self.path.is_some() && self.file.metadata()?.is_file() {
-            true => self.file.set_len(0),
-            false => self.file.flush(),
+        if self.path.is_some() && self.file.metadata()?.is_file() {
+            self.file.set_len(0)
+        } else {
+            self.file.flush()
         }
     }
 

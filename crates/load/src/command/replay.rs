@@ -85,9 +85,10 @@ pub fn prepare(source: Arc<Source>, reshape: &Reshape, repeat: bool) -> Result<(
             summary.shortest_step_ns as f64 / 1e6
         ));
     }
-    let steps = match repeat {
-        false => open(&source)?,
-        true => algebra::repeat(None, Box::new(move || open(&source)))?,
+    let steps = if !repeat {
+        open(&source)?
+    } else {
+        algebra::repeat(None, Box::new(move || open(&source)))?
     };
     let load = Load {
         cpus,

@@ -57,10 +57,7 @@ pub fn refuse_what_it_has_not(name: &str, options: Options) -> Result<(), String
     ];
     for ((constant, owners), asked) in OWN.into_iter().zip(asked) {
         if asked && !owners.split(' ').any(|owner| owner == name) {
-            let has = match owners.contains(' ') {
-                true => "have",
-                false => "has",
-            };
+            let has = if owners.contains(' ') { "have" } else { "has" };
             let owners = owners.replace(' ', " and ");
             return Err(format!("{name} has no {constant}: {owners} {has}"));
         }

@@ -131,9 +131,10 @@ pub fn choose(
             wanted,
             free: free.len(),
             all: all.len(),
-            taken: match there.is_empty() {
-                true => String::new(),
-                false => format!("; those are CPUs {there}"),
+            taken: if there.is_empty() {
+                String::new()
+            } else {
+                format!("; those are CPUs {there}")
             },
         });
     }
@@ -293,9 +294,10 @@ fn would_split(machine: &Machine, wanted: usize, whole: &[Block]) -> NoChoice {
     NoChoice::WouldSplit {
         wanted,
         domains: domains.join("; "),
-        possible: match possible.is_empty() {
-            true => "no number of".to_owned(),
-            false => possible.join(" or "),
+        possible: if possible.is_empty() {
+            "no number of".to_owned()
+        } else {
+            possible.join(" or ")
         },
     }
 }
@@ -333,11 +335,12 @@ fn why(machine: &Machine, picked: &[Core], cpus: &CpuList, split: &[CpuList]) ->
             }
         });
     }
-    reasons.push(match cpus.contains(0) {
-        true => "with CPU 0, which serves most interrupts, because the rest is not enough or \
-                 less near"
-            .to_owned(),
-        false => "without CPU 0, which serves most interrupts".to_owned(),
+    reasons.push(if cpus.contains(0) {
+        "with CPU 0, which serves most interrupts, because the rest is not enough or \
+         less near"
+            .to_owned()
+    } else {
+        "without CPU 0, which serves most interrupts".to_owned()
     });
     format!("chose CPUs {cpus}: {}", reasons.join("; "))
 }

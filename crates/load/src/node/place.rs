@@ -16,7 +16,6 @@ use crate::node::spec::{Course, Cpus, NodeSpec, SpecError};
 pub struct Held {
     /// Who, as a user would call it: `node small (process 12)`.
     pub by: String,
-    /// Which.
     pub cpus: CpuList,
 }
 
@@ -111,15 +110,16 @@ fn check(
     let topology = &machine.topology;
     let remedy = || format!("online here are {}", topology.online);
     if let Some(cpu) = cpus.without(&topology.online).iter().next() {
-        let (state, remedy) = match topology.present.contains(cpu) {
-            true => (
+        let (state, remedy) = if topology.present.contains(cpu) {
+            (
                 "is offline",
                 format!(
                     "{}; echo 1 > /sys/devices/system/cpu/cpu{cpu}/online",
                     remedy()
                 ),
-            ),
-            false => ("is not there", remedy()),
+            )
+        } else {
+            ("is not there", remedy())
         };
         return Err(node
             .origin

@@ -51,9 +51,10 @@ impl FromStr for NodeName {
             && text
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-        match fits {
-            true => Ok(Self(text.to_owned())),
-            false => Err(BadName(text.escape_debug().take(LONGEST_NAME).collect())),
+        if fits {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(BadName(text.escape_debug().take(LONGEST_NAME).collect()))
         }
     }
 }
@@ -206,9 +207,10 @@ impl ExitStatus for BadName {}
 
 impl ExitStatus for SpecError {
     fn exit_code(&self) -> u8 {
-        match self.not_possible {
-            true => exit::NOT_POSSIBLE,
-            false => exit::USAGE,
+        if self.not_possible {
+            exit::NOT_POSSIBLE
+        } else {
+            exit::USAGE
         }
     }
 }

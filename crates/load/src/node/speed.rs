@@ -74,9 +74,10 @@ impl Speed {
         } else {
             return Ok(Self::Ratio(mu));
         };
-        let remedy = match bare && mu > 1.0 && mu <= 100.0 {
-            true => format!("write {mu}% for percent, or a ratio of at most 1"),
-            false => RANGE.to_owned(),
+        let remedy = if bare && mu > 1.0 && mu <= 100.0 {
+            format!("write {mu}% for percent, or a ratio of at most 1")
+        } else {
+            RANGE.to_owned()
         };
         Err(BadSpeed::new(written, reason, remedy))
     }
@@ -126,15 +127,16 @@ impl FromStr for Speed {
             .find_map(|(unit, factor)| Some((*unit, *factor, lower.strip_suffix(unit)?)));
         let number = unit.map_or(&*lower, |(_, _, number)| number).trim_end();
         let Ok(value) = number.parse::<f64>() else {
-            let (reason, remedy) = match number.contains(',') {
-                true => (
+            let (reason, remedy) = if number.contains(',') {
+                (
                     "it is written with a decimal comma",
                     "write fractions with a point, as in 0.5",
-                ),
-                false => (
+                )
+            } else {
+                (
                     "it is not a speed",
                     "write a ratio (0.5), percent (50%) or a frequency (1200MHz, 1.2GHz)",
-                ),
+                )
             };
             return Err(BadSpeed::new(text, reason, remedy));
         };
@@ -142,14 +144,17 @@ impl FromStr for Speed {
             None => Self::checked(value, text, true),
             // Dividing keeps 30% at 0.3, which multiplying by 0.01 does not.
             Some(("%", ..)) => Self::checked(value / 100.0, text, false),
-            Some((_, factor, _)) => match value > 0.0 && value.is_finite() {
-                true => Ok(Self::Mhz(value * factor)),
-                false => Err(BadSpeed::new(
-                    text,
-                    "a frequency is above 0",
-                    "write it in MHz or GHz, such as 1200MHz",
-                )),
-            },
+            Some((_, factor, _)) => {
+                if value > 0.0 && value.is_finite() {
+                    Ok(Self::Mhz(value * factor))
+                } else {
+                    Err(BadSpeed::new(
+                        text,
+                        "a frequency is above 0",
+                        "write it in MHz or GHz, such as 1200MHz",
+                    ))
+                }
+            }
         }
     }
 }
@@ -197,9 +202,10 @@ impl Speeds {
             }
             seen = seen.iter().chain(cpus.iter()).collect();
         }
-        match parts.is_empty() {
-            true => Err(BadSpeed::new("", "there is none", RANGE)),
-            false => Ok(Self::PerCpu(parts)),
+        if parts.is_empty() {
+            Err(BadSpeed::new("", "there is none", RANGE))
+        } else {
+            Ok(Self::PerCpu(parts))
         }
     }
 

@@ -83,9 +83,10 @@ impl Clock for LiveClock {
             }
         }
         let woken = |fd: &PollFd<'_>| fd.revents().is_some_and(|r| !r.is_empty());
-        Ok(match fds[..self.stops.len()].iter().any(woken) {
-            true => Wake::Stopped,
-            false => Wake::Due,
+        Ok(if fds[..self.stops.len()].iter().any(woken) {
+            Wake::Stopped
+        } else {
+            Wake::Due
         })
     }
 

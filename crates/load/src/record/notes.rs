@@ -42,11 +42,10 @@ pub(crate) fn meaning(
     steal_as_load: bool,
     command_counts_steal: Option<bool>,
 ) -> Vec<&'static str> {
-    let mut notes = vec![match steal_as_load {
-        false => {
-            "load is the busy share of the delivered time (all time minus steal), of /proc/stat"
-        }
-        true => "load is the share of all time that was busy or stolen, of /proc/stat",
+    let mut notes = vec![if !steal_as_load {
+        "load is the busy share of the delivered time (all time minus steal), of /proc/stat"
+    } else {
+        "load is the share of all time that was busy or stolen, of /proc/stat"
     }];
     let Some(counts_steal) = command_counts_steal else {
         return notes;

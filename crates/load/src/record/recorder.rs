@@ -117,9 +117,10 @@ impl<S: StatSource, C: Clock> Recorder<S, C> {
                 break;
             }
             self.source.sample_into(&mut self.sample)?;
-            let (start_ns, end_ns) = match stopped {
-                true => pace.cut(now_ns),
-                false => pace.sampled(now_ns),
+            let (start_ns, end_ns) = if stopped {
+                pace.cut(now_ns)
+            } else {
+                pace.sampled(now_ns)
             };
             let step = rows.step(start_ns, end_ns, &self.sample)?;
             writer

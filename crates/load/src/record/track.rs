@@ -93,9 +93,10 @@ impl Track {
             None => delta.busy_ns,
             Some((ns, counts_steal)) => self.opposing(&delta, ns?, counts_steal),
         };
-        let (loaded_ns, base_ns) = match self.steal_as_load {
-            false => (busy_ns, delta.delivered_ns()),
-            true => (busy_ns + delta.steal_ns, delta.total_ns()),
+        let (loaded_ns, base_ns) = if !self.steal_as_load {
+            (busy_ns, delta.delivered_ns())
+        } else {
+            (busy_ns + delta.steal_ns, delta.total_ns())
         };
         self.loaded_ns += loaded_ns;
         self.base_ns += base_ns;

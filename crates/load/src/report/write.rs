@@ -33,9 +33,10 @@ pub fn create(path: &Path) -> Result<File, Error> {
     };
     let removed = fs::symlink_metadata(path).and_then(|meta| {
         let kind = meta.file_type();
-        match kind.is_char_device() || kind.is_block_device() {
-            true => Err(io::Error::other("is a device")),
-            false => fs::remove_file(path),
+        if kind.is_char_device() || kind.is_block_device() {
+            Err(io::Error::other("is a device"))
+        } else {
+            fs::remove_file(path)
         }
     });
     match removed {

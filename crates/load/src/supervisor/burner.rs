@@ -93,12 +93,13 @@ impl Burner {
             .spawn()
             .map_err(failed)?;
         let pid = child.id();
-        let settled = match common.method.grouped() {
-            true => common
+        let settled = if common.method.grouped() {
+            common
                 .layout
                 .settle(journal, common.run, Tenant::Burner { cpu, nth }, pid)
-                .map(Some),
-            false => realtime::move_to_root(common.layout, pid).map(|()| None),
+                .map(Some)
+        } else {
+            realtime::move_to_root(common.layout, pid).map(|()| None)
         };
         let settled = settled.and_then(|holder| {
             child::open_gate(&mut child).map_err(failed)?;

@@ -75,9 +75,10 @@ impl Cpu {
             none: method.scope() == Scope::Node && first_slot > 0,
             burners: Vec::new(),
             slots: (first_slot, 0),
-            competition: match method.wants_headroom() {
-                true => FIRST_GUESS,
-                false => GENEROUS_GUESS,
+            competition: if method.wants_headroom() {
+                FIRST_GUESS
+            } else {
+                GENEROUS_GUESS
             },
             weight: None,
             cap: None,
@@ -142,13 +143,14 @@ impl Cpu {
 
     fn count_restart(&mut self) -> Result<()> {
         self.restarts += 1;
-        match self.restarts > MOST_RESTARTS {
-            true => Err(Error::Died {
+        if self.restarts > MOST_RESTARTS {
+            Err(Error::Died {
                 what: format!("the burner of CPU {}", self.number),
                 times: self.restarts,
                 how: self.last_end.clone(),
-            }),
-            false => Ok(()),
+            })
+        } else {
+            Ok(())
         }
     }
 
@@ -318,9 +320,10 @@ impl Cpu {
             // The groups are at their heaviest and load was given up: only
             // now more of them. Each costs a wake-up a period, so a disturbed
             // moment is no reason.
-            match self.alive().count() < MOST_BURNERS {
-                true => self.competition = next,
-                false => self.exhausted = true,
+            if self.alive().count() < MOST_BURNERS {
+                self.competition = next
+            } else {
+                self.exhausted = true
             }
             self.grow(common, journal)?;
         }
@@ -366,9 +369,10 @@ impl Cpu {
         };
         burner.until = Some(now);
         let words = child::last_words(&mut burner.child);
-        self.last_end = match words.is_empty() {
-            true => how.to_owned(),
-            false => words,
+        self.last_end = if words.is_empty() {
+            how.to_owned()
+        } else {
+            words
         };
         self.count_restart()?;
         self.cap = None;
@@ -477,9 +481,10 @@ pub fn check_online(root: &Root, cpus: &sandbag_linux::CpuList) -> Result<()> {
         if !topology.online.contains(cpu) {
             return Err(Error::NoCpu {
                 cpu,
-                state: match topology.present.contains(cpu) {
-                    true => "offline",
-                    false => "not present",
+                state: if topology.present.contains(cpu) {
+                    "offline"
+                } else {
+                    "not present"
                 },
                 online: topology.online,
             });

@@ -147,9 +147,10 @@ impl Run<'_> {
         }
         // A method that makes room may do so early; one whose weight or cap
         // is the level must be exact.
-        let in_sight = match self.method.wants_headroom() {
-            true => run_ns + WINDOW_NS,
-            false => run_ns,
+        let in_sight = if self.method.wants_headroom() {
+            run_ns + WINDOW_NS
+        } else {
+            run_ns
         };
         for (n, cpu) in self.cpus.iter_mut().enumerate() {
             let level = self

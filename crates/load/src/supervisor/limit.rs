@@ -65,9 +65,10 @@ impl TimeLimit {
     /// When to look again, if at all.
     #[must_use]
     pub fn wake_ns(&self, now: u64) -> Option<u64> {
-        match self.asked {
-            true => Some(now + LOOK_NS),
-            false => self.due_ns,
+        if self.asked {
+            Some(now + LOOK_NS)
+        } else {
+            self.due_ns
         }
     }
 }

@@ -428,9 +428,10 @@ mod tests {
         meter.sample(sample(4 * SECOND + SECOND / 2, 450, 0));
         // Stopped from 1 s to 3 s.
         let absent = |cpu, from, to| Taken {
-            ns: match (SECOND..3 * SECOND).contains(&from) {
-                true => 0,
-                false => half(cpu, from, to).ns,
+            ns: if (SECOND..3 * SECOND).contains(&from) {
+                0
+            } else {
+                half(cpu, from, to).ns
             },
             stolen_ns: 0,
             hole: false,

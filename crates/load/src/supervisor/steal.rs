@@ -23,9 +23,10 @@ impl StealEstimate {
     pub fn add(&mut self, counted_ns: u64, seen_ns: u64, share: f64, tick_ns: u64) -> u64 {
         self.ticks_ns += counted_ns;
         let before = self.total_ns;
-        let seen = match share > 0.0 {
-            true => seen_ns as f64 / share.max(0.01),
-            false => 0.0,
+        let seen = if share > 0.0 {
+            seen_ns as f64 / share.max(0.01)
+        } else {
+            0.0
         };
         let (least, most) = (
             self.ticks_ns.saturating_sub(tick_ns) as f64,

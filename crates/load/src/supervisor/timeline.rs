@@ -116,9 +116,10 @@ impl Asked {
                 piece.asked_pct.get(cpu).copied().unwrap_or(0.0) * overlap as f64
             })
             .sum();
-        match to_ns > from_ns {
-            true => sum / (to_ns - from_ns) as f64,
-            false => 0.0,
+        if to_ns > from_ns {
+            sum / (to_ns - from_ns) as f64
+        } else {
+            0.0
         }
     }
 }

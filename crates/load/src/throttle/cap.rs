@@ -39,9 +39,10 @@ struct Counters {
 impl Cap {
     /// Nothing is written.
     pub fn new(node: &NodeGroup, period_us: u64) -> Self {
-        let version = match node.cpu.join("cpu.max").exists() {
-            true => Version::V2,
-            false => Version::V1,
+        let version = if node.cpu.join("cpu.max").exists() {
+            Version::V2
+        } else {
+            Version::V1
         };
         let usage = node.accounting.join(match version {
             Version::V1 => "cpuacct.usage",

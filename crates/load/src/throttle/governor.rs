@@ -98,9 +98,10 @@ impl<S: Speeds> Governor<S> {
         let high_takes = 1.0 - speeds[mix.high];
         // As the paper's formula, for this part and what is carried into it.
         let due = self.owed + level * length - high_takes * length;
-        let at_low = match low_takes > high_takes {
-            true => (due / (low_takes - high_takes)).clamp(0.0, length),
-            false => 0.0,
+        let at_low = if low_takes > high_takes {
+            (due / (low_takes - high_takes)).clamp(0.0, length)
+        } else {
+            0.0
         };
         let mut part = Part {
             level,

@@ -32,10 +32,7 @@ pub fn mix(steps: &[f64], wanted: f64) -> Mix {
     Mix {
         low,
         high,
-        low_part: match part > SAME {
-            true => part.min(1.0),
-            false => 0.0,
-        },
+        low_part: if part > SAME { part.min(1.0) } else { 0.0 },
     }
 }
 

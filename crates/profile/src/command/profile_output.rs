@@ -39,12 +39,11 @@ pub(crate) fn put(
     for lost in &report.lost {
         messages.warning(&format!("as {to}: {lost}"));
     }
-    match report.files.is_empty() {
-        true => messages.detail(&format!("wrote {} ({to})", output.display())),
-        false => {
-            for file in &report.files {
-                messages.say(&format!("wrote {} ({to})", file.display()));
-            }
+    if report.files.is_empty() {
+        messages.detail(&format!("wrote {} ({to})", output.display()))
+    } else {
+        for file in &report.files {
+            messages.say(&format!("wrote {} ({to})", file.display()));
         }
     }
     Ok(steps.warnings())

@@ -338,11 +338,12 @@ impl Elements {
 
     /// Reads more, of which there must be some.
     fn fill(&mut self) -> Result<()> {
-        match self.read()? {
-            true => Ok(()),
-            false => Err(self.here(Fault::Json(
+        if self.read()? {
+            Ok(())
+        } else {
+            Err(self.here(Fault::Json(
                 "the document ends in the middle; the file was cut short".into(),
-            ))),
+            )))
         }
     }
 

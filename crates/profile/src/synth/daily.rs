@@ -116,13 +116,14 @@ fn check(model: &Daily) -> Result<()> {
                 return refused("hour of the peak", *peak_hour, "between 0 and 24");
             }
             let ends = [mean_pct - amplitude_pct, mean_pct + amplitude_pct];
-            match ends.iter().all(within) {
-                true => Ok(()),
-                false => refused(
+            if ends.iter().all(within) {
+                Ok(())
+            } else {
+                refused(
                     "amplitude",
                     *amplitude_pct,
                     "such that the mean of every hour is between 0 and 100",
-                ),
+                )
             }
         }
     }

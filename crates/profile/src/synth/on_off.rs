@@ -105,9 +105,12 @@ impl Steps for Chain {
         let first = self.states.iter().map(|state| state.until_ns).min();
         let end_ns = first.unwrap_or(u64::MAX).min(self.length_ns);
         let start_ns = std::mem::replace(&mut self.now_ns, end_ns);
-        let load = |state: &State| match state.is_on {
-            true => self.model.on_pct,
-            false => self.model.off_pct,
+        let load = |state: &State| {
+            if state.is_on {
+                self.model.on_pct
+            } else {
+                self.model.off_pct
+            }
         };
         let cells = self
             .states

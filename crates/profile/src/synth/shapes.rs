@@ -59,9 +59,10 @@ pub fn ramp(ramp: Ramp, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<Bo
 pub fn sine(sine: Sine, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<BoxSteps> {
     // Over a step a sine is flatter than in its middle.
     let half = std::f64::consts::PI * (step_ns as f64 / 1e9) / sine.period_s;
-    let flat = match half > 0.0 {
-        true => libm::sin(half) / half,
-        false => 1.0,
+    let flat = if half > 0.0 {
+        libm::sin(half) / half
+    } else {
+        1.0
     };
     let source = move |at: f64, cpu: usize| {
         let cycles = at / sine.period_s - sine.shift * cpu as f64;

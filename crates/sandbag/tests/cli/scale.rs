@@ -135,9 +135,10 @@ fn causes_are_classes() {
         );
     };
     for ms in 1_000..1_100 {
-        match ms == 1_050 {
-            true => event(ms, "irq_noise: nvme0q1:33", 500_000),
-            false => event(ms, "irq_noise: local_timer:236", 8_000),
+        if ms == 1_050 {
+            event(ms, "irq_noise: nvme0q1:33", 500_000)
+        } else {
+            event(ms, "irq_noise: local_timer:236", 8_000)
         }
     }
     let dir = Dir::new().with("osnoise.txt", text);

@@ -44,9 +44,10 @@ pub struct Virtual {
 impl Virtual {
     /// How long the phases of each rank took, with jitter if there was any, ns.
     pub(super) fn phases_of_ranks(&self) -> impl Iterator<Item = &[u32]> {
-        let all = match self.jitter_ns.is_empty() {
-            true => &self.quiet_ns,
-            false => &self.jitter_ns,
+        let all = if self.jitter_ns.is_empty() {
+            &self.quiet_ns
+        } else {
+            &self.jitter_ns
         };
         all.chunks_exact(self.phases.max(1) as usize)
     }
@@ -195,9 +196,10 @@ pub fn virtual_ranks(settings: &Settings) -> Result<Virtual> {
         return Err(too_many(phases));
     }
     let shared = Shared::new(words as usize)?;
-    let clock = Own::new(match settings.cpu_clock {
-        true => AnyClock::Cpu,
-        false => AnyClock::best(),
+    let clock = Own::new(if settings.cpu_clock {
+        AnyClock::Cpu
+    } else {
+        AnyClock::best()
     });
     let (iterations, calibrated_ns) = calibrated(settings, &clock)?;
     let (phases, ranks) = (phases as usize, settings.ranks as usize);

@@ -85,9 +85,10 @@ impl Barrier for Together<'_> {
         } else {
             while words[GENERATION].load(Acquire) == generation {
                 idle();
-                match self.sleeps {
-                    true => self.shared.sleep_while(GENERATION, generation),
-                    false => std::hint::spin_loop(),
+                if self.sleeps {
+                    self.shared.sleep_while(GENERATION, generation)
+                } else {
+                    std::hint::spin_loop()
                 }
             }
         }

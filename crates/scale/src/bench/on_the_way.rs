@@ -37,9 +37,10 @@ impl OnTheWay {
 
     /// Where it would be if it had begun there, ns.
     pub(super) fn from(&self, begin_ns: u64) -> Begin {
-        match self.first {
-            true => Begin::At(begin_ns),
-            false => Begin::After(begin_ns + self.passed_ns),
+        if self.first {
+            Begin::At(begin_ns)
+        } else {
+            Begin::After(begin_ns + self.passed_ns)
         }
     }
 
@@ -48,9 +49,10 @@ impl OnTheWay {
         let own = &self.portion;
         let goes_on = own.repeats() || self.passed_ns < own.length_ns();
         let at_ns = own.position_ns(self.passed_ns);
-        let begin = match self.first {
-            true => Begin::At(at_ns),
-            false => Begin::After(at_ns),
+        let begin = if self.first {
+            Begin::At(at_ns)
+        } else {
+            Begin::After(at_ns)
         };
         (goes_on && !own.is_stretched()).then_some(begin)
     }

@@ -41,12 +41,13 @@ const MOST_PCT: f64 = 98.0;
 /// Noise takes nearly all of the time that a CPU of the trace was looked at.
 pub fn leaves_room(plan: &Plan) -> Result<()> {
     let noise_pct = most_noise_pct(plan);
-    match noise_pct < MOST_PCT {
-        true => Ok(()),
-        false => Err(Error::NoRoom {
+    if noise_pct < MOST_PCT {
+        Ok(())
+    } else {
+        Err(Error::NoRoom {
             noise_pct,
             most_pct: MOST_PCT,
-        }),
+        })
     }
 }
 
@@ -63,9 +64,10 @@ impl Load {
 }
 
 fn share_pct(quiet_ns: f64, jitter_ns: f64) -> f64 {
-    match jitter_ns > quiet_ns {
-        true => (1.0 - quiet_ns / jitter_ns) * 100.0,
-        false => 0.0,
+    if jitter_ns > quiet_ns {
+        (1.0 - quiet_ns / jitter_ns) * 100.0
+    } else {
+        0.0
     }
 }
 

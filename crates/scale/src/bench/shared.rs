@@ -173,9 +173,10 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
         let place = children.iter().position(|(_, child)| *child == pid);
         let number = place.map(|place| children.swap_remove(place).0);
         if status != 0 && outcome.is_ok() {
-            let how = match libc::WIFSIGNALED(status) {
-                true => format!("was killed by signal {}", libc::WTERMSIG(status)),
-                false => format!("ended with code {}", libc::WEXITSTATUS(status)),
+            let how = if libc::WIFSIGNALED(status) {
+                format!("was killed by signal {}", libc::WTERMSIG(status))
+            } else {
+                format!("ended with code {}", libc::WEXITSTATUS(status))
             };
             outcome = Err(Error::Call {
                 call: "a rank",

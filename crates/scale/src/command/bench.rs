@@ -98,9 +98,10 @@ pub fn main(args: &BenchArgs, messages: &Messages) -> Result<u8> {
         repeats: args.repeats,
         ..args.options.settings(ranks, plan.transpose()?)
     };
-    match args.virtually {
-        true => virtually::main(args, &settings, trace.as_ref(), messages),
-        false => really(args, &settings, trace.as_ref(), messages),
+    if args.virtually {
+        virtually::main(args, &settings, trace.as_ref(), messages)
+    } else {
+        really(args, &settings, trace.as_ref(), messages)
     }
 }
 

@@ -155,7 +155,6 @@ pub(super) struct Curve {
     pub name: String,
     /// The trace or traces.
     pub traces: Vec<String>,
-    /// See there.
     pub sync: Sync,
     /// What was found.
     pub prediction: Prediction,
@@ -165,7 +164,6 @@ pub(super) struct Curve {
 pub(super) struct Classes {
     /// The trace or traces.
     pub name: String,
-    /// See there.
     pub costs: Vec<Cost>,
 }
 
@@ -321,9 +319,10 @@ fn options(args: &PredictArgs) -> Result<Options> {
 
 fn read(args: &PredictArgs, messages: &Messages) -> Result<Vec<(String, Trace)>> {
     // Causes are classes.
-    let import = match args.no_classes {
-        true => args.import.of_events(),
-        false => args.import.options(),
+    let import = if args.no_classes {
+        args.import.of_events()
+    } else {
+        args.import.options()
     };
     args.traces
         .iter()

@@ -43,9 +43,10 @@ fn count(text: &str) -> Result<u64, String> {
     if value.fract() != 0.0 {
         return Err(bad());
     }
-    match (1.0..=MOST_RANKS as f64).contains(&value) {
-        true => Ok(value as u64),
-        false => Err(format!("{text} ranks: there are 1 to 10^9")),
+    if (1.0..=MOST_RANKS as f64).contains(&value) {
+        Ok(value as u64)
+    } else {
+        Err(format!("{text} ranks: there are 1 to 10^9"))
     }
 }
 
@@ -64,9 +65,10 @@ pub(super) fn short_time(text: &str) -> Result<f64, String> {
         "" if value == 0.0 => 0.0,
         _ => return Err(bad()),
     };
-    match (0.0..=1e12).contains(&ns) {
-        true => Ok(ns),
-        false => Err(bad()),
+    if (0.0..=1e12).contains(&ns) {
+        Ok(ns)
+    } else {
+        Err(bad())
     }
 }
 

@@ -66,13 +66,12 @@ impl RowsFile {
     /// They cannot be written.
     pub fn write(mut self, rows: impl Iterator<Item = Row>) -> io::Result<()> {
         let mut out = io::BufWriter::new(&mut self.file);
-        match self.packed {
-            true => {
-                let mut packed = zstd::Encoder::new(&mut out, 3)?;
-                write(&mut packed, rows)?;
-                packed.finish()?;
-            }
-            false => write(&mut out, rows)?,
+        if self.packed {
+            let mut packed = zstd::Encoder::new(&mut out, 3)?;
+            write(&mut packed, rows)?;
+            packed.finish()?;
+        } else {
+            write(&mut out, rows)?
         }
         out.flush()?;
         drop(out);

@@ -36,9 +36,12 @@ impl Class {
         name: impl Into<String>,
         holds: impl Fn(&CpuTrace, usize) -> bool + Send + Sync + 'static,
     ) -> Self {
-        Self::of_parts(name, move |cpu, event| match holds(cpu, event) {
-            true => cpu.events[event].length_ns,
-            false => 0,
+        Self::of_parts(name, move |cpu, event| {
+            if holds(cpu, event) {
+                cpu.events[event].length_ns
+            } else {
+                0
+            }
         })
     }
 

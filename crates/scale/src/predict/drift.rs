@@ -127,7 +127,6 @@ pub struct Run<'a> {
     pub phases: u64,
     /// So many pass between synchronisations.
     pub every: u64,
-    /// See there.
     pub drift: Drift,
     /// Of each unit; none: as the drift is spread.
     pub places: &'a [Vec<f64>],
@@ -199,15 +198,14 @@ impl Units {
     /// long drift would take too long.
     #[must_use]
     pub fn one_in(&self, ranks: u64, run: &Run<'_>) -> u64 {
-        let span = match ranks <= FEW {
-            true => ranks as f64 * 8.0,
-            false => {
-                let pieces: usize = self.pieces.iter().map(Vec::len).sum();
-                let mean_drift = run.drift.longest_ns() as f64 / 2.0;
-                mean_drift * run.every.min(run.phases) as f64 / run.phases as f64 * pieces as f64
-                    / self.known_ns().max(1) as f64
-                    + self.pieces.len() as f64
-            }
+        let span = if ranks <= FEW {
+            ranks as f64 * 8.0
+        } else {
+            let pieces: usize = self.pieces.iter().map(Vec::len).sum();
+            let mean_drift = run.drift.longest_ns() as f64 / 2.0;
+            mean_drift * run.every.min(run.phases) as f64 / run.phases as f64 * pieces as f64
+                / self.known_ns().max(1) as f64
+                + self.pieces.len() as f64
         };
         let looks = span * run.phases as f64;
         (looks / MOST_LOOKS).max(1.0).ceil() as u64
@@ -236,11 +234,12 @@ impl Units {
         // Ranks of another number have another stream, else their errors would
         // be the same.
         let mut chance = Chance::new(run.seed, ranks << 32 | row);
-        let places: Vec<f64> = match ranks <= FEW {
-            true => (0..ranks)
+        let places: Vec<f64> = if ranks <= FEW {
+            (0..ranks)
                 .map(|rank| run.place(rank as usize % self.pieces.len(), &mut chance))
-                .collect(),
-            false => Vec::new(),
+                .collect()
+        } else {
+            Vec::new()
         };
         let mut cursor = Cursor::new(self);
         let mut until_ns = 0;
@@ -258,9 +257,10 @@ impl Units {
                 cursor = Cursor::new(self);
             }
             cursor.reach(t_ns);
-            let noise = match ranks <= FEW {
-                true => cursor.replayed(t_ns, reach, &places),
-                false => cursor.drawn(t_ns, reach, ranks as f64, run, &mut chance),
+            let noise = if ranks <= FEW {
+                cursor.replayed(t_ns, reach, &places)
+            } else {
+                cursor.drawn(t_ns, reach, ranks as f64, run, &mut chance)
             };
             all.push(noise);
             t_ns = t_ns

@@ -157,9 +157,10 @@ fn mixed_value(all: &[(&Noise, f64)], cell: usize) -> f64 {
         weight += mass;
         moment += mass * noise.values[cell];
     }
-    match weight > 0.0 {
-        true => moment / weight,
-        false => all[0].0.values[cell],
+    if weight > 0.0 {
+        moment / weight
+    } else {
+        all[0].0.values[cell]
     }
 }
 

@@ -36,13 +36,10 @@ pub struct Options {
     pub quantum_ns: u64,
     /// For how many ranks.
     pub ranks: Vec<u64>,
-    /// See there.
     pub sync: Sync,
     /// Ranks of a node, whose noise was recorded together.
     pub group: u32,
-    /// See there.
     pub barrier: Barrier,
-    /// See there.
     pub starts: Starts,
     /// How far ranks drift apart.
     pub drift: Option<Drift>,

@@ -90,12 +90,13 @@ pub(super) fn positions(trace: &Trace, options: &Options) -> Result<Units> {
     let needed_ns = drift
         .map_or(0, |drift| drift.longest_ns())
         .saturating_add(1);
-    match units.longest_ns() > needed_ns {
-        true => Ok(units),
-        false => Err(Error::TooShort {
+    if units.longest_ns() > needed_ns {
+        Ok(units)
+    } else {
+        Err(Error::TooShort {
             what: "a quantum and the drift of all phases, on all CPUs together,",
             needed_ns: needed_ns.saturating_add(work_ns),
             longest_ns: units.longest_ns().saturating_add(work_ns),
-        }),
+        })
     }
 }

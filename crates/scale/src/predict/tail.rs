@@ -58,9 +58,10 @@ impl Tail {
         }
         let shape = (2.0 - a0 / apart).min(MOST_SHAPE);
         // The mean of the excess is kept where the shape is bounded.
-        let scale_ns = match shape < MOST_SHAPE {
-            true => 2.0 * a0 * a1 / apart,
-            false => a0 * (1.0 - shape),
+        let scale_ns = if shape < MOST_SHAPE {
+            2.0 * a0 * a1 / apart
+        } else {
+            a0 * (1.0 - shape)
         };
         Some(Self {
             above_ns,

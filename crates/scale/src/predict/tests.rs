@@ -19,9 +19,12 @@ const COST: LogGp = LogGp::without_gaps(5_000.0, 2_000.0);
 
 /// Short events mostly, some long.
 fn noisy(seed: u64, known_ns: u64) -> CpuTrace {
-    by_chance(seed, known_ns, 0.6, |chance| match chance.uniform() < 0.1 {
-        true => 50_000.0 + 400_000.0 * chance.uniform(),
-        false => 5_000.0 + 10_000.0 * chance.uniform(),
+    by_chance(seed, known_ns, 0.6, |chance| {
+        if chance.uniform() < 0.1 {
+            50_000.0 + 400_000.0 * chance.uniform()
+        } else {
+            5_000.0 + 10_000.0 * chance.uniform()
+        }
     })
 }
 
@@ -290,9 +293,10 @@ fn a_cpu_that_noise_takes_nearly_all_of_is_saturated() {
 fn classes_are_ranked_otherwise_at_scale() {
     // Short events take most time, long ones are rare.
     let trace = trace(vec![by_chance(10, 100 * SECOND, 2.0, |chance| {
-        match chance.uniform() < 0.001 {
-            true => 2_000_000.0,
-            false => 5_000.0,
+        if chance.uniform() < 0.001 {
+            2_000_000.0
+        } else {
+            5_000.0
         }
     })]);
     let source = Source {

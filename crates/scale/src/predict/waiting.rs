@@ -111,17 +111,18 @@ fn waits(kinds: &[Kind<'_>], one: &[Noise], kind: usize, gap_ns: f64) -> [f64; B
     let mut accepted = RUNNING;
     for (band, share) in accepted.iter_mut().enumerate().skip(1) {
         let (from, until) = band_ns(band);
-        let depth = match until.is_finite() {
-            true => (from + until) / 2.0,
-            false => from,
+        let depth = if until.is_finite() {
+            (from + until) / 2.0
+        } else {
+            from
         };
         let beyond = depth - gap_ns;
-        *share = match beyond < 0.0 {
-            true => 1.0,
-            false => own
-                .iter()
+        *share = if beyond < 0.0 {
+            1.0
+        } else {
+            own.iter()
                 .map(|(noise, mass)| mass * others.exceeds(noise + beyond))
-                .sum(),
+                .sum()
         };
     }
     accepted

@@ -135,14 +135,16 @@ pub fn line(row: &Row) -> Vec<String> {
         number(row.cpu_pct, 2),
         number(row.waiting_pct, 2),
         number(row.detectable_pct, 2),
-        match row.others.is_empty() {
-            true => "none".to_owned(),
-            false => row.others.join(", "),
+        if row.others.is_empty() {
+            "none".to_owned()
+        } else {
+            row.others.join(", ")
         },
         number(Some(row.took_s), 0),
-        match row.in_tests.is_empty() {
-            true => "-".to_owned(),
-            false => row.in_tests.join(", "),
+        if row.in_tests.is_empty() {
+            "-".to_owned()
+        } else {
+            row.in_tests.join(", ")
         },
     ]
 }

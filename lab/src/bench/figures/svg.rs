@@ -103,9 +103,10 @@ pub fn draw(curves: &[Curve]) -> String {
             "<text x=\"{LEFT}\" y=\"{y:.0}\" fill=\"{colour}\">{mark} {}</text>",
             escaped(&curve.name)
         );
-        let dashes = match curve.published {
-            true => PUBLISHED,
-            false => DASHES[number / COLOURS.len() % DASHES.len()],
+        let dashes = if curve.published {
+            PUBLISHED
+        } else {
+            DASHES[number / COLOURS.len() % DASHES.len()]
         };
         line(&mut out, &scale, curve, colour, dashes);
     }

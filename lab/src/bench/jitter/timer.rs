@@ -69,12 +69,13 @@ fn interleaved(bench: &Bench, seconds: u32, alone: Late, figures: &mut Figures) 
         theirs: theirs.p50,
         ours: ours.start[0],
     };
-    let (name, target) = match both.met(alone) {
-        false => (
+    let (name, target) = if !both.met(alone) {
+        (
             "interleaved: begins later than cyclictest, p50 of both, us",
             Target::Most(1.0),
-        ),
-        true => ("interleaved, but they met: the same, us", Target::None),
+        )
+    } else {
+        ("interleaved, but they met: the same, us", Target::None)
     };
     figures.add(TITLE, name, target, both.later());
     Ok(())
@@ -86,19 +87,19 @@ fn measure_turn(
     theirs_first: bool,
     figures: &mut Figures,
 ) -> Result<Option<Late>> {
-    let cyclictest = || match cyclictest::is_there() {
-        false => Ok(None),
-        true => cyclictest::run(bench.dir.path(), bench.cpu, PRIORITY, seconds).map(Some),
+    let cyclictest = || {
+        if !cyclictest::is_there() {
+            Ok(None)
+        } else {
+            cyclictest::run(bench.dir.path(), bench.cpu, PRIORITY, seconds).map(Some)
+        }
     };
-    let (theirs, ours) = match theirs_first {
-        true => {
-            let theirs = cyclictest()?;
-            (theirs, replay(bench, "even.sbj", seconds)?)
-        }
-        false => {
-            let ours = replay(bench, "even.sbj", seconds)?;
-            (cyclictest()?, ours)
-        }
+    let (theirs, ours) = if theirs_first {
+        let theirs = cyclictest()?;
+        (theirs, replay(bench, "even.sbj", seconds)?)
+    } else {
+        let ours = replay(bench, "even.sbj", seconds)?;
+        (cyclictest()?, ours)
     };
     let mut add = |what: &str, target, value| figures.add(TITLE, what, target, value);
     let alone = theirs.map(|theirs| Late {

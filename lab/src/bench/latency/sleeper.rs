@@ -69,9 +69,10 @@ pub fn latency(args: &LatencyArgs) -> Result<()> {
         .with_context(|| format!("pin to CPU {}", args.cpu))?;
     let end = monotonic_ns() + u64::from(args.seconds) * 1_000_000_000;
     let spinner = args.spinner.then(|| spin_until(end)).transpose()?;
-    let watch = match args.watch {
-        true => Watch::find(args.cpu as u32)?,
-        false => Watch::ourselves()?,
+    let watch = if args.watch {
+        Watch::find(args.cpu as u32)?
+    } else {
+        Watch::ourselves()?
     };
     // The default slack of 50 us would be part of every delay.
     nix::sys::prctl::set_timerslack(1).context("prctl(PR_SET_TIMERSLACK)")?;

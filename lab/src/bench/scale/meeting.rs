@@ -127,9 +127,10 @@ pub(super) fn measure(stand: &Stand<'_>) -> Result<Section> {
     let (trace, of) = stand.trace_or(&made)?;
     let (times, seconds) = if stand.quick { (3, "5s") } else { (6, "20s") };
     let has_mpi = stand.mpi().is_some();
-    let missing = match has_mpi {
-        true => "",
-        false => " Not measured: MPI, for sandbag-mpi (`make mpi`) or mpirun is not there.",
+    let missing = if has_mpi {
+        ""
+    } else {
+        " Not measured: MPI, for sandbag-mpi (`make mpi`) or mpirun is not there."
     };
     let cases: Vec<_> = cases(stand.syncs)
         .filter(|(meets, ..)| has_mpi || *meets == Meets::Memory)

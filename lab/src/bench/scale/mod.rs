@@ -156,9 +156,10 @@ impl Stand<'_> {
     fn mpi(&self) -> Option<PathBuf> {
         const PROGRAM: &str = "sandbag-mpi";
         let beside = self.sandbag.with_file_name(PROGRAM);
-        let found = match beside.is_file() {
-            true => Some(beside),
-            false => find(PROGRAM),
+        let found = if beside.is_file() {
+            Some(beside)
+        } else {
+            find(PROGRAM)
         };
         found.filter(|_| is_there("mpirun"))
     }

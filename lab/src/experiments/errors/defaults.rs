@@ -51,9 +51,10 @@ impl Choice {
 
     /// Whether it stands.
     pub fn verdict(&self) -> String {
-        match self.better.is_empty() {
-            true => format!("none of {}", self.others.len()),
-            false => self.better.join(", "),
+        if self.better.is_empty() {
+            format!("none of {}", self.others.len())
+        } else {
+            self.better.join(", ")
         }
     }
 }

@@ -182,9 +182,10 @@ fn steal(rows: &[Row]) -> Section {
             if !own.is_empty() {
                 table.push(vec![
                     method.to_owned(),
-                    match most.is_finite() {
-                        true => format!("{least} to {most}"),
-                        false => format!("above {least}"),
+                    if most.is_finite() {
+                        format!("{least} to {most}")
+                    } else {
+                        format!("above {least}")
                     },
                     median(ERROR, 3),
                     median(LATENCY, 0),

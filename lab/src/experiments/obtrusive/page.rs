@@ -124,9 +124,10 @@ fn paper(program: &str, condition: &Condition) -> Option<String> {
         .position(|(_, ours)| ours == method)?;
     let (generator, _) = published::GENERATORS[at];
     let slowdown = row.slowdowns[at];
-    Some(match slowdown.is_finite() {
-        true => format!("{slowdown} ({generator})"),
-        false => format!("> 100 ({generator})"),
+    Some(if slowdown.is_finite() {
+        format!("{slowdown} ({generator})")
+    } else {
+        format!("> 100 ({generator})")
     })
 }
 

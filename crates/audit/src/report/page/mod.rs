@@ -219,9 +219,12 @@ fn minus(text: &str) -> String {
 }
 
 fn range(of: Quantity, (low, high): (f64, f64)) -> String {
-    let end = |value: f64| match of.is_open(value) {
-        true => "?".to_owned(),
-        false => minus(signed(value).trim()),
+    let end = |value: f64| {
+        if of.is_open(value) {
+            "?".to_owned()
+        } else {
+            minus(signed(value).trim())
+        }
     };
     format!("{} to {}", end(low), end(high))
 }

@@ -156,9 +156,10 @@ fn legend(test: &TestChange) -> String {
     if decided.any(|one| one.together_pct.is_none()) {
         all.push("±-: too few runs");
     }
-    match all.is_empty() {
-        true => String::new(),
-        false => format!("  {}\n", all.join("   ")),
+    if all.is_empty() {
+        String::new()
+    } else {
+        format!("  {}\n", all.join("   "))
     }
 }
 

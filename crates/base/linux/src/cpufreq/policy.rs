@@ -88,9 +88,10 @@ impl Policy {
         let lowest = found.min_khz.or(found.hardware_min_khz)?;
         let highest = found.max_khz.or(found.hardware_max_khz)?;
         let may = found.governors.iter().any(|g| g == USERSPACE);
-        let knob = match may || found.governor.as_deref() == Some(USERSPACE) {
-            true => Knob::Setspeed,
-            false => Knob::Bounds,
+        let knob = if may || found.governor.as_deref() == Some(USERSPACE) {
+            Knob::Setspeed
+        } else {
+            Knob::Bounds
         };
         let within = |khz: &u64| (lowest..=highest).contains(khz);
         let named: Vec<u64> = found.steps_khz.iter().copied().filter(within).collect();
@@ -100,9 +101,10 @@ impl Policy {
             cpus: CpuList::from_iter([cpu]),
             domain: found.related.iter().chain([cpu]).collect(),
             knob,
-            steps_khz: match steps_are_named {
-                true => named,
-                false => multiples(lowest, highest),
+            steps_khz: if steps_are_named {
+                named
+            } else {
+                multiples(lowest, highest)
             },
             steps_are_named,
             bounds_khz: (lowest, highest),

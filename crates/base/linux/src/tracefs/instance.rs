@@ -166,9 +166,10 @@ impl Instance {
     pub fn layout(&self) -> Result<Layout> {
         let path = self.dir.join("events/header_page");
         // In an instance of some kernels there is only the whole tree's.
-        let path = match path.exists() {
-            true => path,
-            false => self.fs.dir.join("events/header_page"),
+        let path = if path.exists() {
+            path
+        } else {
+            self.fs.dir.join("events/header_page")
         };
         let text = read_large(&path)?;
         Layout::parse(&text)

@@ -151,9 +151,10 @@ fn absolute(stamp: u64, before: u64) -> u64 {
         return stamp;
     }
     let stamp = stamp | before & HIGH_BITS;
-    match stamp < before {
-        true => stamp.wrapping_add(1 << 59),
-        false => stamp,
+    if stamp < before {
+        stamp.wrapping_add(1 << 59)
+    } else {
+        stamp
     }
 }
 

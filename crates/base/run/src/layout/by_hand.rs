@@ -25,9 +25,10 @@ impl Layout {
         // was, one level deeper. On v2 a group with processes can have no
         // children with controllers: the command gets a sibling.
         let nested = tenant == Tenant::Command && self.kind == Kind::V1;
-        let cpu = match nested {
-            true => h.own_dir().join(&name),
-            false => self.base.join(&name),
+        let cpu = if nested {
+            h.own_dir().join(&name)
+        } else {
+            self.base.join(&name)
         };
         // Burners need no accounting: they have clocks of their own.
         let accounting = h

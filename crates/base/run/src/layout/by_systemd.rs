@@ -44,9 +44,10 @@ impl Layout {
         let dir =
             systemd::wait_for_scope(&self.hierarchies.cpu, pid, &scope).map_err(not_possible)?;
         // The burner's weight is that of its slice: the scope is alone in it.
-        let dir = match made {
-            true => dir.parent().map_or(dir.clone(), Path::to_owned),
-            false => dir,
+        let dir = if made {
+            dir.parent().map_or(dir.clone(), Path::to_owned)
+        } else {
+            dir
         };
         Ok(Holder {
             group: Group::at(Version::V2, dir, None),

@@ -66,9 +66,10 @@ impl Allowed {
                 if !has_name(path, "cgroup.subtree_control") {
                     return Err(format!("{} is no list of controllers", path.display()));
                 }
-                match CONTROLLERS.contains(&name.as_str()) {
-                    true => Ok(()),
-                    false => Err(format!("{name:?} is no controller that sandbag enables")),
+                if CONTROLLERS.contains(&name.as_str()) {
+                    Ok(())
+                } else {
+                    Err(format!("{name:?} is no controller that sandbag enables"))
                 }
             }
             Entry::Unit { name, .. } => unit_of(run, name),
@@ -83,21 +84,23 @@ impl Allowed {
             }
             Entry::Confined { dir, cpus, before } => {
                 self.group_of(run, dir)?;
-                match [cpus, before]
+                if [cpus, before]
                     .iter()
                     .all(|list| list.parse::<CpuList>().is_ok())
                 {
-                    true => Ok(()),
-                    false => Err(format!("{cpus:?} and {before:?} are no lists of CPUs")),
+                    Ok(())
+                } else {
+                    Err(format!("{cpus:?} and {before:?} are no lists of CPUs"))
                 }
             }
             Entry::Setting(setting) => self.setting(setting),
             Entry::StoppedGroup { dir } | Entry::Frozen { dir } => self.group_of(run, dir),
             Entry::TraceInstance { name } => {
                 let rest = name.strip_prefix(PREFIX);
-                match rest.is_some_and(|rest| plain(rest, "-")) {
-                    true => Ok(()),
-                    false => Err(format!("{name:?} is no name of a trace instance of ours")),
+                if rest.is_some_and(|rest| plain(rest, "-")) {
+                    Ok(())
+                } else {
+                    Err(format!("{name:?} is no name of a trace instance of ours"))
                 }
             }
         }
@@ -119,16 +122,18 @@ impl Allowed {
             SettingOf::Sysctl => {
                 below([&self.tunables], path)?;
                 let name = path.file_name().and_then(|name| name.to_str());
-                match name.is_some_and(|name| name.starts_with("sched_")) {
-                    true => number(),
-                    false => wrong(),
+                if name.is_some_and(|name| name.starts_with("sched_")) {
+                    number()
+                } else {
+                    wrong()
                 }
             }
             SettingOf::RtRuntime => {
                 self.group(path)?;
-                match has_name(path, "cpu.rt_runtime_us") {
-                    true => number(),
-                    false => wrong(),
+                if has_name(path, "cpu.rt_runtime_us") {
+                    number()
+                } else {
+                    wrong()
                 }
             }
             SettingOf::Cpufreq => {
@@ -137,9 +142,10 @@ impl Allowed {
                 if !in_cpufreq || !CPUFREQ.iter().any(|name| has_name(path, name)) {
                     return wrong();
                 }
-                match plain(old, "_-") {
-                    true => Ok(()),
-                    false => Err(format!("{old:?} is no value of {}", path.display())),
+                if plain(old, "_-") {
+                    Ok(())
+                } else {
+                    Err(format!("{old:?} is no value of {}", path.display()))
                 }
             }
         }
@@ -154,9 +160,10 @@ impl Allowed {
     fn group_of(&self, run: RunId, dir: &Path) -> Result<(), String> {
         self.group(dir)?;
         let name = dir.file_name().and_then(|name| name.to_str());
-        match name.is_some_and(|name| is_of(run, name)) {
-            true => Ok(()),
-            false => Err(format!("{} is no group of run {run}", dir.display())),
+        if name.is_some_and(|name| is_of(run, name)) {
+            Ok(())
+        } else {
+            Err(format!("{} is no group of run {run}", dir.display()))
         }
     }
 }
@@ -176,18 +183,20 @@ fn unit_of(run: RunId, name: &str) -> Result<(), String> {
     let kind = name
         .strip_suffix(".slice")
         .or_else(|| name.strip_suffix(".scope"));
-    match kind.is_some_and(|name| is_of(run, name) && plain(name, "")) {
-        true => Ok(()),
-        false => Err(format!("{name:?} is no unit of run {run}")),
+    if kind.is_some_and(|name| is_of(run, name) && plain(name, "")) {
+        Ok(())
+    } else {
+        Err(format!("{name:?} is no unit of run {run}"))
     }
 }
 
 /// A slice of somebody's, by the characters that systemd.unit(5) allows.
 fn slice(name: &str) -> Result<(), String> {
     let rest = name.strip_suffix(".slice");
-    match rest.is_some_and(|rest| plain(rest, "-_.:\\@")) {
-        true => Ok(()),
-        false => Err(format!("{name:?} is no slice")),
+    if rest.is_some_and(|rest| plain(rest, "-_.:\\@")) {
+        Ok(())
+    } else {
+        Err(format!("{name:?} is no slice"))
     }
 }
 

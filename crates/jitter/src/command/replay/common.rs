@@ -40,9 +40,10 @@ impl About<'_> {
         let (args, plan) = (self.args, &self.args.plan);
         let known_ns: u64 = self.trace.cpus.iter().map(|cpu| cpu.known_ns()).sum();
         let events: usize = self.trace.cpus.iter().map(|cpu| cpu.events.len()).sum();
-        let share = match args.guards(Safeguard::Share) {
-            true => plan.share,
-            false => 1.0,
+        let share = if args.guards(Safeguard::Share) {
+            plan.share
+        } else {
+            1.0
         };
         let mut record = json!({
             "format": FORMAT,
@@ -138,9 +139,10 @@ pub fn leave(
 /// What a run directory, or its run.json, has of a replay, for people; `None` if
 /// it is of something else.
 pub fn shown(path: &Path) -> Option<sandbag_ui::Result<String>> {
-    let file = match path.is_dir() {
-        true => path.join(RUN_JSON),
-        false => path.to_owned(),
+    let file = if path.is_dir() {
+        path.join(RUN_JSON)
+    } else {
+        path.to_owned()
     };
     let text = fs::read_to_string(&file).ok()?;
     let record: Value = serde_json::from_str(&text).ok()?;

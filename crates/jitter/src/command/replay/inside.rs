@@ -107,9 +107,10 @@ pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Res
     let owner = user.as_ref().map(|user| (user.uid, user.gid));
     let bytes = plan::size(&columns, &portions, &Options::default());
     let mut place = Place::with_room(owner, bytes)?;
-    let overhead = match polled {
-        true => None,
-        false => Some(overhead::measure(&place, Where::default())?),
+    let overhead = if polled {
+        None
+    } else {
+        Some(overhead::measure(&place, Where::default())?)
     };
     say_measured(overhead, messages);
     let options = options(args, &plan, polled, overhead);
@@ -135,9 +136,10 @@ pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Res
         environment: environment(&place)?,
         word_on: None,
     })?;
-    let dir = match args.no_out {
-        true => None,
-        false => RunDir::make(args.out.clone(), user.clone(), messages),
+    let dir = if args.no_out {
+        None
+    } else {
+        RunDir::make(args.out.clone(), user.clone(), messages)
     };
     let started_at = jiff::Timestamp::now().to_string();
     let hold = Hold {
@@ -258,21 +260,25 @@ fn laid_out(plan: &Plan) -> (Vec<Column>, Vec<Portion>) {
 fn fits(columns: &[Column], most_bytes: u64) -> Result<()> {
     let events: usize = columns.iter().map(|column| column.events.len()).sum();
     let bytes = events as u64 * size_of::<Event>() as u64;
-    match bytes <= most_bytes {
-        true => Ok(()),
-        false => Err(BadInput(format!(
+    if bytes <= most_bytes {
+        Ok(())
+    } else {
+        Err(BadInput(format!(
             "the plan for {events} events takes {} MiB, and {} MiB may be used (--max-memory)",
             bytes.div_ceil(1 << 20),
             most_bytes >> 20
         ))
-        .into()),
+        .into())
     }
 }
 
 fn options(args: &ReplayArgs, plan: &Plan, polled: bool, overhead: Option<Overhead>) -> Options {
-    let guarded = |which, ns: Option<u64>| match args.guards(which) {
-        true => ns.unwrap_or(0),
-        false => 0,
+    let guarded = |which, ns: Option<u64>| {
+        if args.guards(which) {
+            ns.unwrap_or(0)
+        } else {
+            0
+        }
     };
     Options {
         seed: plan.options().seed,

@@ -186,9 +186,10 @@ pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
 }
 
 fn user(args: &ReplayArgs) -> Option<User> {
-    match args.as_root {
-        true => None,
-        false => User::behind_sudo(),
+    if args.as_root {
+        None
+    } else {
+        User::behind_sudo()
     }
 }
 
@@ -239,19 +240,21 @@ fn replay(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     );
     let mut warnings = Vec::new();
     say_measured(&team, &mut warnings, messages);
-    let command = match args.has_command() {
-        false => None,
-        true => Some(Waiting::start(&CommandSpec {
+    let command = if !args.has_command() {
+        None
+    } else {
+        Some(Waiting::start(&CommandSpec {
             arguments: args.command.clone(),
             user: user.clone(),
             kill: args.kill,
             environment: Vec::new(),
             word_on: None,
-        })?),
+        })?)
     };
-    let dir = match args.no_out {
-        true => None,
-        false => RunDir::make(args.out.clone(), user.clone(), messages),
+    let dir = if args.no_out {
+        None
+    } else {
+        RunDir::make(args.out.clone(), user.clone(), messages)
     };
     let started_at = jiff::Timestamp::now().to_string();
     let hold = Hold {

@@ -244,9 +244,10 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         .into_iter()
         .map(|made| row(made, [&before, &after], tolerance))
         .collect();
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&rows)? + "\n",
-        false => table::text(&rows, tolerance, [&before, &after], output::width()),
+    let text = if args.json {
+        serde_json::to_string_pretty(&rows)? + "\n"
+    } else {
+        table::text(&rows, tolerance, [&before, &after], output::width())
     };
     output::print(text)?;
     Ok(exit::KEPT)

@@ -71,7 +71,6 @@ pub enum Begin {
 pub struct Options {
     /// Of the common positions of phases.
     pub seed: u64,
-    /// See there.
     pub begin: Begin,
     /// Each thread, not only the initial one of each process.
     pub per_thread: bool,

@@ -89,9 +89,10 @@ impl Only {
 
     fn check(&self) -> Result<(), ParseOnlyError> {
         let bytes: usize = self.names.iter().map(|name| name.len() + 1).sum();
-        match bytes < ONLY {
-            true => Ok(()),
-            false => Err(ParseOnlyError::TooLong),
+        if bytes < ONLY {
+            Ok(())
+        } else {
+            Err(ParseOnlyError::TooLong)
         }
     }
 

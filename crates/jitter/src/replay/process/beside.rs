@@ -182,9 +182,10 @@ fn hold_on<I: Injection>(
         let now_ns = clock::monotonic();
         let put_off = |at: u64| at.saturating_add(loop_.paused_ns);
         if deadline.is_some_and(|at| now_ns >= put_off(at)) {
-            let end = match used_up_ns == deadline {
-                true => End::UsedUp,
-                false => End::Duration,
+            let end = if used_up_ns == deadline {
+                End::UsedUp
+            } else {
+                End::Duration
             };
             if pid.is_none() {
                 break end;

@@ -86,7 +86,6 @@ pub struct Record {
     pub end_ns: u64,
     /// From when on the CPU was taken, as far as the injector knows.
     pub from_ns: u64,
-    /// See there.
     pub what: What,
 }
 
@@ -218,9 +217,10 @@ impl Board {
         let board = Self::map(file.into(), room / EVENT_BYTES as usize)?;
         let head = board.head();
         let fits = head.capacity.load(Relaxed) == board.capacity as u64;
-        match head.magic.load(Acquire) == MAGIC && fits {
-            true => Ok(board),
-            false => Err(io::ErrorKind::InvalidData.into()),
+        if head.magic.load(Acquire) == MAGIC && fits {
+            Ok(board)
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
         }
     }
 

@@ -132,9 +132,10 @@ pub fn measure(beside: Beside) -> Measured {
     }
     let gaps = beside.end();
     let lost = alone(lost(&stamps, &gaps));
-    let lost = match lost.len() >= FEWEST {
-        true => lost,
-        false => Vec::new(),
+    let lost = if lost.len() >= FEWEST {
+        lost
+    } else {
+        Vec::new()
     };
     let began = lost.iter().map(|one| one.began_late_ns);
     let began = Quantiles::of(began.collect()).map_or(0, |all| all.p50_ns);

@@ -68,9 +68,7 @@ pub struct Measured {
     pub least_interval_ns: u64,
     /// Wake-ups after their deadline, as cyclictest shows them, ns.
     pub wake_p50_ns: u64,
-    /// See there.
     pub wake_p90_ns: u64,
-    /// See there.
     pub wake_p99_ns: u64,
     /// The latest.
     pub wake_most_ns: u64,

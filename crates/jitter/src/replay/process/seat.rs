@@ -158,9 +158,10 @@ impl Seat {
     pub fn outcome(&self, ran_ns: u64) -> CpuOutcome {
         let portion = &self.ask.portion;
         let length_ns = portion.length_ns().max(1);
-        let ran_ns = match portion.repeats() {
-            true => ran_ns,
-            false => ran_ns.min(length_ns),
+        let ran_ns = if portion.repeats() {
+            ran_ns
+        } else {
+            ran_ns.min(length_ns)
         };
         let mut outcome = Outcome::with_room(self.planned.len());
         let mut counts = Counts::default();

@@ -34,7 +34,6 @@ pub enum Wanted {
 /// How events are injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Want {
-    /// See there.
     pub class: Wanted,
     /// The first safeguard: what injecting costs is taken off.
     pub overhead: bool,

@@ -21,9 +21,10 @@ impl Took {
     #[must_use]
     pub fn suffered_ns(self, measured: Measured, taken_off: bool) -> u64 {
         let lead_ns = measured.lead_ns;
-        let from_ns = match taken_off {
-            true => self.from_ns,
-            false => self.start_ns.saturating_sub(lead_ns),
+        let from_ns = if taken_off {
+            self.from_ns
+        } else {
+            self.start_ns.saturating_sub(lead_ns)
         };
         let until_ns = self.end_ns + measured.overhead_ns.saturating_sub(lead_ns);
         until_ns.saturating_sub(from_ns)

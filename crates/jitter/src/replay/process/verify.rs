@@ -429,9 +429,12 @@ fn looked_at(asked: Vec<Planned>, known: &[(u64, u64)]) -> Vec<Planned> {
 }
 
 fn shortest(asks: &[Ask]) -> u64 {
-    let lengths = asks.iter().map(|ask| match ask.portion.repeats() {
-        true => u64::MAX,
-        false => ask.portion.length_ns(),
+    let lengths = asks.iter().map(|ask| {
+        if ask.portion.repeats() {
+            u64::MAX
+        } else {
+            ask.portion.length_ns()
+        }
     });
     lengths.min().unwrap_or(0)
 }

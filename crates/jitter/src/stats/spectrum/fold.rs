@@ -312,9 +312,10 @@ fn binned(
     let until = from + width as f64 / bins as f64;
     let per_turn = background * bins as f64;
     // Few long ones may have many others beside them.
-    let (from, until) = match by_noise {
-        true => (from, until),
-        false => nearer(turns, from, until, per_turn),
+    let (from, until) = if by_noise {
+        (from, until)
+    } else {
+        nearer(turns, from, until, per_turn)
     };
     (fold.from, fold.until) = (from, until);
     let middle = (from + until) / 2.0;

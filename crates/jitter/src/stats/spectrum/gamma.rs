@@ -23,9 +23,10 @@ pub(super) fn needed(k: u32, p: f64) -> f64 {
     let (mut low, mut high) = (f64::from(k), f64::from(k) + 1000.0 + 50.0 * f64::from(k));
     for _ in 0..100 {
         let middle = (low + high) / 2.0;
-        match ln_beyond(k, middle) > p.ln() {
-            true => low = middle,
-            false => high = middle,
+        if ln_beyond(k, middle) > p.ln() {
+            low = middle
+        } else {
+            high = middle
         }
     }
     high / f64::from(k)

@@ -51,9 +51,10 @@ pub(super) struct Pass {
 impl Pass {
     /// What an event weighs, by its length or by itself.
     pub(super) fn weight(&self, event: &Event, by_noise: bool) -> f64 {
-        match by_noise {
-            true => (event.length_ns as f64).min(self.most_ns),
-            false => 1.0,
+        if by_noise {
+            (event.length_ns as f64).min(self.most_ns)
+        } else {
+            1.0
         }
     }
 

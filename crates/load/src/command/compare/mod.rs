@@ -176,13 +176,14 @@ impl LoadSource {
                     || r.scale_time.is_some()
                     || r.resample.is_some()
                     || r.cut.is_some();
-                match shaped {
-                    true => Err(BadInput(
+                if shaped {
+                    Err(BadInput(
                         "a constant load is not reshaped: of these options it knows --cpus"
                             .to_owned(),
                     )
-                    .into()),
-                    false => Ok(Self::Constant(loads)),
+                    .into())
+                } else {
+                    Ok(Self::Constant(loads))
                 }
             }
         }

@@ -118,9 +118,10 @@ fn attach(output: &File, nothing: &File, parent: u32) -> io::Result<File> {
     dup2_stderr(output)?;
     nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
     // It may have died before the call.
-    match std::os::unix::process::parent_id() == parent {
-        true => Ok(stderr),
-        false => Err(io::ErrorKind::Interrupted.into()),
+    if std::os::unix::process::parent_id() == parent {
+        Ok(stderr)
+    } else {
+        Err(io::ErrorKind::Interrupted.into())
     }
 }
 

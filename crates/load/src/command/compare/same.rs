@@ -119,9 +119,10 @@ pub fn judge(
             format!("the loads differ by {points:.2} points (limit {limit_points})"),
         ),
         _ if counted < wanted => {
-            let verdict = match spoilt.contains(&Verdict::Missed) {
-                true => Verdict::Missed,
-                false => Verdict::Undecided,
+            let verdict = if spoilt.contains(&Verdict::Missed) {
+                Verdict::Missed
+            } else {
+                Verdict::Undecided
             };
             (
                 verdict,

@@ -36,7 +36,6 @@ impl State {
 /// Something that was looked at or tried.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Check {
-    /// What.
     pub name: &'static str,
     /// How it stands.
     pub state: State,

@@ -59,10 +59,11 @@ fn privilege(root: &Root) -> Check {
             "run as root (sudo sandbag doctor), or give a delegated v2 group with --cgroup",
         );
     }
-    match has(Capability::SysAdmin) && has(Capability::SysNice) {
-        true => Check::ok("privilege", "root"),
-        false => Check::warn("privilege", "root without all of its capabilities")
-            .remedy("in a container: --privileged, or --cap-add SYS_ADMIN --cap-add SYS_NICE"),
+    if has(Capability::SysAdmin) && has(Capability::SysNice) {
+        Check::ok("privilege", "root")
+    } else {
+        Check::warn("privilege", "root without all of its capabilities")
+            .remedy("in a container: --privileged, or --cap-add SYS_ADMIN --cap-add SYS_NICE")
     }
 }
 
@@ -80,13 +81,14 @@ fn turbo(root: &Root) -> Check {
 }
 
 fn smt(topology: &Topology) -> Check {
-    match topology.has_smt() {
-        false => Check::ok(
+    if !topology.has_smt() {
+        Check::ok(
             "smt",
             "no two CPUs share a core, as far as the kernel knows",
-        ),
-        true => Check::warn("smt", "CPUs share cores: a load on one slows its sibling")
-            .remedy("load whole cores, or one CPU per core (--cpus core)"),
+        )
+    } else {
+        Check::warn("smt", "CPUs share cores: a load on one slows its sibling")
+            .remedy("load whole cores, or one CPU per core (--cpus core)")
     }
 }
 
@@ -131,9 +133,10 @@ fn cpu_limit(root: &Root) -> Check {
 }
 
 fn systemd(root: &Root) -> Check {
-    match container::systemd(root) {
-        true => Check::ok("systemd", "is process 1"),
-        false => Check::ok("systemd", "is not process 1"),
+    if container::systemd(root) {
+        Check::ok("systemd", "is process 1")
+    } else {
+        Check::ok("systemd", "is not process 1")
     }
 }
 
@@ -164,9 +167,10 @@ fn session_groups(root: &Root) -> Check {
 fn debugfs(root: &Root) -> Check {
     let lockdown = container::lockdown(root).unwrap_or_else(|| "not in this kernel".to_owned());
     let readable = root.read("/sys/kernel/debug/sched/debug").is_ok();
-    let debug = match readable {
-        true => "readable",
-        false => "not readable (not mounted, or not root)",
+    let debug = if readable {
+        "readable"
+    } else {
+        "not readable (not mounted, or not root)"
     };
     Check::ok(
         "debugfs",

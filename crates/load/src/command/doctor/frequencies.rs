@@ -81,9 +81,10 @@ fn can_set(policies: &[Policy], online: &CpuList) -> Setting {
     }
     let mhz = |khz: Option<&u64>| khz.map_or(0, |khz| khz / 1000);
     let (lowest, highest) = (first.steps_khz.first(), first.steps_khz.last());
-    let steps = match first.steps_are_named {
-        true => format!("{} steps", first.steps_khz.len()),
-        false => "any".to_owned(),
+    let steps = if first.steps_are_named {
+        format!("{} steps", first.steps_khz.len())
+    } else {
+        "any".to_owned()
     };
     let mut what = format!("{steps} of {} to {} MHz", mhz(lowest), mhz(highest));
     if policies

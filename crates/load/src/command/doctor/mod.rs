@@ -71,9 +71,10 @@ pub fn main(args: &DoctorArgs) -> Result<u8> {
     let layout = Layout::find(&root, args.cgroup.as_deref());
     let registry = Registry::open();
     let report = report(&root, &topology, layout, registry);
-    output::print(match args.json {
-        true => serde_json::to_string_pretty(&report)? + "\n",
-        false => text(&report),
+    output::print(if args.json {
+        serde_json::to_string_pretty(&report)? + "\n"
+    } else {
+        text(&report)
     })?;
     Ok(match report.works {
         Some(true) => exit::KEPT,

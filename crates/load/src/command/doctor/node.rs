@@ -115,15 +115,17 @@ fn stopping(outcome: &sandbag_linux::Result<Stopping>) -> (Judgement, Check) {
     let name = "stopping";
     match outcome {
         Ok(seen) => {
-            let judgement = match seen.works {
-                true => Judgement::Yes,
-                false => Judgement::Unclear,
+            let judgement = if seen.works {
+                Judgement::Yes
+            } else {
+                Judgement::Unclear
             };
             let us = seen.look.as_secs_f64() * 1e6;
             let pct = seen.look.as_secs_f64() / LOOK_EVERY.as_secs_f64() * 100.0;
-            let what = match seen.works {
-                true => "stopped and continued by signals",
-                false => "was not seen stopped and continued",
+            let what = if seen.works {
+                "stopped and continued by signals"
+            } else {
+                "was not seen stopped and continued"
             };
             let seen = format!(
                 "a process {what}; looking at it takes {us:.0} us, {pct:.2} % of a CPU if every \
@@ -155,10 +157,11 @@ fn cap(outcome: &sandbag_linux::Result<f64>) -> (Judgement, Check) {
             (judgement, check.figure("got_pct", pct))
         }
         Err(error) => {
-            let check = match error.is_absent() {
-                true => Check::no(name, "the cpu controller is not there for a node's group")
-                    .remedy("use hogs"),
-                false => Check::no(name, error.to_string()).remedy(remedy),
+            let check = if error.is_absent() {
+                Check::no(name, "the cpu controller is not there for a node's group")
+                    .remedy("use hogs")
+            } else {
+                Check::no(name, error.to_string()).remedy(remedy)
             };
             (Judgement::No, check)
         }

@@ -34,13 +34,14 @@ pub fn left(registry: &Registry, layout: Option<&Layout>, runs: &[RunInfo]) -> C
             .remedy("sandbag restore undoes them; so does the next run");
     }
     let groups = layout.map_or_else(Vec::new, |layout| orphans(&layout.hierarchies().cpu, runs));
-    match groups.is_empty() {
-        true => Check::ok("leftovers", "none"),
-        false => Check::warn(
+    if groups.is_empty() {
+        Check::ok("leftovers", "none")
+    } else {
+        Check::warn(
             "leftovers",
             format!("groups that no journal knows: {}", groups.join(", ")),
         )
-        .remedy("end what runs in them (cgroup.procs), then rmdir them"),
+        .remedy("end what runs in them (cgroup.procs), then rmdir them")
     }
 }
 

@@ -40,9 +40,10 @@ impl RunDir {
             .take_while(|dir| !dir.exists())
             .map(Path::to_owned)
             .collect();
-        let outcome = match named {
-            true => fs::create_dir_all(&path),
-            false => fs::create_dir(&path),
+        let outcome = if named {
+            fs::create_dir_all(&path)
+        } else {
+            fs::create_dir(&path)
         };
         if let Err(error) = outcome {
             remove_empty(&made);

@@ -42,9 +42,10 @@ pub fn recorded(
         && !options.hold.no_out
         && !options.hold.dry_run
     {
-        let user = match options.hold.as_root {
-            true => None,
-            false => User::behind_sudo(),
+        let user = if options.hold.as_root {
+            None
+        } else {
+            User::behind_sudo()
         };
         let out = options.hold.out;
         // A refusal that names no directory makes none: it was said.

@@ -143,9 +143,10 @@ pub fn run_by(
             options,
         );
     }
-    let user = match options.hold.as_root {
-        true => None,
-        false => User::behind_sudo(),
+    let user = if options.hold.as_root {
+        None
+    } else {
+        User::behind_sudo()
     };
     if let Some(at_ns) = start_at_ns {
         messages.say(&format!(
@@ -154,9 +155,10 @@ pub fn run_by(
             schedule::delay_ns(at_ns) as f64 / 1e6
         ));
     }
-    let dir = match options.hold.no_out {
-        true => None,
-        false => RunDir::make(options.hold.out.clone(), user.clone(), messages),
+    let dir = if options.hold.no_out {
+        None
+    } else {
+        RunDir::make(options.hold.out.clone(), user.clone(), messages)
     };
     warnings.iter().for_each(|text| messages.warning(text));
     let started_at = jiff::Timestamp::now();

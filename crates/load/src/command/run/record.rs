@@ -64,9 +64,10 @@ pub fn record(
     let never = outcome.load_start == LoadStart::Never;
     let measured = collector.sums().iter().any(|sums| sums.wall_ns > 0);
     let foreign = Foreign::of(&facts, outcome, collector);
-    let part = match never {
-        true => None,
-        false => Part::of(&facts, outcome),
+    let part = if never {
+        None
+    } else {
+        Part::of(&facts, outcome)
     };
     let (verdict, reason) = match (never, measured) {
         // Nothing was asked, so nothing was kept.
@@ -291,11 +292,10 @@ impl<'a> Foreign<'a> {
                 )
             })
             .collect();
-        let names = match named.is_empty() {
-            true => {
-                "short-lived processes, interrupts, or processes that sandbag cannot see".to_owned()
-            }
-            false => format!("most CPU time was used by {}", named.join(", ")),
+        let names = if named.is_empty() {
+            "short-lived processes, interrupts, or processes that sandbag cannot see".to_owned()
+        } else {
+            format!("most CPU time was used by {}", named.join(", "))
         };
         let than = if is_node {
             "the node's programs"

@@ -103,9 +103,10 @@ pub fn is_run(path: &Path) -> bool {
 /// # Errors
 /// It cannot be read.
 pub fn run(path: &Path, messages: &Messages) -> Result<String> {
-    let dir = match path.is_dir() {
-        true => path,
-        false => path.parent().unwrap_or(Path::new("")),
+    let dir = if path.is_dir() {
+        path
+    } else {
+        path.parent().unwrap_or(Path::new(""))
     };
     if path.is_dir() && path.join(NODES_JSON).exists() {
         let nodes = read_nodes(path).map_err(|error| BadInput(error.to_string()))?;

@@ -47,16 +47,17 @@ fn make(options: &NodeOptions, run_options: &RunOptions, messages: &Messages) ->
     let directory = Directory::in_registry(registry.dir());
     let name = placed.spec.name.clone();
     // A dry run takes no name.
-    let control = match options.hold.dry_run {
-        true => None,
-        false => Some(NodeControl::new(
+    let control = if options.hold.dry_run {
+        None
+    } else {
+        Some(NodeControl::new(
             Server::bind(&directory, &name)?,
             name.clone(),
             method.name(),
             Reach::of(&*method),
             planned.first.clone(),
             machine,
-        )),
+        ))
     };
     let environment = environment::variables(&name, &planned.first);
     let node = control.map(|control| Node {

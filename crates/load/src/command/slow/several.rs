@@ -64,13 +64,15 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
     if options.hold.dry_run {
         return Ok(exit::KEPT);
     }
-    let user = match options.hold.as_root {
-        true => None,
-        false => User::behind_sudo(),
+    let user = if options.hold.as_root {
+        None
+    } else {
+        User::behind_sudo()
     };
-    let dir = match options.hold.no_out {
-        true => None,
-        false => RunDir::make(options.hold.out.clone(), user, messages),
+    let dir = if options.hold.no_out {
+        None
+    } else {
+        RunDir::make(options.hold.out.clone(), user, messages)
     };
     let sockets = Directory::in_registry(registry.dir());
     let mut nodes = nodes::Nodes::start(&placed, &sockets, dir.as_ref(), options)?;

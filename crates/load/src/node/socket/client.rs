@@ -79,9 +79,10 @@ pub fn ask(
     let mut incoming = Vec::new();
     let mut chunk = [0; 16 << 10];
     loop {
-        let wanted = match outgoing.is_empty() {
-            true => PollFlags::POLLIN,
-            false => PollFlags::POLLOUT,
+        let wanted = if outgoing.is_empty() {
+            PollFlags::POLLIN
+        } else {
+            PollFlags::POLLOUT
         };
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -94,9 +95,10 @@ pub fn ask(
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(failed("poll", errno.into())),
         }
-        let moved = match outgoing.is_empty() {
-            true => stream.read(&mut chunk).map(|n| (n, true)),
-            false => say(&stream, outgoing).map(|n| (n, false)),
+        let moved = if outgoing.is_empty() {
+            stream.read(&mut chunk).map(|n| (n, true))
+        } else {
+            say(&stream, outgoing).map(|n| (n, false))
         };
         match moved {
             Ok((n, false)) => outgoing = &outgoing[n..],

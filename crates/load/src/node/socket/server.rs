@@ -288,9 +288,10 @@ pub fn sweep(directory: &Directory) -> Result<(), SocketError> {
 
 /// Removes a socket, and nothing else that may stand there.
 fn remove_socket(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path)?.file_type().is_socket() {
-        true => fs::remove_file(path),
-        false => Err(io::Error::other("it is no socket; remove it")),
+    if fs::symlink_metadata(path)?.file_type().is_socket() {
+        fs::remove_file(path)
+    } else {
+        Err(io::Error::other("it is no socket; remove it"))
     }
 }
 

@@ -110,9 +110,10 @@ impl<'t> Field<'t> {
 
     /// No text here may hold a NUL: it could not be handed to a program.
     pub(super) fn printable<'s>(&self, text: &'s str) -> Result<&'s str, SpecError> {
-        match text.contains('\0') {
-            true => Err(self.fault("there is a NUL character in it", "leave it out")),
-            false => Ok(text),
+        if text.contains('\0') {
+            Err(self.fault("there is a NUL character in it", "leave it out"))
+        } else {
+            Ok(text)
         }
     }
 

@@ -67,12 +67,13 @@ impl NodesFile {
     /// # Errors
     /// It cannot be read, or [`NodesFile::parse`].
     pub fn read(path: &Path, vocabulary: &Vocabulary<'_>) -> Result<Self, SpecError> {
-        let (name, dir) = match path.as_os_str() == "-" {
-            true => ("standard input".to_owned(), PathBuf::new()),
-            false => (
+        let (name, dir) = if path.as_os_str() == "-" {
+            ("standard input".to_owned(), PathBuf::new())
+        } else {
+            (
                 path.display().to_string(),
                 path.parent().map(Path::to_owned).unwrap_or_default(),
-            ),
+            )
         };
         let fault = |what: String, remedy: &str| SpecError {
             file: Some(name.as_str().into()),
@@ -83,9 +84,10 @@ impl NodesFile {
             not_possible: false,
         };
         let mut bytes = Vec::new();
-        let read = match path.as_os_str() == "-" {
-            true => std::io::stdin().take(LARGEST + 1).read_to_end(&mut bytes),
-            false => File::open(path).and_then(|f| f.take(LARGEST + 1).read_to_end(&mut bytes)),
+        let read = if path.as_os_str() == "-" {
+            std::io::stdin().take(LARGEST + 1).read_to_end(&mut bytes)
+        } else {
+            File::open(path).and_then(|f| f.take(LARGEST + 1).read_to_end(&mut bytes))
         };
         read.map_err(|cause| fault(cause.to_string(), "name a file that can be read"))?;
         if bytes.len() as u64 > LARGEST {
@@ -162,9 +164,10 @@ impl NodesFile {
             let fields = Fields::of(&text, fields);
             nodes.push(node::read(&fields, defaults.as_ref(), at, dir, vocabulary)?);
         }
-        match nodes.is_empty() {
-            true => Err(no_nodes()),
-            false => Self::new(nodes),
+        if nodes.is_empty() {
+            Err(no_nodes())
+        } else {
+            Self::new(nodes)
         }
     }
 

@@ -176,9 +176,10 @@ fn cpu_list(field: &Field<'_>) -> Result<CpuList, SpecError> {
         }
         _ => return Err(field.wrong("CPUs", remedy)),
     };
-    match list.is_empty() {
-        true => Err(field.fault("it names no CPU", remedy)),
-        false => Ok(list),
+    if list.is_empty() {
+        Err(field.fault("it names no CPU", remedy))
+    } else {
+        Ok(list)
     }
 }
 
@@ -242,15 +243,14 @@ fn speeds(field: &Field<'_>) -> Result<Speeds, SpecError> {
 
 fn method(field: &Field<'_>, vocabulary: &Vocabulary<'_>) -> Result<String, SpecError> {
     let name = field.string()?;
-    match vocabulary.methods.contains(&name) {
-        true => Ok(name.to_owned()),
-        false => {
-            let shown: String = name.escape_debug().take(60).collect();
-            Err(field.fault(
-                format!("`{shown}` is not a method"),
-                nearest(name, vocabulary.methods),
-            ))
-        }
+    if vocabulary.methods.contains(&name) {
+        Ok(name.to_owned())
+    } else {
+        let shown: String = name.escape_debug().take(60).collect();
+        Err(field.fault(
+            format!("`{shown}` is not a method"),
+            nearest(name, vocabulary.methods),
+        ))
     }
 }
 

@@ -134,9 +134,10 @@ fn simulate(events: &[Event], run_ms: u64) -> Truth {
         let over = run_ns >= run_ms * MS;
         if awake && pause.is_none() && (run_ns >= next_mark || over) {
             meter.sample(sample(ms, stolen, busy));
-            let until = match over {
-                true => run_ms * MS,
-                false => (run_ns / WINDOW_NS - 1) * WINDOW_NS,
+            let until = if over {
+                run_ms * MS
+            } else {
+                (run_ns / WINDOW_NS - 1) * WINDOW_NS
             };
             let what = |_, from, to| taken(&notes, number(from, &clock), number(to, &clock));
             meter.finish(&clock, until, over, what, &mut judge);

@@ -239,9 +239,10 @@ fn selector(instance: Option<&str>, job: Option<&str>) -> String {
             Some(format!("{key}=\"{}\"", value.replace('\n', "\\n")))
         })
         .collect();
-    match labels.is_empty() {
-        true => METRIC.to_owned(),
-        false => format!("{METRIC}{{{}}}", labels.join(",")),
+    if labels.is_empty() {
+        METRIC.to_owned()
+    } else {
+        format!("{METRIC}{{{}}}", labels.join(","))
     }
 }
 

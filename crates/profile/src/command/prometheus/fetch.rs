@@ -57,9 +57,10 @@ fn fetch_within(
     }
     // Nothing was asked if there is no room for answers.
     let spooled = spooled?;
-    match answers.found {
-        true => Ok(spooled),
-        false => Err(fault(server.nothing())),
+    if answers.found {
+        Ok(spooled)
+    } else {
+        Err(fault(server.nothing()))
     }
 }
 
@@ -158,9 +159,10 @@ impl<'a> Server<'a> {
     }
 
     fn broken(&self, e: &io::Error) -> String {
-        match self.is_too_slow() {
-            true => self.too_slow(),
-            false => format!("the answer of {} broke off: {e}", self.asked.server),
+        if self.is_too_slow() {
+            self.too_slow()
+        } else {
+            format!("the answer of {} broke off: {e}", self.asked.server)
         }
     }
 
@@ -283,9 +285,10 @@ fn one_line(text: &str) -> String {
 fn start_of(body: &[u8]) -> String {
     let text = one_line(&String::from_utf8_lossy(body));
     let text: String = text.chars().take(60).collect();
-    match text.is_empty() {
-        true => "nothing".to_owned(),
-        false => format!("{text:?}"),
+    if text.is_empty() {
+        "nothing".to_owned()
+    } else {
+        format!("{text:?}")
     }
 }
 

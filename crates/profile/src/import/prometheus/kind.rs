@@ -102,9 +102,10 @@ pub(super) fn whole<'a>(
             .contains(&mode)
     };
     let busy = names(&|mode| !unused(mode));
-    let waits = match has(State::Iowait) {
-        true => "",
-        false => ", waiting for I/O included",
+    let waits = if has(State::Iowait) {
+        ""
+    } else {
+        ", waiting for I/O included"
     };
     let found = if !has(State::Idle) && busy.is_empty() {
         return Err(Fault::NoSingleCpu(

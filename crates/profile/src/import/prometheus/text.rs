@@ -62,12 +62,13 @@ fn read(input: &Input<'_>) -> Result<BoxSteps> {
             Err(fault) => {
                 let found = shown(line);
                 // What was cut off is the last there is.
-                return Err(lines.here(match lines.is_whole() {
-                    true => fault,
-                    false => Fault::Syntax {
+                return Err(lines.here(if lines.is_whole() {
+                    fault
+                } else {
+                    Fault::Syntax {
                         expected: "a whole line".into(),
                         found: format!("{found}; the file may be cut short"),
-                    },
+                    }
                 }));
             }
         }

@@ -58,9 +58,10 @@ impl When {
             return 1.0;
         };
         let time = Self::time_of_day(start_hour, at_s);
-        match (OPENS_S..CLOSES_S).contains(&time) {
-            true => rate((time - OPENS_S) / (CLOSES_S - OPENS_S) - 0.5) / MOST,
-            false => 0.0,
+        if (OPENS_S..CLOSES_S).contains(&time) {
+            rate((time - OPENS_S) / (CLOSES_S - OPENS_S) - 0.5) / MOST
+        } else {
+            0.0
         }
     }
 

@@ -68,9 +68,10 @@ impl Background {
         }
         for _ in 0..60 {
             let middle = f64::midpoint(low, high);
-            match mean_load(middle, share_pct) < load_pct {
-                true => low = middle,
-                false => high = middle,
+            if mean_load(middle, share_pct) < load_pct {
+                low = middle
+            } else {
+                high = middle
             }
         }
         Ok(high / runs.mean_s())
@@ -101,9 +102,10 @@ impl Background {
 }
 
 fn check_share(share_pct: f64) -> Result<()> {
-    match (0.1..=100.0).contains(&share_pct) {
-        true => Ok(()),
-        false => refused("share", share_pct, "between 0.1 and 100"),
+    if (0.1..=100.0).contains(&share_pct) {
+        Ok(())
+    } else {
+        refused("share", share_pct, "between 0.1 and 100")
     }
 }
 
@@ -243,13 +245,14 @@ impl Steps for Processes {
     }
 
     fn warnings(&self) -> Vec<String> {
-        match self.cut_off > 0.0 {
-            false => Vec::new(),
-            true => vec![format!(
+        if self.cut_off <= 0.0 {
+            Vec::new()
+        } else {
+            vec![format!(
                 "{:.1} % of the load of the processes was cut off where several at once wanted \
-                 more than a CPU",
+             more than a CPU",
                 self.cut_off / self.wanted * 100.0
-            )],
+            )]
         }
     }
 }

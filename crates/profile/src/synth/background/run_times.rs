@@ -69,9 +69,10 @@ impl RunTimes {
     pub fn mean_s(&self) -> f64 {
         let beta = 1.0 + self.exponent;
         let ln = libm::log(self.longest_s);
-        let integral = match beta.abs() < IS_ONE {
-            true => ln,
-            false => libm::expm1(beta * ln) / beta,
+        let integral = if beta.abs() < IS_ONE {
+            ln
+        } else {
+            libm::expm1(beta * ln) / beta
         };
         -self.exponent * integral / (1.0 - libm::pow(self.longest_s, self.exponent))
     }

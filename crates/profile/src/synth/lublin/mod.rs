@@ -167,9 +167,10 @@ fn size(p: &Parameters, chance: &mut Drand48) -> u32 {
     }
     let first = chance.uniform() <= p.uprob;
     let v = chance.uniform();
-    let mut log2 = match first {
-        true => p.ulow + (p.umed - p.ulow) * v,
-        false => p.umed + (p.uhi - p.umed) * v,
+    let mut log2 = if first {
+        p.ulow + (p.umed - p.ulow) * v
+    } else {
+        p.umed + (p.uhi - p.umed) * v
     };
     if u <= p.serial + p.pow2 {
         log2 = libm::floor(log2 + 0.5);
@@ -181,9 +182,10 @@ fn size(p: &Parameters, chance: &mut Drand48) -> u32 {
 fn runtime(p: &Parameters, cpus: u32, chance: &mut Drand48) -> f64 {
     let mixture = (p.pa * f64::from(cpus) + p.pb).clamp(0.0, 1.0);
     loop {
-        let ln = match chance.uniform() <= mixture {
-            true => chance.gamma(p.a1, p.b1),
-            false => chance.gamma(p.a2, p.b2),
+        let ln = if chance.uniform() <= mixture {
+            chance.gamma(p.a1, p.b1)
+        } else {
+            chance.gamma(p.a2, p.b2)
         };
         if ln <= MOST_LN_RUNTIME {
             return libm::floor(libm::exp(ln));

@@ -16,12 +16,13 @@ pub(super) fn of(asked: &Cpus, topology: &Topology) -> Result<CpuList> {
     let before = sched::affinity(0)?;
     let Cpus::List(_) = asked else {
         let ours = cpus.intersection(&before);
-        return match ours.is_empty() {
-            false => Ok(ours),
-            true => Err(BadInput(format!(
+        return if !ours.is_empty() {
+            Ok(ours)
+        } else {
+            Err(BadInput(format!(
                 "of CPUs {cpus} this process may use none; it may use {before}"
             ))
-            .into()),
+            .into())
         };
     };
     // Who names CPUs may mean others than `taskset` left, but none that the cpuset has not.

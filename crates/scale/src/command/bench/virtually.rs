@@ -108,12 +108,13 @@ pub(super) fn main(
 
 /// How phases were counted.
 fn said_of_plan(measured: &Virtual) -> String {
-    let noise = match measured.planned_pct > 0.0 {
-        true => format!(
+    let noise = if measured.planned_pct > 0.0 {
+        format!(
             ", with the {} % of its time that jitter takes a rank in them",
             percent(measured.planned_pct)
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     format!("the phases were planned to fit{noise}")
 }

@@ -100,9 +100,10 @@ pub fn shown(record: &Value, width: Option<usize>) -> serde_json::Result<String>
 /// `app 4711`; a thread that is not the initial one: `app 4711/4712`.
 fn name(one: &Process) -> String {
     let name = visible(&one.name);
-    match one.pid == one.tid {
-        true => format!("{name} {}", one.pid),
-        false => format!("{name} {}/{}", one.pid, one.tid),
+    if one.pid == one.tid {
+        format!("{name} {}", one.pid)
+    } else {
+        format!("{name} {}/{}", one.pid, one.tid)
     }
 }
 

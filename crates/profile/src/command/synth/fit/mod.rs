@@ -217,9 +217,10 @@ fn fit(
     let chain = match times(open()?, levels.threshold_pct)? {
         None => None,
         Some(seen) => {
-            let (levels, times) = match recorded.is_usual {
-                true => before_recording(levels, seen, recorded.ns)?,
-                false => (levels, seen),
+            let (levels, times) = if recorded.is_usual {
+                before_recording(levels, seen, recorded.ns)?
+            } else {
+                (levels, seen)
             };
             Some(Model::OnOff(on_off_model(&levels, &times, seed)))
         }

@@ -63,9 +63,12 @@ fn other_separators(#[case] separator: char) {
     let table = |line: &str| line.starts_with("#Date") || line.starts_with("2026");
     let other: String = text
         .lines()
-        .map(|line| match table(line) {
-            true => line.replace(' ', &separator.to_string()) + "\n",
-            false => line.to_owned() + "\n",
+        .map(|line| {
+            if table(line) {
+                line.replace(' ', &separator.to_string()) + "\n"
+            } else {
+                line.to_owned() + "\n"
+            }
         })
         .collect();
     let got = read_as(other.as_bytes(), None);
