@@ -25,6 +25,7 @@ pub const CASES: &[Case] = cases![root;
     an_injector_that_is_stopped_is_a_warning,
     status_shows_a_replay_and_stop_ends_it,
     real_time_that_is_denied_names_the_nearest_method,
+    verify_sees_events_inside_on_time,
 ];
 
 /// Debian's user nobody.
@@ -278,6 +279,33 @@ fn real_time_that_is_denied_names_the_nearest_method() -> anyhow::Result<()> {
     ensure!(record["method"]["used"] == "fair", "{record}");
     ensure!(record["method"]["why"].is_string(), "{record}");
     as_nobody(&format!("{options} --method fair -- true"))?.expect(0)?;
+    place.as_before()?;
+    Ok(())
+}
+
+/// Events of 1 to 5 ms are seen inside a program, by its own clock.
+fn verify_sees_events_inside_on_time() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    trace(&place)?;
+    let ended = place
+        .run(
+            "jitter verify made.json --cpus 0 --trace-cpus 0 --share 1 -d 1s --method fair \
+             --json",
+        )?
+        .expect(0)?;
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&ended.out)?;
+    let inside = rows
+        .iter()
+        .find(|row| row["name"] == "inside, no safeguards")
+        .context("no row of events inside")?;
+    let injected = inside["counts"]["injected"].as_u64().context("no count")?;
+    let on_time_pct = inside["judged"]["on_time_pct"]
+        .as_f64()
+        .context("no share")?;
+    figure!(
+        injected > 10 && on_time_pct > 20.0,
+        "{injected} injected, {on_time_pct} % on time"
+    );
     place.as_before()?;
     Ok(())
 }

@@ -247,16 +247,6 @@ fn verify_has_a_row_for_each_way() {
         assert_eq!(row["inside"]["overhead_ns"].is_u64(), is_inside, "{row}");
         assert_eq!(row["method"] == "timer", is_inside, "{row}");
     }
-    // The events of 1 to 3 ms are seen inside, by the clock of who suffers them.
-    let inside = &rows[4];
-    assert!(
-        inside["counts"]["injected"].as_u64().unwrap() > 3,
-        "{inside}"
-    );
-    assert!(
-        inside["judged"]["on_time_pct"].as_f64().unwrap() > 20.0,
-        "{inside}"
-    );
 }
 
 #[test]
