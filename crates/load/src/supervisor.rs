@@ -69,7 +69,6 @@ use timeline::{Piece, RunClock};
 use trigger::Trigger;
 
 pub use control::{Control, Controlled, Level};
-pub use cpu::check_online;
 pub use foreign::ForeignProcess;
 pub use meter::Windows;
 pub use node::NodePlan;
@@ -127,7 +126,7 @@ pub trait Observer: Windows {
 /// afterwards and the command's are back where they were.
 pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Result<Outcome> {
     let cpus: CpuList = plan.cpus.iter().copied().collect();
-    cpu::check_online(&plan.root, &cpus)?;
+    sandbag_run::online::check_online(&plan.root, &cpus)?;
     for dead in registry.restore()? {
         observer.warning(format!(
             "undid what sandbag process {} left when it was killed{}",

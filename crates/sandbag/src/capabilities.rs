@@ -46,7 +46,7 @@ pub fn text() -> String {
     let _ = writeln!(
         text,
         "\n# files of a run\n{}",
-        sandbag_load::command::run::directory::FILES.join("\n")
+        sandbag_run::directory::FILES.join("\n")
     );
     text
 }

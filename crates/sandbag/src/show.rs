@@ -8,6 +8,7 @@ use std::sync::Arc;
 use sandbag_audit::command_line as audit;
 use sandbag_jitter::command as jitter;
 use sandbag_load::command::show::{self, ShowArgs};
+use sandbag_profile::Format;
 use sandbag_profile::command::reshape;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::{Result, exit, output};
@@ -43,7 +44,9 @@ fn recording(file: &Path, args: &ShowArgs, messages: &Messages) -> Result<String
     let read = source
         .reader()
         .map(|from| from.take(HEAD).read_to_end(&mut head));
-    if read.is_ok() && !args.names_a_format() && jitter::is_recording(&head) {
+    let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head);
+    let is_profile = Format::detect(text).is_some();
+    if read.is_ok() && !args.names_a_format() && jitter::is_recording(text, is_profile) {
         return jitter::shown(source.reader()?, source.name(), messages);
     }
     show::profile(source, args, messages)

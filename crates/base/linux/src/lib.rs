@@ -27,6 +27,7 @@ pub mod procstat;
 pub mod root;
 pub mod sched;
 pub mod signals;
+pub mod stop_signals;
 pub mod sysctl;
 pub mod topology;
 pub mod tracefs;

@@ -26,7 +26,6 @@ use std::path::Path;
 use crate::format;
 use crate::import::{self, Options, Recording, Unit};
 use clap::{Args, Subcommand, ValueEnum};
-use sandbag_profile::Format;
 use sandbag_ui::failure::Result;
 
 use sandbag_ui::messages::Messages;
@@ -130,11 +129,11 @@ pub fn main(args: &JitterArgs, messages: &Messages) -> Result<u8> {
     }
 }
 
-/// Whether a file that begins like this (unpacked) is jitter, and no profile.
-pub fn is_recording(head: &[u8]) -> bool {
+/// Whether a file that begins like this (unpacked) is jitter. A profile that
+/// looks like a bare table of numbers remains one.
+pub fn is_recording(head: &[u8], is_profile: bool) -> bool {
     let text = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
-    // A profile that looks like a bare table of numbers remains one.
-    format::is_trace(text) || (Format::detect(text).is_none() && import::detect(text).is_some())
+    format::is_trace(text) || (!is_profile && import::detect(text).is_some())
 }
 
 /// What `from` holds, as `jitter show` shows it; `name` is what it is called.

@@ -11,7 +11,6 @@ use crate::replay::{Options, Plan, Sync};
 use clap::{Args, ValueEnum};
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
-use sandbag_load::supervisor;
 use sandbag_ui::failure::Result;
 
 use super::{ImportArgs, memory};
@@ -170,7 +169,7 @@ impl PlanArgs {
         if cpus.is_empty() {
             return Err(BadInput("--cpus names no CPU of this machine".to_owned()).into());
         }
-        supervisor::check_online(root, &cpus)?;
+        sandbag_run::online::check_online(root, &cpus)?;
         Ok(cpus.iter().collect())
     }
 

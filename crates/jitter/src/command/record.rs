@@ -15,9 +15,9 @@ use crate::{Fault, Header};
 use clap::Args;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sandbag_input::open_new;
+use sandbag_linux::stop_signals::StopSignals;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
-use sandbag_load::record::StopSignals;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::quantity::time;
 

@@ -4,7 +4,7 @@
 //! nothing.
 //!
 //! ```
-//! use crate::inside::api;
+//! use sandbag_jitter::inside::api;
 //!
 //! api::init();
 //! for phase in 0..3 {

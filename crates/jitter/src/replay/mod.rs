@@ -14,8 +14,8 @@
 //! event of the trace however short:
 //!
 //! ```
-//! use crate::replay::clock::{Clock, Monotonic};
-//! use sandbag_inject::{Options, Plan};
+//! use sandbag_jitter::replay::clock::{Clock, Monotonic};
+//! use sandbag_jitter::replay::{Options, Plan};
 //! use sandbag_jitter::{CpuTrace, Event, Span};
 //!
 //! // A millisecond of which 20 us are taken, as if it had been recorded.
@@ -34,7 +34,7 @@
 //!     polled.suffer(&clock);
 //! }
 //! assert!(polled.outcome().counts.injected >= 1);
-//! # Ok::<(), crate::replay::Error>(())
+//! # Ok::<(), sandbag_jitter::replay::Error>(())
 //! ```
 //!
 //! Units: nanoseconds (`_ns`). The patent note in docs/jitter.md is about the

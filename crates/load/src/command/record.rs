@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::record::{
-    Clock, Error, LiveClock, MIN_INTERVAL_NS, RecordOptions, RecordReport, Recorder, StopSignals,
-    Wake,
+    Clock, Error, LiveClock, MIN_INTERVAL_NS, RecordOptions, RecordReport, Recorder, Wake,
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use sandbag_linux::procstat::ProcStat;
+use sandbag_linux::stop_signals::StopSignals;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::user::User;
 use sandbag_linux::{CpuList, Root};

@@ -47,7 +47,7 @@ pub struct LiveClock {
 
 impl LiveClock {
     /// A clock whose waits end as stopped as soon as one of `stops` is
-    /// readable: a [signal descriptor](crate::record::StopSignals), a pidfd, a pipe.
+    /// readable: a [signal descriptor](sandbag_linux::stop_signals::StopSignals), a pidfd, a pipe.
     ///
     /// # Errors
     /// The kernel has no timer descriptor to give.
@@ -108,6 +108,9 @@ fn read(clock: ClockId) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use sandbag_linux::signals::ENDING;
+    use sandbag_linux::stop_signals::StopSignals;
+
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -138,6 +141,20 @@ mod tests {
         let before = clock.cpu_ns();
         while clock.cpu_ns() == before {
             std::hint::black_box(clock.now_ns());
+        }
+    }
+
+    #[test]
+    fn every_ending_signal_ends_the_wait_and_not_the_process() {
+        let signals = StopSignals::block().unwrap();
+        let mut clock = LiveClock::new(vec![signals.descriptor().unwrap()]).unwrap();
+        assert_eq!(signals.take().unwrap(), None);
+        for signal in ENDING {
+            // To this thread only: the test runner's other threads do not block it.
+            nix::sys::signal::raise(signal).unwrap();
+            assert_eq!(clock.wait_until(u64::MAX / 2).unwrap(), Wake::Stopped);
+            assert_eq!(signals.take().unwrap(), Some(signal as i32));
+            assert_eq!(signals.take().unwrap(), None);
         }
     }
 }

@@ -18,7 +18,6 @@ mod notes;
 mod options;
 mod recorder;
 mod report;
-mod signals;
 mod track;
 
 pub use clock::{Clock, LiveClock, Wake};
@@ -27,4 +26,3 @@ pub use options::{MIN_INTERVAL_NS, RecordOptions};
 pub use recorder::{Recorder, StatSource};
 pub use report::{CpuReport, RecordReport};
 pub use sandbag_linux::command_clock::{CommandClock, CpuacctClock, PerfClock};
-pub use signals::StopSignals;

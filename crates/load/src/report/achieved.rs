@@ -38,7 +38,13 @@ impl AchievedWriter<File> {
     /// # Errors
     /// [`Error::Write`] if the file cannot be created or written.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        Self::new(crate::report::write::create(path)?, path)
+        Self::new(
+            sandbag_run::directory::create(path).map_err(|cause| Error::Write {
+                path: path.to_owned(),
+                cause,
+            })?,
+            path,
+        )
     }
 }
 

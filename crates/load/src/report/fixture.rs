@@ -7,8 +7,9 @@ use std::path::Path;
 
 use sandbag_load::report::achieved::AchievedWriter;
 use sandbag_load::report::run::{
-    CommandResult, CpuResult, FORMAT, Machine, MethodUsed, NodeUse, Run, SupervisorCost,
+    CommandResult, CpuResult, MethodUsed, NodeUse, Run, SupervisorCost,
 };
+use sandbag_run::{directory::FORMAT, machine::Machine};
 use sandbag_stats::{Accuracy, Tolerance, Verdict, VerdictCounter, Window};
 
 const SECOND: u64 = 1_000_000_000;

@@ -5,7 +5,6 @@
 // The made-up runs are also used by an example, outside this crate.
 pub mod achieved;
 pub mod error;
-pub mod failure;
 #[cfg(test)]
 mod fixture;
 pub mod html;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `run.json`: everything that is known about one run.
 //!
-//! The file is versioned by [`FORMAT`]; readers refuse a newer major format
+//! The file is versioned by [`FORMAT`](sandbag_run::directory::FORMAT); readers refuse a newer major format
 //! and ignore fields they do not know.
 
+use sandbag_run::machine::Machine;
 use std::collections::BTreeMap;
 
 use sandbag_stats::{ErrorStats, Tolerance, Verdict};
@@ -11,13 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use sandbag_ui::text::times;
 
-/// Version of the format of `run.json`.
-pub const FORMAT: u32 = 1;
-
 /// One run of `load` or `replay`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Run {
-    /// [`FORMAT`] of the writer.
+    /// [`FORMAT`](sandbag_run::directory::FORMAT) of the writer.
     pub format: u32,
     /// Version of sandbag.
     pub sandbag: String,
@@ -104,24 +102,6 @@ impl NodeUse {
             (None, None) => None,
         }
     }
-}
-
-/// The machine a run was made on.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Machine {
-    /// Host name.
-    pub host: String,
-    /// `uname -r`.
-    pub kernel: String,
-    /// Model name of the CPU.
-    pub cpu_model: String,
-    /// CPUs online.
-    pub cpus_online: u32,
-    /// Group layout in use: `v1`, `v2`, `v2-systemd`, `delegated`.
-    pub layout: String,
-    /// Hypervisor, container and other facts, free-form key to value
-    /// (governor, turbo, smt, virtualisation, cpu_limit, clocksource ...).
-    pub facts: BTreeMap<String, String>,
 }
 
 /// The method and its constants.

@@ -2,48 +2,19 @@
 //! The run directory; each of its files is there whole or not at all.
 
 pub use sandbag_ui::output::{NODES_JSON, RUN_JSON};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use sandbag_run::directory::{ACHIEVED_CSV, FORMAT, REPORT_HTML};
+use sandbag_run::failure::RunFailure;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::report::failure::Failure;
 use crate::report::nodes::{self, Nodes};
-use crate::report::run::{self, Run};
+use crate::report::run::Run;
 use crate::report::{Error, html};
-
-/// Name of the windows in a run directory.
-pub const ACHIEVED_CSV: &str = "achieved.csv";
-/// Name of the page in a run directory.
-pub const REPORT_HTML: &str = "report.html";
-
-/// Creates a file of a run directory that is written while the run goes on.
-/// What had its name is removed and never written through: it may be a link,
-/// or a FIFO that nobody reads.
-///
-/// # Errors
-/// [`Error::Write`].
-pub fn create(path: &Path) -> Result<File, Error> {
-    let error = |cause| Error::Write {
-        path: path.to_owned(),
-        cause,
-    };
-    let removed = fs::symlink_metadata(path).and_then(|meta| {
-        let kind = meta.file_type();
-        if kind.is_char_device() || kind.is_block_device() {
-            Err(io::Error::other("is a device"))
-        } else {
-            fs::remove_file(path)
-        }
-    });
-    match removed {
-        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(error(cause)),
-        _ => File::create_new(path).map_err(error),
-    }
-}
 
 /// Writes `run.json`, then `report.html` from it and the `achieved.csv`
 /// beside it, into the existing directory `dir`.
@@ -55,18 +26,6 @@ pub fn write_run(dir: &Path, run: &Run) -> Result<(), Error> {
     write_json(&dir.join(RUN_JSON), run)?;
     let page = html::render(run, &dir.join(ACHIEVED_CSV));
     replace(&dir.join(REPORT_HTML), page.as_bytes())
-}
-
-/// Writes why a run failed as the `run.json` of the existing directory `dir`.
-/// A page of an earlier run there would contradict it and is removed.
-///
-/// # Errors
-/// [`Error::Write`].
-pub fn write_failure(dir: &Path, failure: &Failure) -> Result<(), Error> {
-    write_json(&dir.join(RUN_JSON), failure)?;
-    // It need not be there.
-    let _ = fs::remove_file(dir.join(REPORT_HTML));
-    Ok(())
 }
 
 /// Writes `nodes.json`, then `report.html`, into the existing directory `dir`,
@@ -101,8 +60,8 @@ pub fn read_nodes(path: &Path) -> Result<Nodes, Error> {
 /// [`Error::NewerFormat`], or [`Error::Failed`] for a run that was not made.
 pub fn read_run(path: &Path) -> Result<Run, Error> {
     let path = within(path, RUN_JSON);
-    let (text, value) = read_record(&path, run::FORMAT)?;
-    if let Ok(failure) = serde_json::from_value::<Failure>(value) {
+    let (text, value) = read_record(&path, FORMAT)?;
+    if let Ok(failure) = serde_json::from_value::<RunFailure>(value) {
         return Err(Error::Failed {
             path,
             message: failure.error.message,
@@ -193,9 +152,11 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use sandbag_run::directory::create;
+
     use super::*;
     use crate::report::fixture;
-    use crate::report::run::FORMAT;
+    use sandbag_run::directory::FORMAT;
 
     fn rewritten(change: impl FnOnce(&mut Value)) -> Result<Run, Error> {
         let mut value = serde_json::to_value(fixture::quiet().run).unwrap();
@@ -286,19 +247,19 @@ mod tests {
     fn a_run_that_failed_says_why() {
         let dir = tempfile::tempdir().unwrap();
         write_run(dir.path(), &fixture::quiet().run).unwrap();
-        let failure = Failure {
+        let failure = RunFailure {
             format: FORMAT,
             sandbag: "0.1.0".to_owned(),
             failed_at: String::new(),
             arguments: Vec::new(),
-            error: crate::report::failure::Reason {
+            error: sandbag_run::failure::Reason {
                 kind: "failed".to_owned(),
                 message: "the disk is on fire".to_owned(),
                 remedy: None,
                 exit_code_alone: 1,
             },
         };
-        write_failure(dir.path(), &failure).unwrap();
+        sandbag_run::failure::write(dir.path(), &failure).unwrap();
         let error = read_run(dir.path()).unwrap_err().to_string();
         assert!(
             error.ends_with("the run failed: the disk is on fire"),

@@ -3,10 +3,10 @@
 
 use std::sync::atomic::Ordering;
 
+use sandbag_linux::Root;
 use sandbag_linux::cgroup::{Cap, Weight};
 use sandbag_linux::clock;
 use sandbag_linux::process::Process;
-use sandbag_linux::{Root, topology};
 
 use super::burner::{Burner, Common};
 use super::headroom::competition;
@@ -473,22 +473,3 @@ impl Cpu {
 const SILENT: u64 = 20;
 /// A larger weight gets this long to work off the debt before more is given.
 const GROWTH_NS: u64 = 2 * BOUNDARY_NS;
-
-/// Whether a CPU is online, for errors before anything is started.
-pub fn check_online(root: &Root, cpus: &sandbag_linux::CpuList) -> Result<()> {
-    let topology = topology::Topology::read(root)?;
-    for cpu in cpus.iter() {
-        if !topology.online.contains(cpu) {
-            return Err(Error::NoCpu {
-                cpu,
-                state: if topology.present.contains(cpu) {
-                    "offline"
-                } else {
-                    "not present"
-                },
-                online: topology.online,
-            });
-        }
-    }
-    Ok(())
-}

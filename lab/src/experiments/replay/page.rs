@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use sandbag_linux::CpuList;
 use sandbag_load::report::read_achieved;
-use sandbag_load::report::write::ACHIEVED_CSV;
+use sandbag_run::directory::ACHIEVED_CSV;
 
 use super::run_dir;
 use crate::figure::{Axes, Line, Point, draw};

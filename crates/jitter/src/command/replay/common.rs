@@ -8,14 +8,14 @@ use std::path::Path;
 use crate::Trace;
 use crate::replay::process::beside::{End, Held};
 use sandbag_input::Existing;
-use sandbag_load::report::run::{FORMAT, Machine};
-use sandbag_load::report::write::RUN_JSON;
+use sandbag_run::{directory::FORMAT, machine::Machine};
 use sandbag_stats::Verdict;
+use sandbag_ui::output::RUN_JSON;
 use sandbag_ui::text::visible;
 use serde_json::{Map, Value, json};
 
 use super::{ReplayArgs, Safeguard};
-use sandbag_load::command::run::directory::RunDir;
+use sandbag_run::directory::RunDir;
 use sandbag_run::program::words;
 use sandbag_ui::exit::BadInput;
 use sandbag_ui::messages::Messages;

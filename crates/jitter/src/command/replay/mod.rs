@@ -37,10 +37,10 @@ use listed::Listed;
 use verdict::Due;
 
 use super::plan_args::{More, PlanArgs, factor};
-use sandbag_load::command::run::directory::RunDir;
-use sandbag_load::command::run::{leave_reason, machine};
+use sandbag_run::directory::RunDir;
 use sandbag_run::program;
 use sandbag_run::program::words;
+use sandbag_run::{failure::leave_reason, machine};
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, Overwrite};

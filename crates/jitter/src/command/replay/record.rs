@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::replay::process::Class;
 use crate::replay::process::team::{Ask, CpuOutcome};
-use sandbag_load::report::write::ACHIEVED_CSV;
+use sandbag_run::directory::ACHIEVED_CSV;
 use serde_json::{Value, json};
 
 use super::common::{About, seconds};
@@ -77,7 +77,7 @@ impl Run<'_> {
 
 /// Writes achieved.csv; of a portion that repeats it has the first time through.
 pub fn write(dir: &Path, outcome: &[CpuOutcome]) -> io::Result<()> {
-    let file = sandbag_load::report::write::create(&dir.join(ACHIEVED_CSV));
+    let file = sandbag_run::directory::create(&dir.join(ACHIEVED_CSV));
     let mut csv = BufWriter::new(file.map_err(io::Error::other)?);
     writeln!(
         csv,

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::report::achieved::Row;
-use crate::report::{read_achieved, read_run, write};
+use crate::report::{read_achieved, read_run};
 use clap::Args;
 use sandbag_input::Existing;
 use sandbag_profile::Source;
@@ -304,7 +304,7 @@ impl Session<'_> {
         };
         self.runs.push(one);
         self.windows.push(
-            read_achieved(&dir.join(write::ACHIEVED_CSV))
+            read_achieved(&dir.join(sandbag_run::directory::ACHIEVED_CSV))
                 .and_then(Iterator::collect)
                 .unwrap_or_default(),
         );

@@ -54,7 +54,7 @@ impl Watch {
     pub fn run(&mut self, dir: &Path, work: impl FnOnce() -> Result<u8>) -> Result<u8> {
         fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
         let path = dir.join(OUTPUT);
-        let output = crate::report::write::create(&path)?;
+        let output = sandbag_run::directory::create(&path)?;
         let nothing = File::open("/dev/null").context("/dev/null")?;
         let parent = std::process::id();
         io::stdout().flush()?;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One run, from options to run directory: what `load` and `replay` share.
 
-pub mod directory;
 mod failure;
 pub mod hold_options;
-pub mod machine;
 mod observer;
 pub mod options;
 pub mod pace_options;
@@ -28,10 +26,11 @@ use sandbag_run::registry::Registry;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::text::{command_line, visible};
 
-use directory::RunDir;
-pub use failure::{leave_reason, recorded};
+pub use failure::recorded;
 use observer::Collector;
 use options::RunOptions;
+use sandbag_run::directory::RunDir;
+use sandbag_run::machine;
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output;
@@ -117,13 +116,14 @@ pub fn run_by(
     warnings.extend(machine::unrepeatable(&machine, &topology, &loaded));
     // Also what would be found out while the run begins: a dry run is to say
     // what a run would say.
-    supervisor::check_online(&root, &loaded)?;
+    sandbag_run::online::check_online(&root, &loaded)?;
     let pin = options.pin.as_ref().map(|cpus: &Cpus| cpus.on(&topology));
     if let Some(pin) = &pin {
-        supervisor::check_online(&root, pin).context("--pin")?;
+        sandbag_run::online::check_online(&root, pin).context("--pin")?;
     }
     if let Some(cpu) = options.supervisor_cpu {
-        supervisor::check_online(&root, &CpuList::from_iter([cpu])).context("--supervisor-cpu")?;
+        sandbag_run::online::check_online(&root, &CpuList::from_iter([cpu]))
+            .context("--supervisor-cpu")?;
     }
     let start_at_ns = options
         .at
@@ -273,7 +273,9 @@ fn leave(run: &Run, dir: Option<&RunDir>, options: &RunOptions, messages: &Messa
     match (dir, written) {
         (Some(dir), Some(Ok(()))) => messages.say(&format!(
             "Report: {}",
-            dir.path().join(write::REPORT_HTML).display()
+            dir.path()
+                .join(sandbag_run::directory::REPORT_HTML)
+                .display()
         )),
         (_, Some(Err(error))) => messages.warning(&error.to_string()),
         _ => {}

@@ -75,9 +75,9 @@ impl<'a> Collector<'a> {
                 .ok()
         };
         Self {
-            achieved: open(crate::report::write::ACHIEVED_CSV),
+            achieved: open(sandbag_run::directory::ACHIEVED_CSV),
             achieved_short: short_file
-                .then(|| open(super::directory::SHORT_CSV))
+                .then(|| open(sandbag_run::directory::SHORT_CSV))
                 .flatten(),
             cpus: cpus.to_vec(),
             sums: vec![
@@ -131,7 +131,7 @@ impl<'a> Collector<'a> {
         }
         for (writer, name) in [
             (&self.achieved, "achieved.csv"),
-            (&self.achieved_short, super::directory::SHORT_CSV),
+            (&self.achieved_short, sandbag_run::directory::SHORT_CSV),
         ] {
             if let Some(lost) = writer.as_ref().map(AchievedWriter::lost).filter(|n| *n > 0) {
                 self.warnings

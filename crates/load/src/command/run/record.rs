@@ -3,11 +3,10 @@
 
 use crate::board::BOUNDARY_NS;
 use crate::method::Method;
-use crate::report::run::{
-    CommandResult, CpuResult, FORMAT, Machine, MethodUsed, NodeUse, Run, SupervisorCost,
-};
+use crate::report::run::{CommandResult, CpuResult, MethodUsed, NodeUse, Run, SupervisorCost};
 use crate::supervisor::{End, ForeignProcess, LoadStart, Migrations, Outcome};
 use sandbag_linux::procstat::tick_ns;
+use sandbag_run::{directory::FORMAT, machine::Machine};
 use sandbag_stats::verdict::{NOISY_FOREIGN_PCT, NOISY_STEAL_PCT, WINDOW_SHARE};
 use sandbag_stats::window::share_pct;
 use sandbag_stats::{Tolerance, Verdict, VerdictCounter};

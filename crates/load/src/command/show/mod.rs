@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::report::write::{ACHIEVED_CSV, NODES_JSON, RUN_JSON, read_nodes};
+use crate::report::write::read_nodes;
 use crate::report::{plot_profile, plot_run, read_run, terminal};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -18,7 +18,9 @@ use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
 use sandbag_profile::statistics::statistics;
 use sandbag_profile::{CpuSummary, Format, Header, Source, Summary, summarise, usual_step};
+use sandbag_run::directory::ACHIEVED_CSV;
 use sandbag_ui::failure::Result;
+use sandbag_ui::output::{NODES_JSON, RUN_JSON};
 use sandbag_ui::text::visible;
 
 use sandbag_profile::command::reshape::{Reshape, describe};

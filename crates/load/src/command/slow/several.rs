@@ -21,7 +21,7 @@ use sandbag_ui::failure::{Context as _, Result};
 use super::SlowArgs;
 use super::one;
 use super::options::{METHOD_OPTIONS, NodeOptions};
-use crate::command::run::directory::RunDir;
+use sandbag_run::directory::RunDir;
 use sandbag_run::program;
 use sandbag_ui::exit;
 use sandbag_ui::exit::BadInput;

@@ -17,7 +17,7 @@ use crate::report::run::Run;
 use crate::report::series::Series;
 use crate::report::track::Track;
 use crate::report::view::{SPEED, View};
-use crate::report::write::{ACHIEVED_CSV, REPORT_HTML};
+use sandbag_run::directory::{ACHIEVED_CSV, REPORT_HTML};
 use sandbag_ui::page::{CREDIT, sentence, signed};
 use sandbag_ui::text::{clock, visible};
 

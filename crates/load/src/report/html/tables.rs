@@ -4,8 +4,9 @@
 use maud::{Markup, html};
 use sandbag_stats::ErrorStats;
 
-use crate::report::run::{CommandResult, CpuResult, Machine, NodeUse, Run, worst_first};
+use crate::report::run::{CommandResult, CpuResult, NodeUse, Run, worst_first};
 use crate::report::view::View;
+use sandbag_run::machine::Machine;
 use sandbag_ui::page::signed;
 use sandbag_ui::text::{command_line, visible};
 

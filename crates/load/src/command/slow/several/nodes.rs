@@ -21,7 +21,7 @@ use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::{bail, ensure};
 
 use super::super::options::NodeOptions;
-use crate::command::run::directory::RunDir;
+use sandbag_run::directory::RunDir;
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::ASK_LIMIT;
@@ -133,7 +133,9 @@ impl Nodes {
             match write::write_nodes(dir.path(), &runs) {
                 Ok(()) => messages.say(&format!(
                     "Report: {}",
-                    dir.path().join(write::REPORT_HTML).display()
+                    dir.path()
+                        .join(sandbag_run::directory::REPORT_HTML)
+                        .display()
                 )),
                 Err(error) => messages.warning(&error.to_string()),
             }

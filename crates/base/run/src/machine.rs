@@ -3,9 +3,27 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::run::Machine;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root, container, cpufreq};
+use serde::{Deserialize, Serialize};
+
+/// The machine a run was made on.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// Host name.
+    pub host: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// Model name of the CPU.
+    pub cpu_model: String,
+    /// CPUs online.
+    pub cpus_online: u32,
+    /// Group layout in use: `v1`, `v2`, `v2-systemd`, `delegated`.
+    pub layout: String,
+    /// Hypervisor, container and other facts, free-form key to value
+    /// (governor, turbo, smt, virtualisation, cpu_limit, clocksource ...).
+    pub facts: BTreeMap<String, String>,
+}
 
 /// Describes the machine.
 #[must_use]

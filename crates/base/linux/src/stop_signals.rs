@@ -4,9 +4,9 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use crate::signals::ENDING;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use sandbag_linux::signals::ENDING;
 
 /// The signals that end a recording, blocked for the calling thread while
 /// this lives.
@@ -40,7 +40,7 @@ impl StopSignals {
         }
     }
 
-    /// A descriptor for [`LiveClock::new`](crate::record::LiveClock::new).
+    /// A descriptor that becomes readable with a signal.
     ///
     /// # Errors
     /// Too many open files.
@@ -66,25 +66,5 @@ impl Drop for StopSignals {
     fn drop(&mut self) {
         // Putting back a mask that the kernel gave us cannot fail.
         let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::{Clock as _, LiveClock, Wake};
-
-    #[test]
-    fn every_ending_signal_ends_the_wait_and_not_the_process() {
-        let signals = StopSignals::block().unwrap();
-        let mut clock = LiveClock::new(vec![signals.descriptor().unwrap()]).unwrap();
-        assert_eq!(signals.take().unwrap(), None);
-        for signal in ENDING {
-            // To this thread only: the test runner's other threads do not block it.
-            nix::sys::signal::raise(signal).unwrap();
-            assert_eq!(clock.wait_until(u64::MAX / 2).unwrap(), Wake::Stopped);
-            assert_eq!(signals.take().unwrap(), Some(signal as i32));
-            assert_eq!(signals.take().unwrap(), None);
-        }
     }
 }

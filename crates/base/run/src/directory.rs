@@ -2,14 +2,24 @@
 //! The run directory: made, given to the user behind sudo, and taken away
 //! again if nothing came of the run.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::report::write::{ACHIEVED_CSV, REPORT_HTML, RUN_JSON};
+pub use sandbag_ui::output::RUN_JSON;
+
 use sandbag_linux::user::User;
 
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{give_to, new_name};
+
+/// Version of `run.json`; readers refuse a newer one.
+pub const FORMAT: u32 = 1;
+/// Name of the windows in a run directory.
+pub const ACHIEVED_CSV: &str = "achieved.csv";
+/// Name of the page in a run directory.
+pub const REPORT_HTML: &str = "report.html";
 
 /// The windows of 100 ms, on request.
 pub const SHORT_CSV: &str = "achieved-100ms.csv";
@@ -19,6 +29,27 @@ pub const RUN_PREFIX: &str = "sandbag-run";
 
 /// Files that a run writes there.
 pub const FILES: [&str; 4] = [RUN_JSON, ACHIEVED_CSV, SHORT_CSV, REPORT_HTML];
+
+/// Creates a file of a run directory that is written while the run goes on.
+/// What had its name is removed and never written through: it may be a link,
+/// or a FIFO that nobody reads.
+///
+/// # Errors
+/// What the system says..
+pub fn create(path: &Path) -> io::Result<File> {
+    let removed = fs::symlink_metadata(path).and_then(|meta| {
+        let kind = meta.file_type();
+        if kind.is_char_device() || kind.is_block_device() {
+            Err(io::Error::other("is a device"))
+        } else {
+            fs::remove_file(path)
+        }
+    });
+    match removed {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cause),
+        _ => File::create_new(path),
+    }
+}
 
 /// A run directory that is there.
 pub struct RunDir {
