@@ -38,7 +38,7 @@ fn a_page_is_made_of_what_was_measured() {
     std::fs::write(results.join("rows.jsonl"), ROWS).unwrap();
     dir.run(&["page"])
         .success()
-        .stdout(contains("50.0 (50.0 .. 50.0), n = 1").and(contains("CPU: fast")));
+        .stdout(contains("50.0, n = 1").and(contains("CPU: fast")));
     let page = dir.read("sandbag-lab/precision/index.html");
     assert!(page.contains("<svg") && page.contains("(n = 1)"));
     assert!(
