@@ -227,7 +227,7 @@ fn files_of_a_run_are_created_anew() -> anyhow::Result<()> {
     }
     let fifo = place.path("r/achieved-100ms.csv");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU)?;
-    place.run("load 20 --cpus 0 -d 1s --no-settle --windows 100ms --out r -q")?;
+    place.run("load 20 --cpus 0 -d 1s --no-settle --windows 100ms --out r --force -q")?;
     for name in [
         "run.json",
         "achieved.csv",
