@@ -195,10 +195,11 @@ fn run_all(args: &RunArgs, messages: &Messages) -> Result<u8> {
     }
     let cpus = usable(args)?;
     fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
-    let sandbag = Programs::find(args.sandbag.as_deref())?.sandbag;
+    let Programs { own, sandbag } = Programs::find(args.sandbag.as_deref())?;
     let mut setup = Setup {
         methods: find_methods(&sandbag, &cpus, &args.methods)?,
         sandbag,
+        own,
         cpus,
         quick: args.quick,
         limit: args.limit,

@@ -51,18 +51,18 @@ pub type Read<'a> = dyn Fn(&[&str], &Ended) -> Reading + 'a;
 /// Words of a shell that runs the lab's own programs in turn: `sandbag lab
 /// work` with the words of each, the name first.
 #[must_use]
-pub fn in_turn(sandbag: &Path, programs: &[Vec<String>]) -> Vec<OsString> {
+pub fn in_turn(own: &Path, programs: &[Vec<String>]) -> Vec<OsString> {
     let mut script = String::new();
     for words in programs {
         let name = words.first().map_or("", String::as_str);
         let words = words.join(" ");
         let _ = write!(
             script,
-            "echo '= {name}'; \"$0\" lab work {words} || echo \"! $?\"; "
+            "echo '= {name}'; \"$0\" work {words} || echo \"! $?\"; "
         );
     }
-    let sandbag = sandbag.as_os_str().to_owned();
-    ["sh".into(), "-c".into(), script.into(), sandbag].into()
+    let own = own.as_os_str().to_owned();
+    ["sh".into(), "-c".into(), script.into(), own].into()
 }
 
 /// Reads what programs said that ran [in turn](in_turn).
@@ -208,7 +208,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_shell_runs_them_as_they_are_read() {
-        // `echo lab work b ...` is no JSON; `false` fails.
+        // `echo work b ...` is no JSON; `false` fails.
         let programs = [vec!["b".to_owned(), "--amount 3".to_owned()]];
         let run = |sandbag: &str| {
             let words = in_turn(Path::new(sandbag), &programs);
@@ -218,7 +218,7 @@ pub(crate) mod tests {
                 .unwrap();
             String::from_utf8(output.stdout).unwrap()
         };
-        assert_eq!(run("/bin/echo"), "= b\nlab work b --amount 3\n");
+        assert_eq!(run("/bin/echo"), "= b\nwork b --amount 3\n");
         assert_eq!(run("/bin/false"), "= b\n! 1\n");
     }
 

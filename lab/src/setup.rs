@@ -11,8 +11,10 @@ use crate::place::Place;
 /// What all experiments are told.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// The sandbag under test, which also has the lab's programs.
+    /// The sandbag under test.
     pub sandbag: PathBuf,
+    /// This program, for the lab's own workloads.
+    pub own: PathBuf,
     /// The CPUs of this machine.
     pub cpus: CpuList,
     /// The short form: fewer cells, shorter programs, fewer rounds.
@@ -67,6 +69,7 @@ pub(crate) mod tests {
     pub(crate) fn setup(dir: &Path) -> Setup {
         Setup {
             sandbag: PathBuf::from("/no/sandbag"),
+            own: "sandbag-lab".into(),
             cpus: CpuList::from_iter([0]),
             quick: true,
             methods: Methods::default(),

@@ -89,8 +89,8 @@ impl Experiment for Errors {
         let case = Case::of(&cell.key).context("no cell of this one")?;
         let length = setup.form(LENGTH_QUICK_MS, LENGTH_MS).to_string();
         let competitors = case.competitors().to_string();
-        let mut words = vec![OsString::from(&setup.sandbag)];
-        words.extend(["lab", "work", "sleepers", "--tasks"].map(OsString::from));
+        let mut words = vec![OsString::from(&setup.own)];
+        words.extend(["work", "sleepers", "--tasks"].map(OsString::from));
         words.extend([&competitors, "--within", &length].map(OsString::from));
         let trial = Trial {
             cell: &cell.key,

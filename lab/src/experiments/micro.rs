@@ -96,15 +96,15 @@ impl Micro {
             }
             words
         });
-        in_turn(&setup.sandbag, &programs)
+        in_turn(&setup.own, &programs)
     }
 
     /// What a program says that is to find how much it does in a part.
     fn calibrate(&self, setup: &Setup, name: Name) -> Result<Done> {
         let one = CpuList::from_iter(setup.cpus.iter().take(1));
-        let mut words = vec![OsString::from(&setup.sandbag)];
+        let mut words = vec![OsString::from(&setup.own)];
         let part = Self::part_ms(setup).to_string();
-        words.extend(["lab", "work", name.as_str(), "--within", &part].map(OsString::from));
+        words.extend(["work", name.as_str(), "--within", &part].map(OsString::from));
         let met = setup.place(&one).meet(&Condition::Unloaded, &words)?;
         let done: Done = serde_json::from_str(&met.ended.out)
             .with_context(|| format!("{} said {:?}", name.as_str(), met.ended.out))?;
@@ -263,9 +263,9 @@ mod tests {
         let words = micro.words(&crate::setup::tests::setup(dir.path()));
         let script = words[2].to_string_lossy().into_owned();
         assert!(
-            script.contains("lab work memory --amount 1 --elements 77"),
+            script.contains("work memory --amount 1 --elements 77"),
             "{script}"
         );
-        assert_eq!(script.matches("lab work").count(), Name::MICRO.len());
+        assert_eq!(script.matches("work").count(), Name::MICRO.len());
     }
 }

@@ -50,16 +50,8 @@ impl Precision {
     fn words(&self, setup: &Setup) -> Vec<OsString> {
         let class = self.class.unwrap_or(Class::S);
         let tasks = setup.cpus.iter().count().to_string();
-        let mut words = vec![OsString::from(&setup.sandbag)];
-        let rest = [
-            "lab",
-            "work",
-            "ep",
-            "--class",
-            class.name(),
-            "--tasks",
-            &tasks,
-        ];
+        let mut words = vec![OsString::from(&setup.own)];
+        let rest = ["work", "ep", "--class", class.name(), "--tasks", &tasks];
         words.extend(rest.map(OsString::from));
         words
     }

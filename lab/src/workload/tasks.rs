@@ -92,7 +92,7 @@ pub fn processes(amount: u64) -> Result<Ends> {
     let mut children = Vec::new();
     for _ in 0..TASKS {
         let child = Command::new(&own)
-            .args(["lab", "work", "compute", "--amount", &amount.to_string()])
+            .args(["work", "compute", "--amount", &amount.to_string()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

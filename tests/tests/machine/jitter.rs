@@ -106,7 +106,8 @@ fn a_task_beside_the_loop_is_blamed_for_what_it_took() -> anyhow::Result<()> {
 
 /// A recorder and its instance.
 fn recording(place: &Place) -> anyhow::Result<std::process::Child> {
-    let run = place.start("jitter record --attribute tracefs --cpus 0 -d 60s -o a.sbj -q")?;
+    let run =
+        place.start("jitter record --attribute tracefs --cpus 0 -d 60s -o a.sbj --force -q")?;
     let name = format!("sandbag-{}", pid_of(&run));
     wait_for("its instance", || {
         instances().ok()?.contains(&name).then_some(())

@@ -56,8 +56,8 @@ pub fn ep(setup: &Setup) -> Command {
     let mut command = Command::new("sh");
     command
         .args(["-c", "while \"$0\" \"$@\"; do :; done"])
-        .arg(&setup.sandbag)
-        .args(["lab", "work", "ep", "--class", "C", "--tasks", &tasks])
+        .arg(&setup.own)
+        .args(["work", "ep", "--class", "C", "--tasks", &tasks])
         .stdout(Stdio::null());
     command
 }
