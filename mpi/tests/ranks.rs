@@ -84,7 +84,7 @@ fn ranks_suffer_a_trace_and_write_all_phases() {
             .arg(sync)
             .arg("--jitter")
             .arg(trace(dir.path()));
-        command.arg("-o").arg(&rows);
+        command.arg("--force").arg("-o").arg(&rows);
         let figures = json(&done(&mut command));
         // Two events of 200 us in each millisecond, and in what they add, make
         // 67 %. What others take comes on top, so only the floor is judged.

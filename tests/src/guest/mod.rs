@@ -178,10 +178,6 @@ pub fn file(name: &str) -> PathBuf {
 }
 
 fn repository() -> PathBuf {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    crates
-        .skip(2)
-        .map(Path::to_owned)
-        .next()
-        .unwrap_or_default()
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().map(Path::to_owned).unwrap_or_default()
 }
