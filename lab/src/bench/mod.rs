@@ -5,10 +5,9 @@
 //! `cells` says what is measured, `runner` runs one cell, `clocks`, `tasks`
 //! and `closing` verify it, `windows` and `tables` turn it into figures,
 //! `compete` is the competition, `place` and `churn` the groups around it,
-//! `tools` the comparison with others' tools, `jitter` the collector of OS jitter
-//! and its replay, `scale` the predictor of jitter at scale and `figures` what it
-//! draws, `audit` what audits find, `hierarchy` the switch from cgroup v1 to v2 and
-//! back. `results` and `report` keep and show what was found.
+//! `jitter` the collector of OS jitter and its replay, `scale` the predictor of
+//! jitter at scale and `figures` what it draws, `audit` what audits find,
+//! `hierarchy` the switch from cgroup v1 to v2 and back. `results` and `report` keep and show what was found.
 
 mod audit;
 mod cells;
@@ -38,7 +37,6 @@ mod scale;
 mod session;
 mod tables;
 mod tasks;
-mod tools;
 mod windows;
 
 use std::process::ExitCode;
@@ -58,9 +56,6 @@ pub enum Benchmark {
     /// SANDBAG_DISPOSABLE=1); afterwards all is as it was. Exit code 5 where
     /// they cannot be moved
     OnV2(on_v2::OnV2Args),
-    /// Hold other load generators (stress-ng) against sandbag beside the same
-    /// spinners
-    Others(tools::OthersArgs),
     /// Measure how nearly proportional slowed programs are to their speed
     Nodes(nodes::NodesArgs),
     /// Measure what the collector of OS jitter costs, and how exactly a trace
@@ -98,7 +93,6 @@ pub fn main(benchmark: &Benchmark) -> ExitCode {
         }
         Benchmark::Loads(args) => session::run(args),
         Benchmark::Clean => clean(),
-        Benchmark::Others(args) => tools::others(args),
         Benchmark::Nodes(args) => nodes::nodes(args),
         Benchmark::Jitter(args) => jitter::jitter(args),
         Benchmark::Scale(args) => scale::scale(args),
