@@ -3,8 +3,6 @@
 //! traces: how a bulk-synchronous program slows down from 16 to 2048 ranks that
 //! are never, once and always synchronised, beside what they measured.
 
-mod svg;
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -15,18 +13,18 @@ use clap::Args;
 use sandbag_jitter::Trace;
 use sandbag_linux::Root;
 use sandbag_linux::machine;
-use sandbag_scale::page;
-use sandbag_scale::predict::{Drift, Options, Point, Prediction, Source, Spread, Sync, predict};
+use sandbag_scale::predict::{Drift, Options, Prediction, Source, Spread, Sync, predict};
 use sandbag_ui::quantity::{self, percent, time};
 use serde_json::json;
 
 use crate::bench::markdown::Table;
 use crate::bench::scale::traces::read;
+use crate::figure::{Axes, Line, Point, draw};
 
 /// Draw figures 5, 6 and 8 of De, Kothari and Mann (2008) from traces
 ///
-/// Each is a page (figure-5.html, ...) and an image (.svg); figures.md has the
-/// tables and figures.json all figures.
+/// Each is an image (figure-5.svg, ...); figures.md has the tables and
+/// figures.json all figures.
 #[derive(Debug, Args)]
 pub struct FiguresArgs {
     /// Traces, or NAME=TRACE to call one so
@@ -151,18 +149,12 @@ pub fn figures(args: &FiguresArgs) -> Result<()> {
                 Ok((*named, found))
             })
             .collect::<Result<_>>()?;
-        let drawn = drawn(args, figure, &found);
-        for (ending, text) in [
-            ("html", page::render(&drawn)),
-            ("svg", svg::draw(&drawn.curves)),
-        ] {
-            let path = args.out.join(format!("figure-{}.{ending}", figure.number));
-            fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
-        }
+        let path = args.out.join(format!("figure-{}.svg", figure.number));
+        fs::write(&path, svg(figure, &found)?)
+            .with_context(|| format!("write {}", path.display()))?;
         let _ = write!(
             text,
-            "\n## Figure {0}: {1}\n\n![Slowdown against ranks](figure-{0}.svg)\n\n[As a page]\
-             (figure-{0}.html)\n\n{2}",
+            "\n## Figure {0}: {1}\n\n![Slowdown against ranks](figure-{0}.svg)\n\n{2}",
             figure.number,
             figure.what,
             table(figure, &found)
@@ -204,79 +196,55 @@ fn options(args: &FiguresArgs, sync: Sync) -> Options {
     }
 }
 
-fn drawn(args: &FiguresArgs, figure: &Figure, found: &[(&Named, Prediction)]) -> page::Page {
-    let mut curves: Vec<page::Curve> = found
+/// Slowdown against ranks, which stand at 1, 2, 3 and so on.
+fn svg(figure: &Figure, found: &[(&Named, Prediction)]) -> Result<String> {
+    let at = |ranks: u64| f64::from(ranks.ilog2() - RANKS.start() + 1);
+    let mut lines: Vec<Line> = found
         .iter()
-        .map(|(named, prediction)| page::Curve {
+        .map(|(named, prediction)| Line {
             name: named.name.clone(),
-            points: prediction.points.iter().map(point).collect(),
-            published: false,
+            points: prediction
+                .points
+                .iter()
+                .map(|point| {
+                    let mean = point.mean.slowdown_pct;
+                    let (low, high) = point.mean.interval_pct.unwrap_or((mean, mean));
+                    Point {
+                        low,
+                        high,
+                        ..Point::bare(at(point.ranks), mean)
+                    }
+                })
+                .collect(),
+            connected: true,
+            reference: false,
         })
         .collect();
-    curves.extend(figure.published.iter().map(|(machine, points)| {
-        page::Curve {
-            name: format!("published: {machine}"),
-            points: points
-                .iter()
-                .map(|(ranks, pct)| measured(*ranks, *pct))
-                .collect(),
-            published: true,
+    lines.extend(figure.published.iter().map(|(machine, points)| {
+        let point = |(ranks, pct): &(u64, f64)| Point::bare(at(*ranks), *pct);
+        Line {
+            name: (*machine).to_owned(),
+            points: points.iter().map(point).collect(),
+            connected: points.len() > 1,
+            reference: true,
         }
     }));
-    let mut arguments = vec!["scale".to_owned(), "predict".to_owned()];
-    arguments.extend(
-        found
-            .iter()
-            .map(|(named, _)| named.path.display().to_string()),
-    );
-    arguments.extend(["--ranks".to_owned(), "16..2048".to_owned()]);
-    arguments.extend(["--sync".to_owned(), figure.sync.to_string()]);
-    if figure.sync == Sync::Once {
-        arguments.extend(["--drift".to_owned(), format!("{:?}", args.drift)]);
-    }
-    arguments.extend(["-o".to_owned(), format!("figure-{}.html", figure.number)]);
-    page::Page {
-        subject: format!(
-            "figure {} of De, Kothari and Mann (2008), {}",
-            figure.number, figure.what
-        ),
-        how: vec![
-            format!("quantum {}", time(quantity::nanos(args.quantum) as f64)),
-            "ideal barrier".to_owned(),
-            "10^5 phases".to_owned(),
-        ],
-        curves,
-        arguments,
-        sandbag: env!("CARGO_PKG_VERSION").to_owned(),
-        seed: args.seed,
-        ..page::Page::default()
-    }
-}
-
-fn point(point: &Point) -> page::Point {
-    page::Point {
-        ranks: point.ranks,
-        slowdown_pct: point.mean.slowdown_pct,
-        interval_pct: point.mean.interval_pct,
-        phases_pct: point.phases_pct,
-        barrier_ns: point.barrier_ns,
-        lower_bound: point.saturated,
-        tail_pct: None,
-        tail_interval_pct: None,
-    }
-}
-
-fn measured(ranks: u64, slowdown_pct: f64) -> page::Point {
-    page::Point {
-        ranks,
-        slowdown_pct,
-        interval_pct: None,
-        phases_pct: [slowdown_pct; page::PHASES.len()],
-        barrier_ns: 0.0,
-        lower_bound: false,
-        tail_pct: None,
-        tail_interval_pct: None,
-    }
+    let highest = lines.iter().flat_map(|line| &line.points).map(|p| p.high);
+    let count = RANKS.clone().count() as f64;
+    draw(
+        &Axes {
+            title: format!(
+                "Figure {} of De, Kothari and Mann (2008), {}; grey: published",
+                figure.number, figure.what
+            ),
+            x: "ranks".to_owned(),
+            y: "slowdown, %".to_owned(),
+            x_range: (0.5, count + 0.5),
+            x_names: RANKS.map(|power| (1u64 << power).to_string()).collect(),
+            y_range: (0.0, highest.fold(1e-3, f64::max) * 1.05),
+        },
+        &lines,
+    )
 }
 
 fn table(figure: &Figure, found: &[(&Named, Prediction)]) -> String {
@@ -331,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn each_figure_is_a_page_with_what_was_published() {
+    fn each_figure_has_what_was_published() {
         let dir = tempfile::tempdir().unwrap();
         let made = crate::bench::scale::traces::Made {
             seconds: 20,
@@ -350,9 +318,8 @@ mod tests {
         };
         figures(&args).unwrap();
         for number in [5, 6, 8] {
-            let page = fs::read_to_string(args.out.join(format!("figure-{number}.html"))).unwrap();
-            assert!(page.contains("published: Linux 2.6") && page.contains("made"));
-            assert!(args.out.join(format!("figure-{number}.svg")).is_file());
+            let svg = fs::read_to_string(args.out.join(format!("figure-{number}.svg"))).unwrap();
+            assert!(svg.contains("Linux 2.6") && svg.contains("made"));
         }
         let text = fs::read_to_string(args.out.join("figures.md")).unwrap();
         assert!(
