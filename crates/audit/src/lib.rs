@@ -9,8 +9,7 @@
 //! all samples of a test become one effect per CPU and quantity ([`effects`],
 //! on [`ranks`]), a [`verdict`], and with the machine's configuration a list of
 //! [`suspects`]. An [`model::Audit`] holds it all: it is what is written, read
-//! again, compared and drawn. [`simulate`] makes audits of CPUs that are equal,
-//! to see how often the arithmetic cries wolf.
+//! again, compared and drawn.
 
 pub mod accounting;
 mod command;
@@ -32,7 +31,6 @@ pub mod plan;
 pub mod ranks;
 pub mod report;
 mod run;
-pub mod simulate;
 pub mod suspects;
 pub mod tasks;
 pub mod verdict;

@@ -67,6 +67,8 @@ pub enum Benchmark {
     Figures(figures::FiguresArgs),
     /// Plant differences on a CPU, and see whether `sandbag audit` finds them
     Audit(audit::AuditArgs),
+    /// Simulate audits of equal CPUs and of slow ones, and count what they find
+    AuditWorlds(audit::simulate::WorldsArgs),
     /// Be such a difference
     #[command(hide = true)]
     AuditPlant(audit::plant::PlantArgs),
@@ -98,6 +100,10 @@ pub fn main(benchmark: &Benchmark) -> ExitCode {
         Benchmark::Scale(args) => scale::scale(args),
         Benchmark::Figures(args) => figures::figures(args),
         Benchmark::Audit(args) => audit::audit(args),
+        Benchmark::AuditWorlds(args) => {
+            audit::simulate::print_worlds(args);
+            Ok(())
+        }
         Benchmark::AuditPlant(args) => audit::plant::plant(args),
         Benchmark::CountWork(args) => nodes::work::work(args),
         Benchmark::Compete(args) => compete::compete(args),

@@ -7,6 +7,7 @@
 //! asked of simulated audits of equal CPUs, by the thousand.
 
 pub mod plant;
+pub mod simulate;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -17,13 +18,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use nix::sys::signal::Signal;
 use sandbag_audit::model::Audit;
-use sandbag_audit::simulate::{World, alarms};
 use sandbag_linux::{CpuList, Root};
 use sandbag_linux::{interrupt, machine};
 
 use crate::bench::child::Running;
 use crate::bench::programs::Programs;
 use plant::Plant;
+use simulate::{World, alarms};
 use table::{Row, report};
 
 /// Plant differences on a CPU, and ask the audit who it is and why (root)

@@ -2,10 +2,10 @@
 //! What the audits said, and whether that is right. Pure.
 
 use sandbag_audit::model::{Audit, Effect, Quantity, Verdict};
-use sandbag_audit::simulate::upper_bound;
 use serde::Serialize;
 
 use super::plant::Plant;
+use super::simulate::upper_bound;
 use crate::bench::markdown::{Table, number};
 
 /// One audit.

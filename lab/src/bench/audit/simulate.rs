@@ -12,15 +12,16 @@
 //! of them.
 
 use std::collections::BTreeMap;
+use std::thread;
 
+use clap::Args;
+use sandbag_audit::accounting::Accounting;
+use sandbag_audit::effects::{self, Level};
+use sandbag_audit::model::{Evidence, Nature, Quantity, Sample, Test, Verdict};
+use sandbag_audit::plan::{self, Enough};
+use sandbag_audit::verdict::{self, Rule};
 use sandbag_stats::Chance;
 use statrs::distribution::{Beta, ContinuousCDF as _};
-
-use crate::accounting::Accounting;
-use crate::effects::{self, Level};
-use crate::model::{Evidence, Nature, Quantity, Sample, Test, Verdict};
-use crate::plan::{self, Enough};
-use crate::verdict::{self, Rule};
 
 /// A machine and how it is audited.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +71,122 @@ impl Default for World {
             slower_pct: (0.0, 0.0),
             load: (0.0, 3.0),
         }
+    }
+}
+
+/// Arguments of `sandbag-lab audit-worlds`.
+#[derive(Debug, Args)]
+pub struct WorldsArgs {
+    /// Audits of each world
+    #[arg(long, default_value_t = 200)]
+    audits: u64,
+    /// Only the worlds whose name contains this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+}
+
+fn worlds() -> [(&'static str, World); 10] {
+    let base = World::default;
+    [
+        ("2 CPUs", base()),
+        (
+            "4 CPUs",
+            World {
+                cpus: 4,
+                rounds: (12, 24),
+                ..base()
+            },
+        ),
+        (
+            "no disturbances",
+            World {
+                quiet_s: 1e9,
+                ..base()
+            },
+        ),
+        (
+            "bursts of 10 s",
+            World {
+                burst_s: 10.0,
+                quiet_s: 60.0,
+                ..base()
+            },
+        ),
+        (
+            "12 rounds",
+            World {
+                rounds: (12, 12),
+                ..base()
+            },
+        ),
+        (
+            "quick: 6 rounds, tolerance 2 %",
+            World {
+                rounds: (6, 12),
+                tolerance_pct: 2.0,
+                precision_pct: 1.0,
+                ..base()
+            },
+        ),
+        (
+            "6 rounds, tolerance 0.5 %",
+            World {
+                rounds: (6, 6),
+                ..base()
+            },
+        ),
+        (
+            "1 % more CPU time",
+            World {
+                slower_pct: (0.0, 1.0),
+                ..base()
+            },
+        ),
+        (
+            "1 % more elapsed time",
+            World {
+                slower_pct: (1.0, 0.0),
+                ..base()
+            },
+        ),
+        (
+            "a load of 1 % in slices of 3 ms",
+            World {
+                load: (1.0, 3.0),
+                ..base()
+            },
+        ),
+    ]
+}
+
+/// Prints for each world how many audits call a CPU unequal.
+pub fn print_worlds(args: &WorldsArgs) {
+    let wanted = |(name, _): &(&str, World)| name.contains(&args.only);
+    for (name, world) in worlds().into_iter().filter(wanted) {
+        let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
+        let count = |from: u64| {
+            let seeds = (from..args.audits).step_by(threads as usize);
+            let found = seeds.map(|seed| unequal(&audit(&world, seed), None));
+            found.fold((0u64, 0u64), |(any, one), cpus| {
+                (
+                    any + u64::from(!cpus.is_empty()),
+                    one + u64::from(cpus == [1]),
+                )
+            })
+        };
+        let (any, one) = thread::scope(|scope| {
+            let all: Vec<_> = (0..threads)
+                .map(|from| scope.spawn(move || count(from)))
+                .collect();
+            let all = all.into_iter().filter_map(|one| one.join().ok());
+            all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        });
+        println!(
+            "{name}: {any} of {} audits call a CPU unequal (upper 95 % bound {:.2} %), {one} of \
+             them CPU 1 alone",
+            args.audits,
+            upper_bound(any, args.audits, 0.95) * 100.0
+        );
     }
 }
 
