@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Made-up runs that look like real ones, for tests and for looking at pages
-//! (`cargo run -p sandbag-load --example pages -- DIR`).
+//! Made-up runs that look like real ones, for tests
+//! of tables and pages.
 
 use std::collections::BTreeMap;
 use std::path::Path;
