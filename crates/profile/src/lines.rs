@@ -80,20 +80,6 @@ impl Lines {
         Ok(Some(&self.buffer[line]))
     }
 
-    /// What is buffered behind the line last returned; whole lines of it may
-    /// be passed over by [`Lines::pass`].
-    pub(crate) fn ahead(&self) -> &[u8] {
-        &self.buffer[self.start..self.filled]
-    }
-
-    /// Passes over one line of so many bytes, its end included. Not for the
-    /// first line of a file.
-    pub(crate) fn pass(&mut self, bytes: usize) {
-        self.start += bytes;
-        self.line += 1;
-        self.current = 0..0;
-    }
-
     fn fill(&mut self) -> Result<()> {
         self.current = 0..0;
         self.buffer.copy_within(self.start..self.filled, 0);

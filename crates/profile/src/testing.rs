@@ -107,6 +107,31 @@ pub(crate) fn message(text: &str, format: Format) -> String {
         .to_string()
 }
 
+/// A format's reader answers whatever is made of a good file, and bytes that are none; what it
+/// reads is sound.
+pub(crate) fn assert_damage_is_answered(good: impl AsRef<[u8]>, format: Format) {
+    let good = good.as_ref();
+    let index = any::<prop::sample::Index>;
+    let edits = prop::collection::vec((index(), any::<u8>()), 1..4);
+    let pieces = prop::collection::vec((index(), 0usize..60), 0..12);
+    proptest!(|(bytes: Vec<u8>, edits in edits, cut in index(), pieces in pieces)| {
+        let mut damaged = good.to_vec();
+        for (at, byte) in edits {
+            *at.get_mut(&mut damaged) = byte;
+        }
+        let short = &damaged[..cut.index(damaged.len())];
+        let pieces: Vec<u8> = pieces
+            .iter()
+            .flat_map(|(at, length)| good[at.index(good.len())..].iter().take(*length))
+            .copied()
+            .collect();
+        for text in [&bytes[..], &damaged, short, &pieces] {
+            read_as(text, Some(format)).ok();
+            read_as(text, None).ok();
+        }
+    });
+}
+
 /// Ends in whole seconds, and loads to a hundredth.
 pub(crate) fn loads(p: &Profile) -> Vec<(u64, Vec<Option<f64>>)> {
     let round = |c: &Option<Cell>| c.map(|c| (c.load_pct * 100.0).round() / 100.0);

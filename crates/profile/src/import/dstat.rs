@@ -26,7 +26,7 @@ use crate::{Cell, Error, Fault, Format, Result};
 
 use super::counters::{self, STATES, State};
 use super::host::Host;
-use super::{About, Pass, Sample, Samples, sampled, stamp};
+use super::{About, Sample, Samples, sampled, stamp};
 
 const NEED_CPUS: &str = "record with `-C`, as in `dool -T -c -C all --output FILE` \
                          (dstat: `-C 0,1`, the CPUs by number)";
@@ -45,16 +45,11 @@ pub(super) const READER: Reader = Reader {
                 .take(4)
                 .any(|line| line.starts_with(b"\"Cmdline:\",\""))
     },
-    open: |input| {
-        sampled(Format::Dstat, input, |lines, pass| {
-            Box::new(Dstat::new(lines, pass))
-        })
-    },
+    open: |input| sampled(Format::Dstat, input, |lines| Box::new(Dstat::new(lines))),
 };
 
 struct Dstat {
     lines: Lines,
-    pass: Pass,
     host: Host,
     /// Names of the groups, until those of the columns follow.
     groups: Option<Vec<Vec<u8>>>,
@@ -160,7 +155,6 @@ impl Table {
     fn row(
         &mut self,
         line: &[u8],
-        pass: Pass,
         clock: &mut Clock,
         cells: &mut Vec<(u32, Option<Cell>)>,
     ) -> Result<i64, Fault> {
@@ -182,7 +176,7 @@ impl Table {
             match self.columns.get(count) {
                 Some(Column::Epoch) => epoch = Some(field),
                 Some(Column::Local) => local = Some(field),
-                Some(Column::Part(at, state)) if pass == Pass::Loads => {
+                Some(Column::Part(at, state)) => {
                     let value = match field {
                         b"" => f64::NAN,
                         _ => share(field, self.cpus[*at], *state)?,
@@ -206,7 +200,7 @@ impl Table {
             let total: f64 = values.iter().sum();
             let of = |state: State| values[state as usize];
             // Nothing but zeros: no tick was counted, the CPU is offline.
-            let cell = (pass == Pass::Loads && total > 0.0).then(|| {
+            let cell = (total > 0.0).then(|| {
                 let unused = of(State::Idle) + of(State::Iowait);
                 counters::cell(unused, of(State::Steal), total)
             });
@@ -323,10 +317,9 @@ impl Clock {
 }
 
 impl Dstat {
-    fn new(lines: Lines, pass: Pass) -> Self {
+    fn new(lines: Lines) -> Self {
         Self {
             lines,
-            pass,
             host: Host::default(),
             groups: None,
             table: None,
@@ -382,7 +375,7 @@ impl Dstat {
                 }
                 (false, _, Some(table)) => {
                     cells.clear();
-                    table.row(line, self.pass, &mut self.clock, cells).map(Some)
+                    table.row(line, &mut self.clock, cells).map(Some)
                 }
                 (false, None, None) => Err(Fault::WrongFormat {
                     named: Format::Dstat,

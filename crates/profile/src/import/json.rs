@@ -21,16 +21,6 @@ const CHUNK: usize = 128 << 10;
 /// this key, arrays by each element. It ends with an array.
 pub(super) type Path = [Option<&'static [u8]>];
 
-/// What [`Elements::next_element`] found.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// An element that was understood on the quick way.
-    Understood,
-    /// The text of one that was not.
-    Text,
-    End,
-}
-
 pub(super) struct Elements {
     path: &'static Path,
     from: Box<dyn Read + Send>,
@@ -45,8 +35,6 @@ pub(super) struct Elements {
     done: bool,
     /// Line in which the element last returned begins.
     element_line: u64,
-    /// The length of the longest one.
-    longest: usize,
     /// The `nodename` or `@host` of the host whose samples follow.
     pub(super) host: Host,
     /// The `date` of the host, where it has one; a further host has none.
@@ -73,7 +61,6 @@ impl Elements {
             depth: 0,
             done: false,
             element_line: 0,
-            longest: 0,
             host: Host::default(),
             host_date: None,
             restarts: 0,
@@ -91,14 +78,8 @@ impl Elements {
         }
     }
 
-    /// The next sample. `quick` is given what is buffered from its beginning
-    /// on and says how long it is, if it understands it; otherwise its text
-    /// is put into `into`.
-    pub(super) fn next_element(
-        &mut self,
-        into: &mut Vec<u8>,
-        mut quick: impl FnMut(&[u8]) -> Option<usize>,
-    ) -> Result<Next> {
+    /// Puts the text of the next sample into `into`; false at the end.
+    pub(super) fn next_element(&mut self, into: &mut Vec<u8>) -> Result<bool> {
         if self.depth == 0 && !self.done {
             self.skip_mark()?;
             self.expect(b'{')?;
@@ -118,16 +99,8 @@ impl Elements {
                     into.clear();
                     self.count_lines();
                     self.element_line = self.lines + 1;
-                    self.buffer_whole()?;
-                    let length = quick(&self.buffer[self.at..self.filled]);
-                    if let Some(length) = length {
-                        self.at += length;
-                        self.longest = self.longest.max(length);
-                        return Ok(Next::Understood);
-                    }
                     self.value(Some(into))?;
-                    self.longest = self.longest.max(into.len());
-                    return Ok(Next::Text);
+                    return Ok(true);
                 }
                 (b'{', None) => {
                     self.at += 1;
@@ -140,7 +113,7 @@ impl Elements {
             self.nothing_follows()?;
         }
         self.done = true;
-        Ok(Next::End)
+        Ok(false)
     }
 
     /// A second document would be left out without a word.
@@ -181,16 +154,6 @@ impl Elements {
         self.expect(b'{')?;
         self.depth = 1;
         Ok(true)
-    }
-
-    /// Sees to it that an element as long as any before is in the buffer.
-    fn buffer_whole(&mut self) -> Result<()> {
-        let wanted = self.longest + self.longest / 4;
-        if self.buffer.len() < 4 * wanted {
-            self.buffer.resize(4 * wanted, 0);
-        }
-        while self.filled - self.at < wanted && self.read()? {}
-        Ok(())
     }
 
     /// A key and its value; enters the value if it is on the path.

@@ -5,21 +5,19 @@
 //! [`Samples`]: a stream of samples with a stamp for their end. The
 //! [`timeline`] makes contiguous steps of them. The CPUs of a recording are
 //! known only at its end, because they come and go, so such a file is read
-//! twice: once for its CPUs, once for its loads ([`Pass`]).
+//! twice: once for its CPUs, once for its loads.
 
 mod atop;
 mod availability;
 mod collectl;
 mod counters;
 mod cpu_load_generator;
-mod cursor;
 mod distem;
 mod dstat;
 #[cfg(test)]
 mod header_tests;
 mod host;
 mod json;
-mod json_quick;
 mod krash;
 mod mpstat;
 mod mpstat_json;
@@ -51,7 +49,7 @@ use crate::reader::{Input, Reader};
 use crate::usual_step::Lengths;
 use crate::{Begin, BoxSteps, Fault, Format, Header, Result};
 
-use sample::{About, Pass, Sample, Samples, duplicate_and_restart_warnings, slack};
+use sample::{About, Sample, Samples, duplicate_and_restart_warnings, slack};
 
 /// The readers of this module. The first that recognises a file has it: those
 /// with a mark of their own come first, those that take much for theirs last.
@@ -96,10 +94,10 @@ const LENGTH_UNIT_NS: u64 = 1_000_000;
 fn sampled(
     format: Format,
     input: &Input<'_>,
-    samples: impl Fn(Lines, Pass) -> BoxSamples,
+    samples: impl Fn(Lines) -> BoxSamples,
 ) -> Result<BoxSteps> {
     let lines = input.lines;
-    let mut scan = samples(lines()?, Pass::Cpus);
+    let mut scan = samples(lines()?);
     let mut sample = Sample::default();
     let mut cpus = BTreeSet::new();
     let (mut begin_ns, mut last_ns) = (None, None);
@@ -143,7 +141,7 @@ fn sampled(
         begins_at: begin(&about, begin_ns.saturating_sub(scan.ahead_of_utc_ns())),
         has_steal: about.has_steal,
     };
-    let again = samples(lines()?, Pass::Loads);
+    let again = samples(lines()?);
     Ok(Box::new(timeline::Timeline::new(
         again, header, begin_ns, usual_ns,
     )))

@@ -20,9 +20,7 @@ use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
 
 use super::host::Host;
-use super::{
-    About, Pass, Sample, Samples, duplicate_and_restart_warnings, percent, sampled, stamp,
-};
+use super::{About, Sample, Samples, duplicate_and_restart_warnings, percent, sampled, stamp};
 
 /// Three values rounded to a tenth may add up to this much over 100.
 const ROUNDING_PCT: f64 = 0.2;
@@ -34,16 +32,11 @@ pub(super) const READER: Reader = Reader {
         let tags = [&b"AAA,"[..], b"ZZZZ,T", b"CPU_ALL,", b"CPU001,"];
         tags.iter().any(|tag| first.starts_with(tag))
     },
-    open: |input| {
-        sampled(Format::Nmon, input, |lines, pass| {
-            Box::new(Nmon::new(lines, pass))
-        })
-    },
+    open: |input| sampled(Format::Nmon, input, |lines| Box::new(Nmon::new(lines))),
 };
 
 struct Nmon {
     lines: Lines,
-    pass: Pass,
     host: Host,
     columns: Option<Columns>,
     /// An item of the next snapshot, already read.
@@ -145,10 +138,9 @@ fn local_ns(time: &[u8], date: &[u8]) -> Option<i64> {
 }
 
 impl Nmon {
-    fn new(lines: Lines, pass: Pass) -> Self {
+    fn new(lines: Lines) -> Self {
         Self {
             lines,
-            pass,
             host: Host::default(),
             columns: None,
             held: None,
@@ -194,7 +186,7 @@ impl Nmon {
                             self.columns = Some(columns);
                             None
                         }),
-                        Some(id) => row(id, number, line, self.columns, self.pass).map(Some),
+                        Some(id) => row(id, number, line, self.columns).map(Some),
                     },
                 },
             };
@@ -259,13 +251,7 @@ fn time<'a>(id: &[u8], mut rest: impl Iterator<Item = &'a [u8]>) -> Result<Item,
     })
 }
 
-fn row(
-    id: u64,
-    number: u64,
-    line: &[u8],
-    columns: Option<Columns>,
-    pass: Pass,
-) -> Result<Item, Fault> {
+fn row(id: u64, number: u64, line: &[u8], columns: Option<Columns>) -> Result<Item, Fault> {
     let columns = columns.ok_or_else(|| Fault::WrongFormat {
         named: Format::Nmon,
         why: "no header `CPU001,CPU 1 HOST,User%,Sys%,Wait%,Idle%` stands before this row".into(),
@@ -278,11 +264,7 @@ fn row(
             expected: "the number of a CPU, from 1 on".into(),
             found: format!("`{number}`"),
         })?;
-    let cell = match pass {
-        Pass::Cpus => None,
-        Pass::Loads => columns.cell(line)?,
-    };
-    Ok(Item::Row(id, cpu, cell))
+    Ok(Item::Row(id, cpu, columns.cell(line)?))
 }
 
 impl Samples for Nmon {

@@ -4,8 +4,6 @@
 use crate::number::percent;
 use crate::{Cell, Fault};
 
-use super::cursor::Cursor;
-
 /// Three values rounded to a hundredth may add up to this much over 100.
 const ROUNDING_PCT: f64 = 0.1;
 
@@ -88,41 +86,6 @@ impl Columns {
             states: names.iter().position(|n| n.starts_with(b"%"))?,
             count: names.len(),
         })
-    }
-
-    /// The load of a row that goes on behind its CPU, up to its line end;
-    /// `None` if it is not of the usual make, or wrong.
-    pub(super) fn quick_row(
-        &self,
-        row: &mut Cursor<'_>,
-        cpu: usize,
-        separator: impl Fn(&mut Cursor<'_>) -> Option<()>,
-    ) -> Option<Option<Cell>> {
-        let states = *row;
-        let (mut idle, mut iowait, mut steal) = (0, 0, 0);
-        for column in cpu + 1..self.count {
-            separator(row)?;
-            if column == self.idle {
-                idle = row.hundredths()?;
-            } else if Some(column) == self.iowait {
-                iowait = row.hundredths()?;
-            } else if Some(column) == self.steal {
-                steal = row.hundredths()?;
-            } else {
-                row.skip_hundredths()?;
-            }
-        }
-        row.line_end()?;
-        let mut others = 0;
-        if idle + iowait + steal == 0 {
-            let mut states = states;
-            for _ in cpu + 1..self.count {
-                separator(&mut states)?;
-                others += states.hundredths()?;
-            }
-        }
-        let share = |hundredths: u32| f64::from(hundredths) / 100.0;
-        cell(share(idle), share(iowait), share(steal), || others.into()).ok()
     }
 
     /// The load of a row.

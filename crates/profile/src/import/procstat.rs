@@ -21,8 +21,8 @@ pub(super) const READER: Reader = Reader {
     format: Format::ProcStat,
     looks_like: |head| head.lines().any(is_cpu_line),
     open: |input| {
-        sampled(Format::ProcStat, input, |lines, pass| {
-            Box::new(Snapshots::new(ProcStat, lines, pass))
+        sampled(Format::ProcStat, input, |lines| {
+            Box::new(Snapshots::new(ProcStat, lines))
         })
     },
 };

@@ -15,11 +15,10 @@ use crate::number::{NS_PER_S, cpu_number, whole};
 use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
 
-use super::cursor::Cursor;
 use super::host::Host;
 use super::percent::Columns;
 use super::stamp;
-use super::{About, Pass, Sample, Samples, duplicate_and_restart_warnings, sampled, slack};
+use super::{About, Sample, Samples, duplicate_and_restart_warnings, sampled, slack};
 
 pub(super) const NEED_P_ALL: &str = "export with `-P ALL`, as in `sadf -d FILE -- -P ALL`";
 
@@ -30,15 +29,14 @@ pub(super) const READER: Reader = Reader {
         first.starts_with(b"# hostname;interval;timestamp;") || is_row(first)
     },
     open: |input| {
-        sampled(Format::SadfCsv, input, |lines, pass| {
-            Box::new(SadfCsv::new(lines, pass))
+        sampled(Format::SadfCsv, input, |lines| {
+            Box::new(SadfCsv::new(lines))
         })
     },
 };
 
 pub(super) struct SadfCsv {
     lines: Lines,
-    pass: Pass,
     /// Set while the rows are those of CPU load.
     columns: Option<Columns>,
     headers: u64,
@@ -60,11 +58,6 @@ struct Beginning {
     /// Whether the last stamp was local time.
     local: bool,
     days: stamp::Days,
-    /// The last one and its interval, for most rows begin like the one
-    /// before; empty if it has no interval.
-    text: Vec<u8>,
-    start_ns: i64,
-    end_ns: i64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -76,10 +69,9 @@ struct Row {
 }
 
 impl SadfCsv {
-    pub(super) fn new(lines: Lines, pass: Pass) -> Self {
+    pub(super) fn new(lines: Lines) -> Self {
         Self {
             lines,
-            pass,
             columns: None,
             headers: 0,
             beginning: Beginning::default(),
@@ -96,10 +88,6 @@ impl SadfCsv {
     /// The next row of a single CPU.
     fn next_row(&mut self) -> Result<Option<Row>> {
         loop {
-            if let Some(row) = self.quick_row() {
-                self.cpu_rows += 1;
-                return Ok(Some(row));
-            }
             let Some(line) = self.lines.next_line()? else {
                 return Ok(None);
             };
@@ -120,7 +108,7 @@ impl SadfCsv {
             if line.is_empty() || (self.columns.is_none() && self.headers > 0) {
                 continue;
             }
-            let row = parse(line, self.pass, self.columns, &mut self.beginning);
+            let row = parse(line, self.columns, &mut self.beginning);
             match row.map_err(|fault| self.lines.here(fault))? {
                 Parsed::Row(row) => {
                     self.cpu_rows += 1;
@@ -132,29 +120,11 @@ impl SadfCsv {
             }
         }
     }
-
-    /// A row that begins like the one before and is of the usual make.
-    fn quick_row(&mut self) -> Option<Row> {
-        let columns = self.columns.filter(|_| !self.beginning.text.is_empty())?;
-        let mut at = Cursor::new(self.lines.ahead());
-        at.text(&self.beginning.text)?;
-        let cpu = at.cpu()?;
-        let cell = match self.pass {
-            Pass::Cpus => {
-                at.byte(b';')?;
-                at.rest_of_line()?;
-                None
-            }
-            Pass::Loads => columns.quick_row(&mut at, CPU, |at| at.byte(b';'))?,
-        };
-        self.lines.pass(at.passed());
-        Some(self.beginning.row(cpu, cell))
-    }
 }
 
 /// A row whose header was cut off, or a restart line.
 fn is_row(line: &[u8]) -> bool {
-    let mut cells = Fields(Some(line));
+    let mut cells = line.split(|b| *b == b';');
     let interval = cells.nth(1);
     interval.is_some_and(|i| i == b"-1" || whole(i).is_some())
         && cells
@@ -174,28 +144,12 @@ enum Parsed {
     Comment,
 }
 
-impl Beginning {
-    /// The last beginning, with its CPU and load.
-    fn row(&self, cpu: u32, cell: Option<Cell>) -> Row {
-        Row {
-            end_ns: self.end_ns,
-            start_ns: self.start_ns,
-            cpu,
-            cell,
-        }
-    }
-}
-
-/// Which field is the CPU; the sadf formats all have it there.
-const CPU: usize = 3;
-
 fn parse(
     line: &[u8],
-    pass: Pass,
     columns: Option<Columns>,
     beginning: &mut Beginning,
 ) -> Result<Parsed, Fault> {
-    let mut fields = Fields(Some(line));
+    let mut fields = line.split(|b| *b == b';');
     let all = fields.clone();
     let mut next = || fields.next().unwrap_or_default();
     let (name, interval, time, fourth) = (next(), next(), next(), next());
@@ -218,55 +172,26 @@ fn parse(
         found: shown(time),
     })?;
     beginning.local = stamp.local;
-    beginning.end_ns = stamp.ns;
-    beginning.text.clear();
     let interval_ns = whole(interval)
         .and_then(|s| i64::try_from(s).ok())
         .and_then(|s| s.checked_mul(NS_PER_S as i64));
-    if let Some(interval_ns) = interval_ns {
-        beginning.start_ns = stamp.ns.saturating_sub(interval_ns.max(NS_PER_S as i64));
-        let length = name.len() + interval.len() + time.len() + CPU;
-        beginning
-            .text
-            .extend_from_slice(line.get(..length).unwrap_or_default());
-    }
     if fourth == b"-1" || fourth == b"all" {
         return Ok(Parsed::AllCpus);
     }
-    if interval_ns.is_none() {
-        return Err(Fault::Syntax {
-            expected: "an interval in seconds".into(),
-            found: shown(interval),
-        });
-    }
+    let interval_ns = interval_ns.ok_or_else(|| Fault::Syntax {
+        expected: "an interval in seconds".into(),
+        found: shown(interval),
+    })?;
     let cpu = cpu_number(fourth).ok_or_else(|| Fault::Syntax {
         expected: "the number of a CPU".into(),
         found: shown(fourth),
     })?;
-    let cell = match pass {
-        Pass::Cpus => None,
-        Pass::Loads => columns.row(all)?,
-    };
-    Ok(Parsed::Row(beginning.row(cpu, cell)))
-}
-
-/// Fields between semicolons. They are a few bytes long, too short for a
-/// vectorised search to pay.
-#[derive(Clone)]
-struct Fields<'a>(Option<&'a [u8]>);
-
-impl<'a> Iterator for Fields<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let rest = self.0?;
-        let (field, rest) = match rest.iter().position(|b| *b == b';') {
-            Some(n) => (&rest[..n], Some(&rest[n + 1..])),
-            None => (rest, None),
-        };
-        self.0 = rest;
-        Some(field)
-    }
+    Ok(Parsed::Row(Row {
+        end_ns: stamp.ns,
+        start_ns: stamp.ns.saturating_sub(interval_ns.max(NS_PER_S as i64)),
+        cpu,
+        cell: columns.row(all)?,
+    }))
 }
 
 impl Samples for SadfCsv {

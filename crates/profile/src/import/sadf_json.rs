@@ -13,9 +13,8 @@ use crate::number::NS_PER_S;
 use crate::reader::Reader;
 use crate::{Fault, Format};
 
-use super::cursor::Cursor;
 use super::sampled;
-use super::stamp::{Days, time_of_day};
+use super::stamp::Days;
 use super::sysstat_json::SysstatJson;
 use super::sysstat_stamps::{Clock, Stamped, Stamps};
 
@@ -25,17 +24,14 @@ pub(super) const READER: Reader = Reader {
     format: Format::SadfJson,
     looks_like: |head| head.opens_with(b'{') && head.holds(b"\"sysstat\""),
     open: |input| {
-        sampled(Format::SadfJson, input, |lines, pass| {
-            Box::new(SysstatJson::<SadfStamps>::new(lines, pass))
+        sampled(Format::SadfJson, input, |lines| {
+            Box::new(SysstatJson::<SadfStamps>::new(lines))
         })
     },
 };
 
 #[derive(Default)]
-struct SadfStamps {
-    days: Days,
-    last: LastStamp,
-}
+struct SadfStamps(Days);
 
 #[derive(Deserialize)]
 struct Timestamp<'a> {
@@ -76,56 +72,10 @@ impl Stamps for SadfStamps {
     type Written<'a> = Timestamp<'a>;
 
     fn stamped(&mut self, written: &Timestamp<'_>) -> Result<Stamped, Fault> {
-        let stamped = written.stamped(&mut self.days);
+        let stamped = written.stamped(&mut self.0);
         stamped.ok_or_else(|| Fault::Syntax {
             expected: "a date and a time such as 2026-11-21, 01:10:53".into(),
             found: format!("{}, {}", written.date, written.time),
         })
-    }
-
-    fn quick(&mut self, at: &mut Cursor<'_>) -> Option<Stamped> {
-        self.last.read(at, &mut self.days)
-    }
-}
-
-/// The last time stamp, of which the next differs in its time of day.
-#[derive(Default)]
-struct LastStamp {
-    text: Vec<u8>,
-    /// Where its time of day is.
-    time_at: usize,
-    midnight_ns: i64,
-    stamped: Option<Stamped>,
-}
-
-const TIME: usize = "01:10:53".len();
-
-impl LastStamp {
-    fn read(&mut self, at: &mut Cursor<'_>, days: &mut Days) -> Option<Stamped> {
-        let length = memchr::memchr(b'}', at.rest())? + 1;
-        let text = &at.rest()[..length];
-        at.skip(length)?;
-        let (from, to) = (self.time_at, self.time_at + TIME);
-        if text.len() == self.text.len()
-            && to <= length
-            && text[..from] == self.text[..from]
-            && text[to..] == self.text[to..]
-        {
-            let since_ns = time_of_day(&text[from..to])? * NS_PER_S as i64;
-            let end_ns = self.midnight_ns.checked_add(since_ns)?;
-            return Some(Stamped {
-                end_ns,
-                ..self.stamped?
-            });
-        }
-        let parsed: Timestamp<'_> = serde_json::from_slice(text).ok()?;
-        let stamped = parsed.stamped(days)?;
-        let time = parsed.time.as_bytes();
-        self.time_at = memchr::memmem::find(text, time)?;
-        self.midnight_ns = stamped.end_ns - time_of_day(time)? * NS_PER_S as i64;
-        self.text.clear();
-        self.text.extend_from_slice(text);
-        self.stamped = Some(stamped);
-        Some(stamped)
     }
 }

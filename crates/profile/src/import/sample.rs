@@ -61,16 +61,6 @@ pub(super) trait Samples: Send {
     }
 }
 
-/// What a reader is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pass {
-    /// Which CPUs there are; all cells are `None`, percentages are not
-    /// looked at.
-    Cpus,
-    /// Everything.
-    Loads,
-}
-
 /// [`Sample::slack_ns`] where stamps and intervals are whole seconds, each
 /// rounded for itself; over long intervals the clocks behind the two drift
 /// apart.

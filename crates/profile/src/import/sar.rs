@@ -18,18 +18,17 @@ use crate::number::cpu_number;
 use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
 
-use super::cursor::Cursor;
 use super::host::Host;
 use super::percent::Columns;
 use super::stamp::{self, DayClock};
-use super::{About, Pass, Sample, Samples, duplicate_and_restart_warnings, sampled, slack};
+use super::{About, Sample, Samples, duplicate_and_restart_warnings, sampled, slack};
 
 pub(super) const READER: Reader = Reader {
     format: Format::SarText,
     looks_like: |head| head.first().starts_with(b"Linux ") || head.lines().take(50).any(is_header),
     open: |input| {
-        sampled(Format::SarText, input, |lines, pass| {
-            Box::new(Sar::new(lines, pass, &SAR))
+        sampled(Format::SarText, input, |lines| {
+            Box::new(Sar::new(lines, &SAR))
         })
     },
 };
@@ -52,14 +51,6 @@ const SAR: Dialect = Dialect {
 /// Stamp, CPU and load.
 type Row = (i64, u32, Option<Cell>);
 
-/// How the last row began, up to its CPU: most rows begin like the one
-/// before.
-#[derive(Default)]
-struct Beginning {
-    text: Vec<u8>,
-    time_s: i64,
-}
-
 /// The header of a table of CPU load.
 pub(super) fn is_header(line: &[u8]) -> bool {
     words(line).any(|name| name == b"CPU") && words(line).any(|name| name == b"%idle")
@@ -67,7 +58,6 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 
 pub(super) struct Sar {
     lines: Lines,
-    pass: Pass,
     dialect: &'static Dialect,
     columns: Option<Columns>,
     host: Host,
@@ -77,7 +67,6 @@ pub(super) struct Sar {
     clock: DayClock,
     /// End of the last sample or stamp of a header after it.
     begin_ns: Option<i64>,
-    beginning: Beginning,
     /// The row that was read ahead.
     held: Option<Row>,
     all_rows: u64,
@@ -91,17 +80,15 @@ pub(super) struct Sar {
 }
 
 impl Sar {
-    pub(super) fn new(lines: Lines, pass: Pass, dialect: &'static Dialect) -> Self {
+    pub(super) fn new(lines: Lines, dialect: &'static Dialect) -> Self {
         Self {
             lines,
-            pass,
             dialect,
             columns: None,
             host: Host::default(),
             midnight_ns: None,
             clock: DayClock::default(),
             begin_ns: None,
-            beginning: Beginning::default(),
             held: None,
             all_rows: 0,
             cpu_rows: 0,
@@ -117,14 +104,10 @@ impl Sar {
     /// table, whose stamp it keeps.
     fn next_row(&mut self) -> Result<Option<Row>> {
         loop {
-            if let Some((cpu, cell)) = self.quick_row() {
-                self.cpu_rows += 1;
-                return Ok(Some((self.stamp(self.beginning.time_s)?, cpu, cell)));
-            }
             let Some(line) = self.lines.next_line()? else {
                 return Ok(None);
             };
-            let parsed = parse(line, self.columns, self.pass, &mut self.beginning);
+            let parsed = parse(line, self.columns);
             match parsed.map_err(|fault| self.lines.here(fault))? {
                 Line::Nothing => {}
                 Line::Blank => self.columns = None,
@@ -148,25 +131,6 @@ impl Sar {
                 }
             }
         }
-    }
-
-    /// A row that begins like the one before and is of the usual make.
-    fn quick_row(&mut self) -> Option<(u32, Option<Cell>)> {
-        let columns = self.columns.filter(|_| !self.beginning.text.is_empty())?;
-        let mut at = Cursor::new(self.lines.ahead());
-        at.text(&self.beginning.text)?;
-        at.blanks()?;
-        let cpu = at.cpu()?;
-        let cell = match self.pass {
-            Pass::Cpus => {
-                at.blanks()?;
-                at.rest_of_line()?;
-                None
-            }
-            Pass::Loads => columns.quick_row(&mut at, columns.cpu, |at| at.blanks())?,
-        };
-        self.lines.pass(at.passed());
-        Some((cpu, cell))
     }
 
     fn machine(&mut self, host: Option<Vec<u8>>, midnight_ns: Option<i64>) -> Result<()> {
@@ -203,16 +167,8 @@ enum Line {
     Row(i64, u32, Option<Cell>),
 }
 
-fn parse(
-    line: &[u8],
-    columns: Option<Columns>,
-    pass: Pass,
-    beginning: &mut Beginning,
-) -> Result<Line, Fault> {
-    beginning.text.clear();
-    let mut fields = line
-        .split(u8::is_ascii_whitespace)
-        .filter(|f| !f.is_empty());
+fn parse(line: &[u8], columns: Option<Columns>) -> Result<Line, Fault> {
+    let mut fields = words(line);
     let Some(first) = fields.next() else {
         return Ok(Line::Blank);
     };
@@ -229,16 +185,10 @@ fn parse(
             Ok(Line::Nothing)
         };
     };
-    let mut upto = line.starts_with(first).then_some(first.len());
     let half = fields.clone().next().unwrap_or_default();
     if let Some(whole_day_s) = stamp::by_twelve_hours(time_s, half) {
         fields.next();
         time_s = whole_day_s;
-        upto = upto.and_then(|_| Some(memchr::memmem::find(line, half)? + half.len()));
-    }
-    if let Some(upto) = upto {
-        beginning.text.extend_from_slice(&line[..upto]);
-        beginning.time_s = time_s;
     }
     let rest = fields.clone();
     let name = fields.next().unwrap_or_default();
@@ -251,11 +201,7 @@ fn parse(
                 expected: "the number of a CPU".into(),
                 found: shown(name),
             })?;
-            let cell = match pass {
-                Pass::Cpus => None,
-                Pass::Loads => columns.row(rest)?,
-            };
-            Ok(Line::Row(time_s, cpu, cell))
+            Ok(Line::Row(time_s, cpu, columns.row(rest)?))
         }
         // Rows of other tables may look like anything, headers too; only the
         // header of the CPU table matters, and it is unmistakable.

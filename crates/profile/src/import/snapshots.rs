@@ -15,8 +15,7 @@ use crate::number::{cpu_number, whole};
 use crate::{Error, Fault, Format, Result};
 
 use super::counters::{Counters, Differences, STATES, State};
-use super::cursor::Cursor;
-use super::{About, Pass, Sample, Samples};
+use super::{About, Sample, Samples};
 
 /// The kernel counts in hundredths of a second on every common machine, in
 /// the order of [`State`].
@@ -56,7 +55,6 @@ pub(super) struct Stamp {
 pub(super) struct Snapshots<D> {
     dialect: D,
     lines: Lines,
-    pass: Pass,
     /// Time line of the next snapshot, already read.
     held: Option<Stamp>,
     /// The snapshot before, and when.
@@ -82,11 +80,10 @@ fn find(snapshot: &Snapshot, cpu: u32, guess: usize) -> Result<usize, usize> {
 }
 
 impl<D: Dialect> Snapshots<D> {
-    pub(super) fn new(dialect: D, lines: Lines, pass: Pass) -> Self {
+    pub(super) fn new(dialect: D, lines: Lines) -> Self {
         Self {
             dialect,
             lines,
-            pass,
             held: None,
             last: Vec::new(),
             now: Vec::new(),
@@ -104,16 +101,6 @@ impl<D: Dialect> Snapshots<D> {
         self.now.clear();
         let mut stamp = self.held.take();
         loop {
-            // The first one thoroughly: a file of one snapshot is refused for
-            // what is wrong in it before it is refused for its length.
-            if self.snapshots > 0
-                && stamp.is_some()
-                && let Some((cpu, counters, bytes)) = quick(self.lines.ahead(), self.pass)
-            {
-                self.lines.pass(bytes);
-                self.add(cpu, counters)?;
-                continue;
-            }
             let Some(line) = self.lines.next_line()? else {
                 return Ok(stamp.filter(|_| !self.now.is_empty()));
             };
@@ -148,7 +135,6 @@ impl<D: Dialect> Snapshots<D> {
         }
     }
 
-    #[inline]
     fn add(&mut self, cpu: u32, counters: Counters) -> Result<()> {
         if self.now.last().is_none_or(|(last, _)| *last < cpu) {
             self.now.push((cpu, counters));
@@ -162,28 +148,6 @@ impl<D: Dialect> Snapshots<D> {
             }
         }
     }
-}
-
-/// The line of a CPU as every kernel since 2.6.11 writes it, and its length.
-/// Which CPU it is is enough for the first pass.
-#[inline]
-fn quick(text: &[u8], pass: Pass) -> Option<(u32, Counters, usize)> {
-    let mut at = Cursor::new(text);
-    at.text(b"cpu")?;
-    let cpu = at.cpu()?;
-    let mut counters = [0; STATES];
-    if pass == Pass::Loads {
-        for counter in &mut counters {
-            at.byte(b' ')?;
-            *counter = at.whole()?;
-        }
-    }
-    // Guest columns may follow.
-    if at.rest().first() != Some(&b' ') {
-        return None;
-    }
-    at.rest_of_line()?;
-    Some((cpu, counters, at.passed()))
 }
 
 /// `0 30761 7988 ...`, after `cpu`; and how many of the states stand there.
@@ -240,10 +204,7 @@ impl<D: Dialect> Samples for Snapshots<D> {
             sample.slack_ns = 0;
             for i in 0..self.last.len() {
                 let (cpu, after) = self.last[i];
-                let before = match self.pass {
-                    Pass::Cpus => None,
-                    Pass::Loads => find(&self.now, cpu, i).ok().map(|at| self.now[at].1),
-                };
+                let before = find(&self.now, cpu, i).ok().map(|at| self.now[at].1);
                 let cell = before.and_then(|before| self.differences.cell(&before, &after));
                 sample.cells.push((cpu, cell));
             }

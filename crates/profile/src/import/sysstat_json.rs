@@ -8,16 +8,14 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use crate::lines::Lines;
 use crate::number::cpu_number;
 use crate::{Cell, Error, Fault, Result};
 
-use super::json::{Elements, Next, Path};
-use super::json_quick::Quick;
+use super::json::{Elements, Path};
 use super::sysstat_stamps::{Clock, Stamped, Stamps};
-use super::{About, Pass, Sample, Samples, duplicate_and_restart_warnings, percent, slack, stamp};
+use super::{About, Sample, Samples, duplicate_and_restart_warnings, percent, slack, stamp};
 
 /// What leads to the samples.
 const PATH: &Path = &[
@@ -29,19 +27,11 @@ const PATH: &Path = &[
 ];
 
 #[derive(Deserialize)]
-struct Statistics<Stamp, Row> {
+struct Statistics<'a, Stamp> {
     timestamp: Stamp,
     /// Absent where only other activities were exported.
-    #[serde(rename = "cpu-load", default = "Vec::new")]
-    cpu_load: Vec<Row>,
-}
-
-/// What the first pass wants of a row.
-#[derive(Deserialize)]
-struct CpuName<'a> {
-    #[serde(borrow)]
-    cpu: Cow<'a, str>,
-    steal: Option<IgnoredAny>,
+    #[serde(borrow, rename = "cpu-load", default)]
+    cpu_load: Vec<CpuLoad<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -73,39 +63,12 @@ struct CpuLoad<'a> {
     gnice: f64,
 }
 
-/// A row of either pass.
-trait Row {
-    fn cpu(&self) -> &str;
-    fn has_steal(&self) -> bool;
-    fn cell(&self) -> Result<Option<Cell>, Fault>;
-}
-
-impl Row for CpuName<'_> {
-    fn cpu(&self) -> &str {
-        &self.cpu
-    }
-    fn has_steal(&self) -> bool {
-        self.steal.is_some()
-    }
-    fn cell(&self) -> Result<Option<Cell>, Fault> {
-        Ok(None)
-    }
-}
-
-impl Row for CpuLoad<'_> {
-    fn cpu(&self) -> &str {
-        &self.cpu
-    }
-    fn has_steal(&self) -> bool {
-        self.steal.is_some()
-    }
+impl CpuLoad<'_> {
     fn cell(&self) -> Result<Option<Cell>, Fault> {
         let steal = self.steal.unwrap_or(0.0);
         percent::cell(self.idle, self.iowait, steal, || self.others())
     }
-}
 
-impl CpuLoad<'_> {
     fn others(&self) -> f64 {
         self.user
             + self.usr
@@ -121,9 +84,7 @@ impl CpuLoad<'_> {
 
 pub(super) struct SysstatJson<S> {
     elements: Elements,
-    pass: Pass,
     text: Vec<u8>,
-    quick: Quick,
     stamps: S,
     /// That of the last stamp.
     clock: Clock,
@@ -135,12 +96,10 @@ pub(super) struct SysstatJson<S> {
 }
 
 impl<S: Stamps> SysstatJson<S> {
-    pub(super) fn new(lines: Lines, pass: Pass) -> Self {
+    pub(super) fn new(lines: Lines) -> Self {
         Self {
             elements: Elements::new(PATH, lines.into_parts()),
-            pass,
             text: Vec::new(),
-            quick: Quick::default(),
             stamps: S::default(),
             clock: Clock::Utc,
             all_rows: 0,
@@ -175,12 +134,8 @@ impl<S: Stamps> SysstatJson<S> {
         self.elements.nowhere(fault)
     }
 
-    fn read_element<'a, R: Row + Deserialize<'a>>(
-        &mut self,
-        text: &'a [u8],
-        sample: &mut Sample,
-    ) -> Result<()> {
-        let s: Statistics<S::Written<'a>, R> = serde_json::from_slice(text).map_err(|e| {
+    fn read_element(&mut self, text: &[u8], sample: &mut Sample) -> Result<()> {
+        let s: Statistics<'_, S::Written<'_>> = serde_json::from_slice(text).map_err(|e| {
             // Its line counts from the beginning of the element.
             let message = e.to_string();
             let message = message.split(" at line ").next().unwrap_or_default();
@@ -192,16 +147,16 @@ impl<S: Stamps> SysstatJson<S> {
         self.stamp(stamped, sample);
         let here = |fault| self.elements.in_element(fault, 1);
         for row in &s.cpu_load {
-            if matches!(row.cpu(), "all" | "-1") {
+            if matches!(&*row.cpu, "all" | "-1") {
                 self.all_rows += 1;
                 continue;
             }
             self.cpu_rows += 1;
-            self.has_steal |= row.has_steal();
-            let cpu = cpu_number(row.cpu().as_bytes()).ok_or_else(|| {
+            self.has_steal |= row.steal.is_some();
+            let cpu = cpu_number(row.cpu.as_bytes()).ok_or_else(|| {
                 here(Fault::Syntax {
                     expected: "the number of a CPU".into(),
-                    found: format!("{:?}", row.cpu()),
+                    found: format!("{:?}", &*row.cpu),
                 })
             })?;
             if sample.has(cpu) {
@@ -219,19 +174,7 @@ impl<S: Stamps> Samples for SysstatJson<S> {
     fn next_sample(&mut self, sample: &mut Sample) -> Result<bool> {
         sample.cells.clear();
         while !self.done {
-            let mut understood = None;
-            let next = self.elements.next_element(&mut self.text, |text| {
-                let found = self
-                    .quick
-                    .element(text, self.pass, &mut self.stamps, sample);
-                if found.is_none() {
-                    sample.cells.clear();
-                }
-                let (length, stamped, counts) = found?;
-                understood = Some((stamped, counts));
-                Some(length)
-            })?;
-            if next == Next::End {
+            if !self.elements.next_element(&mut self.text)? {
                 self.done = true;
                 if self.cpu_rows == 0 {
                     let fault = if self.all_rows > 0 {
@@ -246,22 +189,9 @@ impl<S: Stamps> Samples for SysstatJson<S> {
                 }
                 break;
             }
-            if let Some((stamped, counts)) = understood {
-                self.stamp(stamped, sample);
-                self.all_rows += counts.all_rows;
-                self.cpu_rows += counts.cpu_rows;
-                self.duplicates += counts.duplicates;
-                if !sample.cells.is_empty() {
-                    return Ok(true);
-                }
-                continue;
-            }
             // Lent out for the call: the rows borrow from it.
             let text = std::mem::take(&mut self.text);
-            match self.pass {
-                Pass::Cpus => self.read_element::<CpuName<'_>>(&text, sample)?,
-                Pass::Loads => self.read_element::<CpuLoad<'_>>(&text, sample)?,
-            }
+            self.read_element(&text, sample)?;
             self.text = text;
             if !sample.cells.is_empty() {
                 return Ok(true);
@@ -275,7 +205,7 @@ impl<S: Stamps> Samples for SysstatJson<S> {
             host: self.elements.host.name(),
             local: self.clock != Clock::Utc,
             undated: self.clock == Clock::OfDay && self.midnight_ns().is_none(),
-            has_steal: self.has_steal || self.quick.has_steal,
+            has_steal: self.has_steal,
             warnings: duplicate_and_restart_warnings(self.duplicates, self.elements.restarts),
         }
     }

@@ -6,8 +6,6 @@ use serde::Deserialize;
 
 use crate::{Fault, Format};
 
-use super::cursor::Cursor;
-
 /// How one of the programs writes its stamps.
 pub(super) trait Stamps: Default + Send {
     const FORMAT: Format;
@@ -17,8 +15,6 @@ pub(super) trait Stamps: Default + Send {
     type Written<'a>: Deserialize<'a>;
 
     fn stamped(&mut self, written: &Self::Written<'_>) -> Result<Stamped, Fault>;
-    /// The same for a stamp of the usual make, which is passed over.
-    fn quick(&mut self, at: &mut Cursor<'_>) -> Option<Stamped>;
 }
 
 /// What a stamp says.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Importers: what is read, what is decided, what is refused.
 
-use proptest::prelude::*;
 use rstest::rstest;
 
-use crate::testing::{loads, message, read, read_as};
+use crate::testing::{assert_damage_is_answered, loads, message, read, read_as};
 use crate::{Format, Profile, ReadOptions, Source};
 
 const CSV: &str = "# hostname;interval;timestamp;CPU;%user;%nice;%system;%iowait;%steal;%idle\n";
@@ -506,127 +505,30 @@ fn an_end_for_krash_from_outside() {
     assert_eq!(p.end_ns(), 5);
 }
 
-const IMPORTED: [Format; 5] = [
-    Format::Krash,
-    Format::SadfJson,
-    Format::SadfCsv,
-    Format::SarText,
-    Format::ProcStat,
-];
-
-proptest! {
-    #[test]
-    fn any_bytes_are_answered(bytes: Vec<u8>, text in "(cpu0|[{}\"\\[\\]:;,# \n0-9.%a-z])*") {
-        for bytes in [&bytes[..], text.as_bytes()] {
-            read_as(bytes, None).ok();
-            for format in IMPORTED {
-                read_as(bytes, Some(format)).ok();
-            }
-        }
-    }
-
-    #[test]
-    fn damaged_files_are_answered(
-        which in 0usize..6,
-        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-        cut: prop::sample::Index,
-    ) {
-        let (text, format): (&[u8], Format) = [
-            (HEAD.as_bytes(), Format::Krash),
-            (OLDER.as_bytes(), Format::Krash),
-            (include_bytes!("../../tests/fixtures/two_cpus.u.json"), Format::SadfJson),
-            (include_bytes!("../../tests/fixtures/two_cpus.uall.csv"), Format::SadfCsv),
-            (include_bytes!("../../tests/fixtures/two_cpus.sar.txt"), Format::SarText),
-            (include_bytes!("../../tests/fixtures/two_cpus.procstat.txt"), Format::ProcStat),
-        ][which];
-        let mut text = text.to_vec();
-        for (at, byte) in edits {
-            *at.get_mut(&mut text) = byte;
-        }
-        read_as(&text, Some(format)).ok();
-        text.truncate(cut.index(text.len()));
-        read_as(&text, Some(format)).ok();
-    }
-}
-
-/// Rows of the usual make are read the quick way, these are not: a sign, a
-/// blank or a key more, which change nothing.
-fn made_unusual(text: &str, format: Format) -> String {
-    let rows = text.lines().map(|line| match format {
-        Format::SadfCsv if !line.starts_with('#') => format!("{line}%\n"),
-        Format::SarText if line.ends_with(|c: char| c.is_ascii_digit()) => format!("{line}%\n"),
-        Format::ProcStat => line.replace(" 0 ", "  0 ") + "\n",
-        Format::SadfJson => line.replace("{\"cpu", "{\"\\u0078\": 0, \"cpu") + "\n",
-        _ => line.to_owned() + "\n",
-    });
-    rows.collect()
-}
-
-proptest! {
-    #[test]
-    fn the_quick_way_and_the_thorough_one_agree(
-        samples in prop::collection::vec(prop::collection::vec(
-            // One CPU that may be away: states in hundredths, and whether there.
-            ((0u32..=10_000, 0u32..=10_000, 0u32..=10_000), any::<bool>()), 3), 2..6),
-        zone in prop::sample::select(vec![" UTC", "", " CET"]),
-    ) {
-        let mut text = [const { String::new() }; 4];
-        let [csv, sar, stat, json] = &mut text;
-        *csv = CSV.into();
-        *sar = "Linux 6.1.0 (vm) \t11/21/26 \t_x86_64_\t(3 CPU)\n".into();
-        let mut ticks = [[1_000_000_000u64; 3]; 3];
-        for (second, cpus) in samples.iter().enumerate() {
-            *csv += &format!("vm;1;2026-11-21 00:00:{second:02}{zone};-1;0.00;0.00;0.00;0.00;0.00;0.00\n");
-            *sar += &format!("\n11:00:{second:02} PM  {SAR}11:00:{:02} PM  all 0.00 0.00 0.00 0.00 0.00 0.00\n", second + 1);
-            *stat += &format!("# epoch {}\ncpu  1 2 3 4\n", 1_795_223_452 + second);
-            *json += &format!("{}\n{{\"timestamp\": {{\"date\": \"2026-11-21\", \"time\": \"00:00:{second:02}\", \"utc\": 1, \"interval\": 1}},\n\"cpu-load\": [\n{{\"cpu\": \"all\", \"idle\": 0.00}}",
-                if second == 0 { "" } else { "," });
-            for (cpu, ((idle, iowait, steal), there)) in cpus.iter().enumerate() {
-                let sum = (idle + iowait + steal).max(10_000);
-                let part = |n: &u32| n * 10_000 / sum;
-                let (idle, iowait, steal) = (part(idle), part(iowait), part(steal));
-                let user = 10_000 - idle - iowait - steal;
-                let p = |n: u32| format!("{}.{:02}", n / 100, n % 100);
-                for (tick, add) in ticks[cpu].iter_mut().zip([user, idle, steal]) {
-                    *tick += u64::from(add);
-                }
-                if !there {
-                    continue;
-                }
-                let (u, w, s, i) = (p(user), p(iowait), p(steal), p(idle));
-                *csv += &format!("vm;1;2026-11-21 00:00:{second:02}{zone};{cpu};{u};0.00;0.00;{w};{s};{i}\n");
-                *sar += &format!("11:00:{:02} PM {cpu:>7}{u:>10}      0.00      0.00{w:>10}{s:>10}{i:>10}\n", second + 1);
-                let [user, idle, steal] = ticks[cpu];
-                *stat += &format!("cpu{cpu} {user} 0 0 {idle} 0 0 0 {steal} 0 0\n");
-                *json += &format!(",\n{{\"cpu\": \"{cpu}\", \"user\": {u}, \"nice\": 0.00, \"iowait\": {w}, \"steal\": {s}, \"idle\": {i}}}");
-            }
-            *json += "],\n\"queue\": {\"a}\": [1, {\"b\": \"]\"}]}}";
-        }
-        *json = self::json(json);
-        let formats = [Format::SadfCsv, Format::SarText, Format::ProcStat, Format::SadfJson];
-        for (text, format) in text.iter().zip(formats) {
-            let unusual = made_unusual(text, format);
-            let quick = read_as(text.as_bytes(), Some(format)).map_err(|e| e.to_string());
-            let thorough = read_as(unusual.as_bytes(), Some(format)).map_err(|e| e.to_string());
-            prop_assert_eq!(quick, thorough, "{}", format);
-        }
-    }
-}
-
 #[test]
-fn rows_read_the_quick_way_count_as_lines() {
-    let good = |cpu: u32| format!("vm;1;1795222810;{cpu};40.00;0.00;0.00;0.00;0.00;60.00\n");
-    let rows: String = (0..4).map(good).collect();
-    let bad = "vm;1;1795222810;4;40.00;0.00;0.00;0.00;0.00;160.00\n";
-    let got = message(&csv(&(rows + bad)), Format::SadfCsv);
-    assert!(got.contains("in:6:45: %idle 160.00"), "{got}");
-    let good = |cpu: u32| format!("cpu{cpu} 100 0 0 100 0 0 0 0 0 0\n");
-    let rows: String = (0..4).map(good).collect();
-    let got = message(
-        &format!("# epoch 1795222810\n{rows}cpu4 1 x 3 4\n"),
-        Format::ProcStat,
-    );
-    assert!(got.contains("in:6:8: expected a counter"), "{got}");
+fn damage_is_answered() {
+    for (good, format) in [
+        (HEAD, Format::Krash),
+        (OLDER, Format::Krash),
+        (
+            include_str!("../../tests/fixtures/two_cpus.u.json"),
+            Format::SadfJson,
+        ),
+        (
+            include_str!("../../tests/fixtures/two_cpus.uall.csv"),
+            Format::SadfCsv,
+        ),
+        (
+            include_str!("../../tests/fixtures/two_cpus.sar.txt"),
+            Format::SarText,
+        ),
+        (
+            include_str!("../../tests/fixtures/two_cpus.procstat.txt"),
+            Format::ProcStat,
+        ),
+    ] {
+        assert_damage_is_answered(good, format);
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::import::counters::{STATES, State};
-use crate::import::{About, Pass, Sample, Samples, sampled};
+use crate::import::{About, Sample, Samples, sampled};
 use crate::import::{duplicate_and_restart_warnings, slack};
 use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S};
@@ -38,31 +38,24 @@ pub(in crate::import) const READER: Reader = Reader {
                 .all(|name| memchr::memmem::find(beginning, name).is_some())
     },
     open: |input| {
-        sampled(Format::AtopJson, input, |lines, pass| {
-            Box::new(AtopJson::new(lines, pass))
+        sampled(Format::AtopJson, input, |lines| {
+            Box::new(AtopJson::new(lines))
         })
     },
 };
 
 #[derive(Deserialize)]
-struct Line<'a, Row> {
+struct Line<'a> {
     #[serde(borrow)]
     host: Cow<'a, str>,
     /// The end, epoch seconds.
     timestamp: u32,
     /// The length of the interval, seconds.
     elapsed: u32,
-    #[serde(default = "Vec::new")]
-    cpu: Vec<Row>,
+    #[serde(default)]
+    cpu: Vec<Cpu>,
     #[serde(rename = "CPU")]
     sum: Option<IgnoredAny>,
-}
-
-/// What the first pass wants of a CPU.
-#[derive(Deserialize)]
-struct CpuName {
-    cpuid: u32,
-    steal: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -81,32 +74,7 @@ struct Cpu {
     steal: Option<u64>,
 }
 
-/// A CPU of either pass.
-trait Row {
-    fn cpu(&self) -> u32;
-    fn has_steal(&self) -> bool;
-    fn cell(&self, recording: &mut Recording) -> Option<crate::Cell>;
-}
-
-impl Row for CpuName {
-    fn cpu(&self) -> u32 {
-        self.cpuid
-    }
-    fn has_steal(&self) -> bool {
-        self.steal.is_some()
-    }
-    fn cell(&self, _: &mut Recording) -> Option<crate::Cell> {
-        None
-    }
-}
-
-impl Row for Cpu {
-    fn cpu(&self) -> u32 {
-        self.cpuid
-    }
-    fn has_steal(&self) -> bool {
-        self.steal.is_some()
-    }
+impl Cpu {
     fn cell(&self, recording: &mut Recording) -> Option<crate::Cell> {
         let mut ticks = [0; STATES];
         ticks[State::System as usize] = self.stime;
@@ -123,7 +91,6 @@ impl Row for Cpu {
 
 struct AtopJson {
     lines: Lines,
-    pass: Pass,
     counts: Counts,
 }
 
@@ -135,10 +102,9 @@ struct Counts {
 }
 
 impl AtopJson {
-    fn new(lines: Lines, pass: Pass) -> Self {
+    fn new(lines: Lines) -> Self {
         Self {
             lines,
-            pass,
             counts: Counts {
                 recording: Recording::new(),
                 sums: 0,
@@ -150,12 +116,8 @@ impl AtopJson {
 
 impl Counts {
     /// Reads a line; whether it holds a sample that counts.
-    fn read<'a, R: Row + Deserialize<'a>>(
-        &mut self,
-        text: &'a [u8],
-        sample: &mut Sample,
-    ) -> Result<bool, Fault> {
-        let line: Line<'a, R> = serde_json::from_slice(text).map_err(|e| {
+    fn read(&mut self, text: &[u8], sample: &mut Sample) -> Result<bool, Fault> {
+        let line: Line<'_> = serde_json::from_slice(text).map_err(|e| {
             // The line is known better from the file.
             let (message, column) = (e.to_string(), e.column());
             let message = message.split(" at line ").next().unwrap_or_default();
@@ -182,14 +144,14 @@ impl Counts {
         }
         self.recording.last_ns = Some(sample.end_ns);
         for row in &line.cpu {
-            let cpu = row.cpu();
+            let cpu = row.cpuid;
             if cpu > MAX_CPU {
                 return Err(Fault::Syntax {
                     expected: "the number of a CPU".into(),
                     found: format!("`{cpu}`"),
                 });
             }
-            self.recording.has_steal |= row.has_steal();
+            self.recording.has_steal |= row.steal.is_some();
             if sample.has(cpu) {
                 self.duplicates += 1;
                 continue;
@@ -207,10 +169,7 @@ impl Samples for AtopJson {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let read = match self.pass {
-                Pass::Cpus => self.counts.read::<CpuName>(line, sample),
-                Pass::Loads => self.counts.read::<Cpu>(line, sample),
-            };
+            let read = self.counts.read(line, sample);
             if read.map_err(|fault| self.lines.here(fault))? {
                 return Ok(true);
             }

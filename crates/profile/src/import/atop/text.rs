@@ -18,7 +18,7 @@
 use crate::error::shown;
 use crate::head::words;
 use crate::import::counters::{Counters, STATES, State};
-use crate::import::{About, Pass, Sample, Samples, sampled};
+use crate::import::{About, Sample, Samples, sampled};
 use crate::import::{duplicate_and_restart_warnings, slack};
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
@@ -37,11 +37,7 @@ pub(in crate::import) const READER: Reader = Reader {
             .next()
             .is_some_and(|line| matches!(line, b"RESET" | b"SEP") || is_labelled(line))
     },
-    open: |input| {
-        sampled(Format::Atop, input, |lines, pass| {
-            Box::new(Atop::new(lines, pass))
-        })
-    },
+    open: |input| sampled(Format::Atop, input, |lines| Box::new(Atop::new(lines))),
 };
 
 /// How the states follow each other behind the CPU.
@@ -74,7 +70,6 @@ fn is_labelled(line: &[u8]) -> bool {
 
 struct Atop {
     lines: Lines,
-    pass: Pass,
     recording: Recording,
     /// A row of the next sample, already read.
     held: Option<Row>,
@@ -106,10 +101,9 @@ enum Item {
 }
 
 impl Atop {
-    fn new(lines: Lines, pass: Pass) -> Self {
+    fn new(lines: Lines) -> Self {
         Self {
             lines,
-            pass,
             recording: Recording::new(),
             held: None,
             reset: false,
@@ -130,7 +124,7 @@ impl Atop {
                 return Ok(Item::End);
             };
             if let Some(rest) = line.strip_prefix(b"cpu ") {
-                let row = row(rest, &mut self.recording, self.pass);
+                let row = row(rest, &mut self.recording);
                 let row = row.map_err(|fault| self.lines.here(fault))?;
                 self.cpu_rows += 1;
                 return Ok(Item::Row(row));
@@ -188,14 +182,14 @@ impl Atop {
 
     /// Samples since boot are not looked at: their ticks count as odd.
     fn cell(&mut self, row: &Row) -> Option<Cell> {
-        (self.pass == Pass::Loads && !self.reset)
+        (!self.reset)
             .then(|| self.recording.cell(&row.ticks))
             .flatten()
     }
 }
 
 /// What stands behind the label of a row.
-fn row(rest: &[u8], recording: &mut Recording, pass: Pass) -> Result<Row, Fault> {
+fn row(rest: &[u8], recording: &mut Recording) -> Result<Row, Fault> {
     let mut fields = words(rest);
     let mut next = |what: &str| {
         let field = fields.next();
@@ -227,9 +221,6 @@ fn row(rest: &[u8], recording: &mut Recording, pass: Pass) -> Result<Row, Fault>
     for state in ORDER {
         // Kernels and versions that know no steal.
         if state == State::Steal && fields.clone().next().is_none() {
-            break;
-        }
-        if pass == Pass::Cpus {
             break;
         }
         let field = fields.next().ok_or_else(|| Fault::Syntax {

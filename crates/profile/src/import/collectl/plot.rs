@@ -12,7 +12,7 @@
 
 use crate::error::shown;
 use crate::import::slack;
-use crate::import::{About, Pass, Sample, Samples, percent, sampled, stamp};
+use crate::import::{About, Sample, Samples, percent, sampled, stamp};
 use crate::lines::Lines;
 use crate::number::{self, NS_PER_S, cpu_number, decimal_seconds};
 use crate::reader::Reader;
@@ -34,15 +34,14 @@ pub(in crate::import) const READER: Reader = Reader {
         is_collectl(head) && head.lines().any(is_table_header) || head.lines().any(table)
     },
     open: |input| {
-        sampled(Format::CollectlPlot, input, |lines, pass| {
-            Box::new(CollectlPlot::new(lines, pass))
+        sampled(Format::CollectlPlot, input, |lines| {
+            Box::new(CollectlPlot::new(lines))
         })
     },
 };
 
 struct CollectlPlot {
     lines: Lines,
-    pass: Pass,
     block: Block,
     table: Option<Table>,
     days: Days,
@@ -185,13 +184,8 @@ impl Table {
     fn cells<'a>(
         &mut self,
         fields: impl Iterator<Item = &'a [u8]>,
-        pass: Pass,
         cells: &mut Vec<(u32, Option<Cell>)>,
     ) -> Result<(), Fault> {
-        if pass == Pass::Cpus {
-            cells.extend(self.cpus.iter().map(|cpu| (*cpu, None)));
-            return Ok(());
-        }
         self.values.fill([0.0; 4]);
         let mut count = 0;
         for field in fields {
@@ -258,10 +252,9 @@ fn fields(line: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
 }
 
 impl CollectlPlot {
-    fn new(lines: Lines, pass: Pass) -> Self {
+    fn new(lines: Lines) -> Self {
         Self {
             lines,
-            pass,
             block: Block::default(),
             table: None,
             days: Days::default(),
@@ -297,7 +290,7 @@ impl CollectlPlot {
             let read = self.table.as_mut().map(|table| {
                 self.utc = table.utc;
                 let offset_ns = self.block.offset_ns;
-                read_row(line, table, offset_ns, self.pass, &mut self.days, row)
+                read_row(line, table, offset_ns, &mut self.days, row)
             });
             return match read {
                 Some(Ok(())) => Ok(true),
@@ -342,7 +335,6 @@ fn read_row(
     line: &[u8],
     table: &mut Table,
     offset_ns: Option<i64>,
-    pass: Pass,
     days: &mut Days,
     row: &mut Row,
 ) -> Result<(), Fault> {
@@ -369,7 +361,7 @@ fn read_row(
     };
     row.end_ns = end_ns;
     row.cells.clear();
-    table.cells(fields, pass, &mut row.cells)
+    table.cells(fields, &mut row.cells)
 }
 
 impl Samples for CollectlPlot {

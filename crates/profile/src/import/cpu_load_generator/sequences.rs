@@ -240,11 +240,10 @@ impl Steps for Sequences {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use rstest::rstest;
 
     use crate::Format;
-    use crate::testing::{loads, message, read, read_as};
+    use crate::testing::{assert_damage_is_answered, loads, message, read};
 
     const TWO: &str = r#"[
   {"repeat": 2, "cpu_num": 3, "note": "passed over",
@@ -308,28 +307,8 @@ mod tests {
         }
     }
 
-    proptest! {
-        #[test]
-        fn any_bytes_are_answered(
-            bytes: Vec<u8>,
-            text in "\\[?([{}\\[\\]:, \n0-9.e-]|\"(cpu_num|repeat|sequence|load|duration_s)\")*",
-        ) {
-            read_as(&bytes, Some(Format::CpuLoadGenerator)).ok();
-            read_as(text.as_bytes(), Some(Format::CpuLoadGenerator)).ok();
-        }
-
-        #[test]
-        fn damaged_files_are_answered(
-            edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-            cut: prop::sample::Index,
-        ) {
-            let mut text = TWO.as_bytes().to_vec();
-            for (at, byte) in edits {
-                *at.get_mut(&mut text) = byte;
-            }
-            read_as(&text, Some(Format::CpuLoadGenerator)).ok();
-            text.truncate(cut.index(text.len()));
-            read_as(&text, Some(Format::CpuLoadGenerator)).ok();
-        }
+    #[test]
+    fn damage_is_answered() {
+        assert_damage_is_answered(TWO, Format::CpuLoadGenerator);
     }
 }

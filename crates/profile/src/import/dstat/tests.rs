@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-use proptest::prelude::*;
 use rstest::rstest;
 
 use crate::Format;
-use crate::testing::{loads, message, read, read_as};
+use crate::testing::{assert_damage_is_answered, loads, message, read};
 
 fn banner(date: &str) -> String {
     format!(
@@ -184,21 +183,7 @@ fn a_time_without_a_year_anywhere() {
     assert!(got.contains("its year in the `Date:` above"), "{got}");
 }
 
-proptest! {
-    #[test]
-    fn anything_may_stand_there(
-        bytes: Vec<u8>,
-        text in "(\"Cmdline:\",\"x\",\"Date:\",\"1 Nov 2026\"\n|\"(epoch|system|cpu[0-9] usage)\"|\"(usr|idl|time|cpu1 usage:stl)\"|[0-9.]{1,9}|Nov-21 17:58:5[0-9]|,|\n)*",
-        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-        cut: prop::sample::Index,
-    ) {
-        let mut damaged = file().into_bytes();
-        for (at, byte) in edits {
-            *at.get_mut(&mut damaged) = byte;
-        }
-        let short = &damaged[..cut.index(damaged.len())];
-        for bytes in [&bytes[..], text.as_bytes(), &damaged, short] {
-            read_as(bytes, Some(Format::Dstat)).ok();
-        }
-    }
+#[test]
+fn damage_is_answered() {
+    assert_damage_is_answered(file(), Format::Dstat);
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-use proptest::prelude::*;
 use rstest::rstest;
 
 use crate::Format;
-use crate::testing::{loads, message, read, read_as};
+use crate::testing::{assert_damage_is_answered, loads, message, read, read_as};
 
 const HEAD: &str = "\
 AAA,progname,nmon
@@ -143,21 +142,7 @@ fn refused(#[case] text: &str, #[case] expected: &str) {
     assert!(got.contains(expected), "{got}");
 }
 
-proptest! {
-    #[test]
-    fn anything_may_stand_there(
-        bytes: Vec<u8>,
-        text in "(AAA,host,vm\n|CPU00[0-3],|ZZZZ,|T000[1-3],|User%,|Idle%,|[0-9.]{1,4},|17:58:5[0-9],|21-NOV-2026|\n)*",
-        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-        cut: prop::sample::Index,
-    ) {
-        let mut damaged = file().into_bytes();
-        for (at, byte) in edits {
-            *at.get_mut(&mut damaged) = byte;
-        }
-        let short = &damaged[..cut.index(damaged.len())];
-        for bytes in [&bytes[..], text.as_bytes(), &damaged, short] {
-            read_as(bytes, Some(Format::Nmon)).ok();
-        }
-    }
+#[test]
+fn damage_is_answered() {
+    assert_damage_is_answered(file(), Format::Nmon);
 }

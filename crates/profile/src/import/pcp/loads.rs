@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From the values of a sampling pass to the loads since the one before.
 
+use super::super::Sample;
 use super::super::counters::{self, Counters, Differences, STATES, State};
-use super::super::{Pass, Sample};
 use super::{FAMILY, Kind, METRICS, NEEDED, Reading, Values};
 use crate::Cell;
 
@@ -62,7 +62,6 @@ impl Loads {
         now: &mut Reading,
         ns: i64,
         kind: Option<Kind>,
-        pass: Pass,
         sample: &mut Sample,
     ) -> bool {
         for (_, values) in &now.cpus {
@@ -103,14 +102,12 @@ impl Loads {
             Kind::Counters => self.last.cpus.len(),
         };
         for i in 0..count {
-            let (cpu, cell) = match (pass, kind) {
-                (Pass::Cpus, Kind::Rates) => (now.cpus[i].0, None),
-                (Pass::Cpus, Kind::Counters) => (self.last.cpus[i].0, None),
-                (Pass::Loads, Kind::Rates) => {
+            let (cpu, cell) = match kind {
+                Kind::Rates => {
                     let (cpu, values) = now.cpus[i];
                     (cpu, self.of_rates(&values))
                 }
-                (Pass::Loads, Kind::Counters) => {
+                Kind::Counters => {
                     let (cpu, after) = self.last.cpus[i];
                     let before = now.find(cpu).ok().map(|at| {
                         now.guess = at + 1;

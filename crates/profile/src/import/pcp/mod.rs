@@ -22,7 +22,7 @@ use crate::reader::Input;
 use crate::{BoxSteps, Error, Fault, Format, Result};
 
 use super::counters::{STATES, State};
-use super::{About, Pass, Sample, Samples, sampled, timeline};
+use super::{About, Sample, Samples, sampled, timeline};
 
 use loads::Loads;
 
@@ -185,7 +185,6 @@ const LONGEST_PASS_NS: i64 = NS_PER_S as i64 / 2;
 /// Records put together to sampling passes, and these to samples.
 struct Passes<R> {
     records: R,
-    pass: Pass,
     loads: Loads,
     now: Reading,
     /// A record that was read and belongs to the next pass, if `held`.
@@ -200,16 +199,15 @@ struct Passes<R> {
 
 fn open<R: Records + 'static>(input: &Input<'_>, records: fn(Lines) -> R) -> Result<BoxSteps> {
     // `sampled` wants to make two of them.
-    sampled(R::FORMAT, input, move |lines, pass| {
-        Box::new(Passes::new(records(lines), pass))
+    sampled(R::FORMAT, input, move |lines| {
+        Box::new(Passes::new(records(lines)))
     })
 }
 
 impl<R: Records> Passes<R> {
-    fn new(records: R, pass: Pass) -> Self {
+    fn new(records: R) -> Self {
         Self {
             records,
-            pass,
             loads: Loads::default(),
             now: Reading::default(),
             record: Reading::default(),
@@ -306,7 +304,7 @@ impl<R: Records> Samples for Passes<R> {
                     self.check_order(ns)?;
                     self.passes += u64::from(!self.now.cpus.is_empty());
                     let kind = self.records.kind();
-                    if self.loads.take(&mut self.now, ns, kind, self.pass, sample) {
+                    if self.loads.take(&mut self.now, ns, kind, sample) {
                         self.samples += 1;
                         return Ok(true);
                     }

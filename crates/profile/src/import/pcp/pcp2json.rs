@@ -24,7 +24,7 @@ use crate::{Error, Fault, Format, Result};
 
 use super::super::About;
 use super::super::counters::State;
-use super::super::json::{Elements, Next, Path};
+use super::super::json::{Elements, Path};
 use super::super::zone::zone_ns;
 use super::stamp::Stamps;
 use super::{Event, Kind, Reading, Records, cpu_instance, open, value};
@@ -239,7 +239,7 @@ impl Records for Pcp2Json {
         "export all of kernel.percpu.cpu, as in `pcp2json -a ARCHIVE -r kernel.percpu.cpu`";
 
     fn next_record(&mut self, record: &mut Reading) -> Result<Event> {
-        if self.elements.next_element(&mut self.text, |_| None)? == Next::End {
+        if !self.elements.next_element(&mut self.text)? {
             return Ok(Event::End);
         }
         // Lent out for the call: the values borrow from it.

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use rstest::rstest;
 
-use crate::testing::{assert_sound, loads, message, read, read_as};
+use crate::testing::{assert_damage_is_answered, assert_sound, loads, message, read};
 use crate::{Format, NS_PER_S, Profile, ReadOptions, Source, Spread};
 
 /// A job with only the fields that matter here.
@@ -184,19 +184,17 @@ fn detection() {
     assert_eq!(detect("1 2 3 4\n"), None);
 }
 
+#[test]
+fn damage_is_answered() {
+    let jobs = job("0", "0", "7", "2", "-1") + &job("-1", "3", "5.5", "1", "9");
+    assert_damage_is_answered(
+        format!("; MaxProcs: 5\n; UnixStartTime: 7\n{jobs}"),
+        Format::Swf,
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn any_bytes_are_answered(
-        bytes: Vec<u8>,
-        fields in prop::collection::vec("-?[0-9]{1,4}(\\.[0-9])?|-1|x|99999999999", 0..60),
-        header in "(; (MaxProcs|UnixStartTime): [0-9]{1,5}\n){0,2}",
-    ) {
-        read_as(&bytes, Some(Format::Swf)).ok();
-        let rows: Vec<String> = fields.chunks(18).map(|row| row.join(" ")).collect();
-        read_as((header + &rows.join("\n")).as_bytes(), Some(Format::Swf)).ok();
-    }
 
     #[test]
     fn no_processor_second_is_lost(

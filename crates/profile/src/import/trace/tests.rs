@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use rstest::rstest;
 
-use crate::testing::{assert_sound, loads, message, read, read_as};
+use crate::testing::{assert_damage_is_answered, assert_sound, loads, message, read, read_as};
 use crate::{Format, Gaps, NS_PER_S, Profile, ReadOptions, Result, Source, Spread};
 
 fn read_with(text: &str, from: Option<Format>, options: &ReadOptions) -> Result<Profile> {
@@ -402,35 +402,15 @@ fn good(format: Format) -> String {
     stamps.iter().map(row).collect()
 }
 
+#[test]
+fn damage_is_answered() {
+    for format in FORMATS {
+        assert_damage_is_answered(good(format), format);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn any_bytes_are_answered(
-        bytes: Vec<u8>,
-        text in "(m_5|[0-9]{1,4}|[,;.\n-]|99999999999999999|2014-02-14 14:30:00)*",
-    ) {
-        for format in FORMATS {
-            read_as(&bytes, Some(format)).ok();
-            read_as(text.as_bytes(), Some(format)).ok();
-        }
-    }
-
-    #[test]
-    fn damaged_files_are_answered(
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
-        end in any::<prop::sample::Index>(),
-    ) {
-        for format in FORMATS {
-            let mut bytes = good(format).into_bytes();
-            for (at, byte) in &changes {
-                let at = at.index(bytes.len());
-                bytes[at] = *byte;
-            }
-            bytes.truncate(end.index(bytes.len()) + 1);
-            read_as(&bytes, Some(format)).ok();
-        }
-    }
 
     #[test]
     fn tasks_keep_their_work(

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-use proptest::prelude::*;
 use rstest::rstest;
 
 use crate::Format;
-use crate::testing::{loads, message, read, read_as};
+use crate::testing::{assert_damage_is_answered, loads, message, read, read_as};
 
 const HEAD: &str = "\
 ################################### RECORDED ###################################
@@ -205,21 +204,7 @@ fn refused(#[case] rest: &str, #[case] expected: &str) {
     assert!(got.contains(expected), "{got}");
 }
 
-proptest! {
-    #[test]
-    fn anything_may_stand_there(
-        bytes: Vec<u8>,
-        text in "(#Date Time |#UTC |\\[CPU:[0-9]{1,5}\\](Idle%|Wait%|Steal%|Sys%) |[0-9 :.]{1,9}|\n|# Date: |# SubSys: Interval: )*",
-        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-        cut: prop::sample::Index,
-    ) {
-        let mut damaged = format!("{HEAD}{TABLE}{ROWS}").into_bytes();
-        for (at, byte) in edits {
-            *at.get_mut(&mut damaged) = byte;
-        }
-        let short = &damaged[..cut.index(damaged.len())];
-        for bytes in [&bytes[..], text.as_bytes(), &damaged, short] {
-            read_as(bytes, Some(Format::CollectlPlot)).ok();
-        }
-    }
+#[test]
+fn damage_is_answered() {
+    assert_damage_is_answered(format!("{HEAD}{TABLE}{ROWS}"), Format::CollectlPlot);
 }
