@@ -5,6 +5,13 @@
 //! Settings belong to the machine and not to a run. A run that finds a
 //! setting in another run's journal notes the value that this one found, and
 //! whoever ends last puts it back.
+//!
+//! Runs of another user or mount namespace have journals that this one does
+//! not see. A setting that is as this run wants it, and that no journal names,
+//! is the administrator's or such a run's: it is neither noted nor written, so
+//! that the run that changed it is also the one that puts it back, in whatever
+//! order the two end. Files of cpufreq are noted all the same: who alternates
+//! frequencies writes others later without a note.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,10 +25,7 @@ use crate::journal::{self, Entry, Journal, Setting, SettingOf};
 use crate::lock::Lock;
 use crate::named::Named;
 
-/// Name of the real-time budget of a v1 group.
-const RT_RUNTIME: &str = "cpu.rt_runtime_us";
-
-/// Sets a tunable.
+/// Sets a tunable, unless it has this value by nobody that a journal here names.
 ///
 /// # Errors
 /// What [`Sysctl::set`] says; the journal cannot be written.
@@ -30,20 +34,12 @@ pub fn set_sysctl(
     sysctl: &Sysctl,
     value: impl std::fmt::Display,
 ) -> Result<()> {
-    let _lock = note(journal, SettingOf::Sysctl, sysctl.path())?;
-    Ok(sysctl.set(value)?)
-}
-
-/// Gives the v1 group at `dir` a real-time budget, microseconds per its
-/// `cpu.rt_period_us`.
-///
-/// # Errors
-/// The kernel refuses (EINVAL: more than the parent or
-/// kernel.sched_rt_runtime_us has to give); the journal cannot be written.
-pub fn set_rt_runtime(journal: &mut Journal, dir: &Path, runtime_us: i64) -> Result<()> {
-    let path = dir.join(RT_RUNTIME);
-    let _lock = note(journal, SettingOf::RtRuntime, &path)?;
-    Ok(root::write(&path, runtime_us)?)
+    let value = words(&value.to_string());
+    let _lock = note(journal, SettingOf::Sysctl, sysctl.path(), Some(&value))?;
+    if is_noted(journal, sysctl.path())? {
+        sysctl.set(value)?;
+    }
+    Ok(())
 }
 
 /// Writes a file of a cpufreq policy, such as `scaling_governor`. Only the
@@ -57,7 +53,7 @@ pub fn set_cpufreq(
     path: &Path,
     value: impl std::fmt::Display,
 ) -> Result<()> {
-    let _lock = note(journal, SettingOf::Cpufreq, path)?;
+    let _lock = note(journal, SettingOf::Cpufreq, path, None)?;
     Ok(root::write(path, value)?)
 }
 
@@ -95,12 +91,17 @@ pub fn freeze(journal: &mut Journal, freezer: &Freezer, patience: Duration) -> R
     Ok(freezer.freeze(patience)?)
 }
 
-/// Notes a setting with the value it had before the first run changed it.
-/// The lock is to be held until it is changed; `None` if this run has noted
-/// it before, and nobody else puts it back.
-fn note(journal: &mut Journal, of: SettingOf, path: &Path) -> Result<Option<Lock>> {
-    let is_it = |entry: &Entry| matches!(entry, Entry::Setting(setting) if setting.path == path);
-    if journal.entries()?.iter().any(is_it) {
+/// Notes a setting with the value it had before the first run changed it,
+/// unless it is `wanted` and no other journal names it. The lock is to be held
+/// until it is changed; `None` if this run has noted it before, or it cannot be
+/// put back.
+fn note(
+    journal: &mut Journal,
+    of: SettingOf,
+    path: &Path,
+    wanted: Option<&str>,
+) -> Result<Option<Lock>> {
+    if is_noted(journal, path)? {
         return Ok(None);
     }
     let lock = Lock::of(journal.dir())?;
@@ -110,19 +111,26 @@ fn note(journal: &mut Journal, of: SettingOf, path: &Path) -> Result<Option<Lock
     if now.starts_with('<') {
         return Ok(None);
     }
-    let old = journal::of_others(journal)
-        .into_iter()
-        .find_map(|entry| match entry {
-            Entry::Setting(setting) if setting.path == path => Some(setting.old),
-            _ => None,
-        })
-        .unwrap_or(now);
+    let others = journal::of_others(journal);
+    let old = others.into_iter().find_map(|entry| match entry {
+        Entry::Setting(setting) if setting.path == path => Some(setting.old),
+        _ => None,
+    });
+    if old.is_none() && wanted == Some(&now) {
+        return Ok(None);
+    }
     journal.note(Entry::Setting(Setting {
         of,
         path: path.to_owned(),
-        old,
+        old: old.unwrap_or(now),
     }))?;
     Ok(Some(lock))
+}
+
+/// Whether this run puts the setting back.
+fn is_noted(journal: &Journal, path: &Path) -> Result<bool> {
+    let is_it = |entry: &Entry| matches!(entry, Entry::Setting(setting) if setting.path == path);
+    Ok(journal.entries()?.iter().any(is_it))
 }
 
 /// The words of a file, separated by single blanks.

@@ -32,6 +32,10 @@ impl Fake {
     }
 
     fn journal(&self, pid: u32) -> Journal {
+        self.journal_in("journals", pid)
+    }
+
+    fn journal_in(&self, dir: &str, pid: u32) -> Journal {
         let info = RunInfo {
             pid,
             process: None,
@@ -44,7 +48,7 @@ impl Fake {
             kill: false,
             shares: false,
         };
-        Journal::create(&self.path("journals"), info).unwrap()
+        Journal::create(&self.path(dir), info).unwrap()
     }
 
     fn sysctl(&self) -> Sysctl {
@@ -91,7 +95,7 @@ fn a_sysctl_is_noted_before_it_is_set_and_put_back() {
 fn what_was_announced_but_not_written_is_left_as_it_is() {
     let fake = Fake::new(&[(RT, "950000\n")]);
     let mut journal = fake.journal(1);
-    note(&mut journal, SettingOf::Sysctl, &fake.path(RT)).unwrap();
+    note(&mut journal, SettingOf::Sysctl, &fake.path(RT), None).unwrap();
     assert_eq!(undo_all(&journal.entries().unwrap()), Vec::<String>::new());
     // Not even written: the newline is still there.
     assert_eq!(fake.text(RT), "950000\n");
@@ -109,8 +113,8 @@ fn a_setting_that_is_not_there_is_an_error_and_not_noted() {
 fn the_budget_of_a_group_that_is_gone_needs_no_undoing() {
     let fake = Fake::new(&[(BUDGET, "0\n")]);
     let mut journal = fake.journal(1);
-    set_rt_runtime(&mut journal, &fake.path("cpu/node"), 900_000).unwrap();
-    assert_eq!(fake.text(BUDGET), "900000");
+    note(&mut journal, SettingOf::RtRuntime, &fake.path(BUDGET), None).unwrap();
+    fs::write(fake.path(BUDGET), "900000").unwrap();
     let entries = journal.entries().unwrap();
     assert_eq!(undo_all(&entries), Vec::<String>::new());
     assert_eq!(fake.text(BUDGET), "0");
@@ -125,7 +129,7 @@ fn alternating_frequencies_are_noted_once() {
     let fake = Fake::new(&[(&governor, "schedutil\n"), (&speed, "<unsupported>\n")]);
     let mut journal = fake.journal(1);
     // Without the governor the file has no value that could be put back.
-    note(&mut journal, SettingOf::Cpufreq, &fake.path(&speed)).unwrap();
+    note(&mut journal, SettingOf::Cpufreq, &fake.path(&speed), None).unwrap();
     assert_eq!(journal.entries().unwrap().len(), 1);
     set_cpufreq(&mut journal, &fake.path(&governor), "userspace").unwrap();
     fs::write(fake.path(&speed), "2930000\n").unwrap();
@@ -157,6 +161,29 @@ fn a_second_run_notes_what_the_first_one_found() {
     assert_eq!(fake.text(RT), "-1");
     assert_eq!(undo(second, Leftovers::GoBack), Vec::<String>::new());
     assert_eq!(fake.text(RT), "950000");
+}
+
+#[test]
+fn runs_that_do_not_see_each_other_leave_what_the_first_one_found() {
+    // Of another mount namespace or user: two registries, one machine.
+    for first_ends_first in [true, false] {
+        let fake = Fake::new(&[(RT, "950000\n")]);
+        fs::create_dir(fake.path("elsewhere")).unwrap();
+        let mut first = fake.journal(1);
+        set_sysctl(&mut first, &fake.sysctl(), -1).unwrap();
+        let mut second = fake.journal_in("elsewhere", 2);
+        set_sysctl(&mut second, &fake.sysctl(), -1).unwrap();
+        assert_eq!(fake.text(RT), "-1");
+        let in_order = if first_ends_first {
+            [first, second]
+        } else {
+            [second, first]
+        };
+        for journal in in_order {
+            assert_eq!(undo(journal, Leftovers::GoBack), Vec::<String>::new());
+        }
+        assert_eq!(fake.text(RT), "950000");
+    }
 }
 
 #[test]
