@@ -85,7 +85,7 @@ const SIZE: (u32, u32) = (860, 420);
 const LEGEND: (u32, i32) = (126, 18);
 /// Readable on white and on black.
 const INK: RGBColor = RGBColor(128, 128, 128);
-/// How a line is drawn: no two have the colour or the marker in common.
+/// How a line is drawn: no two have the colour, the dash or the marker in common.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Style {
     /// What is always drawn like this; no other line is while it is there.
@@ -98,8 +98,6 @@ struct Style {
 }
 
 const WHOLE: (u32, u32) = (8, 0);
-const LONG: (u32, u32) = (10, 4);
-const SHORT: (u32, u32) = (3, 3);
 
 /// Of every method, in every figure; other names get those that are left. The
 /// first six colours are Okabe and Ito's without the yellow and the black, which
@@ -114,49 +112,49 @@ const STYLES: [Style; 10] = [
     Style {
         method: "hogs",
         colour: RGBColor(213, 94, 0),
-        dash: WHOLE,
+        dash: (16, 3),
         marker: &[(0, -5), (5, 4), (-5, 4), (0, -5)],
     },
     Style {
         method: "quota",
         colour: RGBColor(0, 158, 115),
-        dash: LONG,
+        dash: (10, 4),
         marker: &[(0, -5), (5, 0), (0, 5), (-5, 0), (0, -5)],
     },
     Style {
         method: "shares",
         colour: RGBColor(204, 121, 167),
-        dash: SHORT,
+        dash: (3, 3),
         marker: &[(0, 5), (5, -4), (-5, -4), (0, 5)],
     },
     Style {
         method: "rt",
         colour: RGBColor(230, 159, 0),
-        dash: WHOLE,
+        dash: (6, 2),
         marker: &[(-4, -4), (4, 4), (0, 0), (-4, 4), (4, -4)],
     },
     Style {
         method: "deadline",
         colour: RGBColor(86, 180, 233),
-        dash: LONG,
+        dash: (14, 8),
         marker: &[(0, -5), (0, 5), (0, 0), (-5, 0), (5, 0)],
     },
     Style {
         method: "lim",
         colour: RGBColor(148, 103, 189),
-        dash: SHORT,
+        dash: (2, 6),
         marker: &[(-4, -4), (4, 4), (4, -4), (-4, 4), (-4, -4)],
     },
     Style {
         method: "freq",
         colour: RGBColor(140, 100, 70),
-        dash: WHOLE,
+        dash: (6, 6),
         marker: &[(-4, -4), (4, -4), (-4, 4), (4, 4), (-4, -4)],
     },
     Style {
         method: "gov",
         colour: RGBColor(150, 150, 0),
-        dash: LONG,
+        dash: (4, 10),
         marker: &[
             (-2, -5),
             (2, -5),
@@ -170,7 +168,7 @@ const STYLES: [Style; 10] = [
     Style {
         method: "cap",
         colour: RGBColor(200, 30, 60),
-        dash: SHORT,
+        dash: (22, 6),
         marker: &[(-4, 4), (-4, -4), (4, 4), (4, -4)],
     },
 ];
@@ -378,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_lines_have_a_colour_or_a_marker_in_common() {
+    fn no_two_lines_have_a_colour_a_dash_or_a_marker_in_common() {
         let names = STYLES.map(|style| line(style.method));
         let strange = [line("a"), line("pace"), line("b")];
         for lines in [&names[..], &strange] {
@@ -386,6 +384,7 @@ mod tests {
             for (n, one) in styles.iter().enumerate() {
                 for other in &styles[..n] {
                     assert_ne!(one.colour, other.colour);
+                    assert_ne!(one.dash, other.dash);
                     assert_ne!(one.marker, other.marker);
                 }
             }
