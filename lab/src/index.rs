@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result};
 use crate::page::{self, Frame, Section, Table};
 use crate::results::{PAGE, Report, SUMMARY, State, read_json};
 use sandbag_linux::machine::lasting;
+use sandbag_ui::text::visible;
 
 /// The table as text.
 pub const TEXT: &str = "summary.md";
@@ -65,7 +66,7 @@ fn machine_of(report: &Report) -> String {
         State::Skipped { .. } => "The machine",
         State::Run | State::Failed { .. } => "Measured on",
     };
-    format!("{what}: {}.", lasting(&report.machine))
+    format!("{what}: {}.", visible(&lasting(&report.machine)))
 }
 
 fn as_page(reports: &[Report]) -> String {

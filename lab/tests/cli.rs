@@ -49,6 +49,28 @@ fn a_page_is_made_of_what_was_measured() {
 }
 
 #[test]
+fn names_in_foreign_results_are_shown_escaped() {
+    let foreign = r"\u001b[31mred\u009b31m\u202e\r\nFORGED";
+    let rows = ROWS
+        .replace("CPU: fast", foreign)
+        .replace(r#""cell":"pace""#, &format!(r#""cell":"{foreign}""#));
+    let dir = Dir::new();
+    let results = dir.path().join("sandbag-lab/precision");
+    std::fs::create_dir_all(&results).unwrap();
+    std::fs::write(results.join("rows.jsonl"), rows).unwrap();
+    let shown = dir.run(&["page"]).success();
+    let text = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
+    assert!(text.contains(r"\u001b[31mred\u009b31m\u202e"), "{text}");
+    for line in text.lines() {
+        assert!(
+            !line.contains(|c: char| c.is_control() || c == '\u{202e}'),
+            "{line:?}"
+        );
+        assert!(!line.trim_start().starts_with("FORGED"), "{line:?}");
+    }
+}
+
+#[test]
 fn a_directory_without_results_is_refused() {
     let dir = Dir::new();
     dir.run(&["page", "--out", "nothing"])
