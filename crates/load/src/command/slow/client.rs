@@ -140,7 +140,7 @@ pub fn list(args: &ListArgs) -> Result<u8> {
 fn shown(status: &Status) -> String {
     let text = format!(
         "{}: CPUs {} by {}, process {}, {} inside\n",
-        status.name,
+        visible(&status.name),
         visible(&status.cpus),
         visible(&status.method),
         status.pid,
