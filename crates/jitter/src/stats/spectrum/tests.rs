@@ -405,19 +405,21 @@ fn others(which: usize) -> Part {
 
 #[test]
 fn ticks_of_wrong_clocks_are_found_with_their_noise() {
-    // Clock errors and jitter are spread evenly, the same each time.
-    for (i, hz) in [100.0, 250.0, 300.0, 1_000.0].into_iter().enumerate() {
-        for which in 0..3 {
-            let n = (3 * i + which) as f64;
-            let error_ppm = 400.0 * (n * 0.618_034).fract() - 200.0;
-            let jitter_ns = 60_000.0 * (n * 0.414_214).fract();
-            Tick::new(hz, error_ppm, jitter_ns, others(which), 1).assert_found();
+    let of_rate = |i: usize, hz: f64| {
+        for (j, error_ppm) in [0.0, 50.0, 100.0, 200.0].into_iter().enumerate() {
+            for (k, jitter_ns) in [0.0, 20e3, 40e3, 60e3].into_iter().enumerate() {
+                // Fast clocks and slow ones, beside each kind of random events.
+                let n = i + j + k;
+                let error_ppm = [error_ppm, -error_ppm][n % 2];
+                Tick::new(hz, error_ppm, jitter_ns, others(n % 3), n as u64).assert_found();
+            }
         }
-        // The corners.
-        let error_ppm = [200.0, -200.0][i % 2];
-        Tick::new(hz, error_ppm, 60_000.0, others(i % 3), 2).assert_found();
-        Tick::new(hz, error_ppm, 0.0, others(i % 3), 3).assert_found();
-    }
+    };
+    std::thread::scope(|scope| {
+        for (i, hz) in [100.0, 250.0, 300.0, 1_000.0].into_iter().enumerate() {
+            scope.spawn(move || of_rate(i, hz));
+        }
+    });
 }
 
 #[test]
