@@ -32,6 +32,7 @@ pub const CASES: &[Case] = cases![root;
     strict_tells_that_the_load_was_missed,
     a_start_at_a_given_time_is_kept,
     a_profile_that_ends_first_ends_the_load_and_is_told,
+    a_command_that_ends_first_limits_the_verdict_to_its_part,
     no_settle_starts_at_once,
     the_report_says_whose_migrations_it_counts,
 ];
@@ -307,6 +308,38 @@ fn a_profile_that_ends_first_ends_the_load_and_is_told() -> anyhow::Result<()> {
         (got - 50.0).abs() < 5.0,
         "{got} % in the second of the load"
     );
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_command_that_ends_first_limits_the_verdict_to_its_part() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    // It works before the load is held, too: that is not in the efficiency.
+    let script = "timeout 3 sh -c 'while :; do :; done'; true";
+    let ended = place
+        .script("load 50 --cpus 0 --pin 0 -d 6s --out r", script)?
+        .expect(0)?;
+    let only = "the command ended 3.";
+    let part = " s before the profile: the verdict is about the first ";
+    ensure!(ended.err.replace("\n  ", " ").contains(part), "{ended:?}");
+    let record = place.record("r")?;
+    ensure!(record.warns(part), "{:?}", record.warnings);
+    figure!(
+        record.warns(only) || record.warns("the command ended 2.9"),
+        "{:?}",
+        record.warnings
+    );
+    let reason = &record.reason;
+    ensure!(
+        reason.starts_with("the first ") && reason.contains(" of 6.0 s only: "),
+        "{reason}"
+    );
+    let command = record.command.context("no command")?;
+    let efficiency = command.efficiency.context("no efficiency")?;
+    ensure!(command.used_s <= command.available_s, "{command:?}");
+    ensure!((0.0..=1.0).contains(&efficiency), "{command:?}");
+    // A spinner alone uses what it is given; others may have had some of it.
+    figure!(efficiency > 0.5, "{command:?}");
     place.as_before()?;
     Ok(())
 }

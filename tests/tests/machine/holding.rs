@@ -23,6 +23,8 @@ pub const CASES: &[Case] = cases![root;
     a_profile_s_steps_are_held,
 ];
 
+pub const UNEQUAL: &[Case] = cases![two_cpus; each_cpu_has_its_own_load];
+
 /// What is left for a command can be judged only where nobody else takes it.
 pub const ALONE: &[Case] = cases![alone;
     half_is_held_beside_five_spinners_in_the_command,
@@ -131,6 +133,18 @@ fn half_is_held_beside_tasks_outside_all_groups() -> anyhow::Result<()> {
         &place,
         place.program(SPINNER, ["6", "all", "all", "all"]).spawn()?,
     )?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn each_cpu_has_its_own_load() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let run = finish(place.start("load 0=30,1=60 --out r -q -d 4s")?)?;
+    ensure!([0, 3, 4].contains(&run.code()), "{run:?}");
+    let cpus = place.record("r")?.cpus;
+    let asked: Vec<(u32, f64)> = cpus.iter().map(|cpu| (cpu.cpu, cpu.asked_pct)).collect();
+    ensure!(asked == [(0, 30.0), (1, 60.0)], "{asked:?}");
+    held(&place, "r")?;
     place.as_before()?;
     Ok(())
 }

@@ -31,6 +31,7 @@ mod record_command;
 mod refusals;
 mod registry;
 mod run_record;
+mod scale;
 mod signals;
 mod slowed;
 mod start_on;
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         audit::QUIET,
         offline::CASES,
         holding::CASES,
+        holding::UNEQUAL,
         holding::ALONE,
         on_v2::CASES,
         lab::CASES,
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         jitter_inside::MPI,
         jitter_inside::HPCC,
         jitter_replay::CASES,
+        scale::CASES,
         kills::CASES,
         node_kills::CASES,
     ]

@@ -2,7 +2,9 @@
 //! One virtual node: what its programs get by every method, how it is changed
 //! while it runs, who gets in and stays in, and what is refused.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -31,6 +33,7 @@ pub const CASES: &[Case] = cases![two_cpus;
     cpus_and_names_have_one_owner,
     nodes_are_not_nested,
     nobody_else_may_command_a_node,
+    what_a_strange_node_answers_is_shown_escaped,
     foreign_load_beside_a_node_is_named_and_undecided,
     a_program_that_leaves_its_node_is_missed,
 ];
@@ -408,6 +411,51 @@ fn nobody_else_may_command_a_node() -> anyhow::Result<()> {
     ensure!(state_of(pid_of(&node.child)) == Some('S'));
     drop(node);
     ensure!(!socket.exists(), "the socket stays");
+    place.as_before()?;
+    Ok(())
+}
+
+fn what_a_strange_node_answers_is_shown_escaped() -> anyhow::Result<()> {
+    const FOREIGN: &str = "\u{1b}[31mred\u{9b}31m\u{202e}\r\nFORGED";
+    let place = Place::new()?;
+    // Makes the directory of the sockets.
+    let node = Waiting::start(&place, "mine", "--cpus 0 --speed 0.9")?;
+    let path = Path::new("/run/sandbag/nodes/strange.sock");
+    let replies = [
+        serde_json::json!({
+            "version": 1, "reply": "status", "name": FOREIGN, "pid": 1, "cpus": FOREIGN,
+            "method": FOREIGN, "members": [], "speeds": [],
+        }),
+        serde_json::json!({"version": 1, "reply": "error", "message": FOREIGN}),
+        serde_json::json!({"version": 1, "reply": FOREIGN}),
+    ];
+    for reply in replies {
+        for words in ["slow list", "slow list --json"] {
+            let listener = UnixListener::bind(path)?;
+            let line = format!("{reply}\n");
+            let server = std::thread::spawn(move || {
+                // Dialled once to see whether it lives, then asked.
+                for stream in listener.incoming().take(2).flatten() {
+                    let mut asked = String::new();
+                    if matches!(BufReader::new(&stream).read_line(&mut asked), Ok(1..)) {
+                        // Who was dialled only has nobody to answer to.
+                        let _ = (&stream).write_all(line.as_bytes());
+                    }
+                }
+            });
+            let listed = place.run(words);
+            std::fs::remove_file(path)?;
+            server.join().ok().context("the node of this test failed")?;
+            let listed = listed?;
+            ensure!(listed.out.contains("mine"), "{listed:?}");
+            for line in listed.out.lines().chain(listed.err.lines()) {
+                let bad = line.contains(|c: char| c.is_control() || c == '\u{202e}');
+                ensure!(!bad && !line.trim_start().starts_with("FORGED"), "{line:?}");
+            }
+            ensure!(listed.out.contains("[31mred"), "{words}: {listed:?}");
+        }
+    }
+    drop(node);
     place.as_before()?;
     Ok(())
 }

@@ -140,9 +140,8 @@ fn a_node_without_commands_stays_until_it_is_stopped() -> anyhow::Result<()> {
     let inside = place.run("slow exec slow -- sh -c true")?;
     inside.expect(0)?;
     place.run("slow stop slow")?.expect(0)?;
-    let ended = finish(run)?.says(&["node slow ended"])?;
-    // Undecided where others use the machine.
-    ensure!([0, 4].contains(&ended.code()), "{ended:?}");
+    // There was a command, and it ended well: its code, whatever the verdicts.
+    finish(run)?.expect(0)?.says(&["node slow ended"])?;
     place.as_before()?;
     Ok(())
 }

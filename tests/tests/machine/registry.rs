@@ -21,7 +21,10 @@ pub const CASES: &[Case] = cases![root;
     stop_all_names_what_it_ends,
 ];
 
-pub const APART: &[Case] = cases![two_cpus; runs_of_two_pid_namespaces_are_told_apart];
+pub const APART: &[Case] = cases![two_cpus;
+    runs_of_two_pid_namespaces_are_told_apart,
+    a_reader_that_leaves_status_is_no_failure,
+];
 
 /// A script in mount namespace of its own with a fresh /run, where `$S` is the
 /// program.
@@ -115,6 +118,30 @@ fn stop_all_names_what_it_ends() -> anyhow::Result<()> {
     let named = format!("ended {}: constant 20 % by pace on CPUs 0", run.id());
     place.run("stop --all")?.expect(0)?.says(&[&named])?;
     finish(run)?;
+    place.as_before()?;
+    Ok(())
+}
+
+fn a_reader_that_leaves_status_is_no_failure() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let runs = [0, 1].map(|cpu| place.start(&format!("load 20 --cpus {cpu} --no-out -q")));
+    place.burners(2)?;
+    for reader in ["head -1", "true"] {
+        for status in ["status", "status --json"] {
+            let script = format!("set -o pipefail; $S {status} | {reader}");
+            let mut pipe = place.program("bash", ["-c", &script]);
+            pipe.env("S", &place.sandbag);
+            let ended = finish(pipe.spawn()?)?.expect(0).context(script)?;
+            let lines = usize::from(reader != "true");
+            ensure!(ended.out.lines().count() == lines, "{ended:?}");
+            ensure!(ended.err.is_empty(), "{ended:?}");
+        }
+    }
+    for run in runs {
+        let run = run?;
+        kill(pid_of(&run), Signal::SIGTERM)?;
+        finish(run)?;
+    }
     place.as_before()?;
     Ok(())
 }

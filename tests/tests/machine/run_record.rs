@@ -13,6 +13,7 @@ pub struct RunRecord {
     pub paused_s: f64,
     pub load_began_s: Option<f64>,
     pub verdict: String,
+    pub reason: String,
     pub warnings: Vec<String>,
     pub cpus: Vec<CpuRecord>,
     pub command: Option<CommandRecord>,
@@ -31,6 +32,9 @@ pub struct CommandRecord {
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
     pub wall_s: f64,
+    pub used_s: Option<f64>,
+    pub available_s: Option<f64>,
+    pub efficiency: Option<f64>,
     pub migrations: Option<u64>,
     pub migrations_of: Option<String>,
 }

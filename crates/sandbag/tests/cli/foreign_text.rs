@@ -158,6 +158,19 @@ fn names_in_a_trace_of_jitter_are_shown_escaped() {
         let arguments: Vec<&str> = arguments.split(' ').collect();
         harmless(&dir, &arguments);
     }
+    // A class of events per cause, by the name of the cause.
+    harmless(
+        &dir,
+        &[
+            "scale",
+            "predict",
+            "a.sbj",
+            "--ranks",
+            "1,1000",
+            "--quantum",
+            "100us",
+        ],
+    );
     // It comes from a task that is called so, by way of ftrace.
     let red = FOREIGN.split('\r').next().unwrap();
     let text = format!(
@@ -260,6 +273,24 @@ fn the_name_of_a_foreign_file_is_shown_escaped() {
     harmless(&dir, &["jitter", "compare", "a.csv", &name]);
     harmless(&dir, &["synth", "fit", &name]);
     harmless(&dir, &["scale", "predict", "a.csv", &name]);
+    let trace = format!("{FOREIGN}.sbj");
+    let dir = dir.with(&trace, self::trace());
+    let replay = [
+        "jitter",
+        "replay",
+        &trace,
+        "--cpus",
+        "0",
+        "--trace-cpus",
+        "0",
+    ];
+    harmless(&dir, &[&replay[..], &["--dry-run"]].concat());
+    harmless(
+        &dir,
+        &[&replay[..], &["--dry-run", "--", "true", FOREIGN]].concat(),
+    );
+    let inside = ["jitter", "replay", &trace, "--inside", "--no-out"];
+    harmless(&dir, &[&inside[..], &["--", "true", FOREIGN]].concat());
     for command in [
         "show",
         "replay",

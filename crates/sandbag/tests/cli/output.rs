@@ -14,6 +14,8 @@ fn a_reader_that_leaves_is_no_failure() {
     let dir = Dir::new();
     for arguments in [
         &["generate", "completions", "bash"][..],
+        &["status"],
+        &["status", "--json"],
         &["jitter", "synth", "--like", "bgl-io-2007", "-o", "-"],
         &[
             "jitter",
