@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::bench::programs::Programs;
-use crate::experiment::Experiment;
+use crate::experiment::Paper;
 use crate::results::{self, State};
 use crate::run::{self, Listener, Repeat};
 use crate::setup::Setup;
@@ -269,7 +269,7 @@ fn usable(args: &RunArgs) -> Result<CpuList> {
 }
 
 fn run_one(
-    experiment: &mut dyn Experiment,
+    experiment: &mut dyn Paper,
     args: &RunArgs,
     setup: &mut Setup,
     messages: &Messages,
@@ -309,7 +309,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| path.display().to_string())
 }
 
-fn choose(names: &[String]) -> Result<Vec<Box<dyn Experiment>>, BadInput> {
+fn choose(names: &[String]) -> Result<Vec<Box<dyn Paper>>, BadInput> {
     let all = experiments::all();
     let known: Vec<&str> = all.iter().map(|experiment| experiment.name()).collect();
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {

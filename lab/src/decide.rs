@@ -18,7 +18,7 @@
 //! early a little too narrow; with the fixed number of rounds before the first
 //! look it is little.
 
-use crate::row::{End, Row};
+use crate::row::{End, PairRow};
 use crate::summary::{Median, mean_sd, slowdowns};
 
 /// What is to be told apart, in slowdowns.
@@ -103,7 +103,7 @@ fn needed(slowdowns: &[f64]) -> Option<usize> {
 /// Whether a cell needs no more pairs: its slowdown is known well enough, or
 /// more of its pairs failed or hung than did not.
 #[must_use]
-pub fn enough(rows: &[&Row]) -> bool {
+pub fn enough(rows: &[&PairRow]) -> bool {
     let done = rows.iter().filter(|row| row.end == End::Done).count();
     2 * done < rows.len() || matches!(Decided::by(&slowdowns(rows)), Decided::Yes { .. })
 }
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn who_fails_again_and_again_is_not_asked_for_ever() {
         let mut rows = vec![row(0, 1.0, 2.0), row(1, 1.0, 9.0), row(2, 1.0, 4.0)];
-        let refer = |rows: &[Row]| enough(&rows.iter().collect::<Vec<_>>());
+        let refer = |rows: &[PairRow]| enough(&rows.iter().collect::<Vec<_>>());
         assert!(!refer(&rows));
         rows[0].end = End::OverLimit { limit_s: 1.0 };
         assert!(!refer(&rows));

@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::page::Section;
-use crate::row::Row;
+use crate::row::PairRow;
 use crate::setup::Setup;
 
 /// What an experiment chose for a machine when it was begun (amounts, sizes,
@@ -56,18 +58,65 @@ pub struct Remarks {
 #[derive(Debug, Clone, Copy)]
 pub struct Measured<'a> {
     /// The rows, in the order of the cells.
-    pub rows: &'a [Row],
+    pub rows: &'a [PairRow],
     /// What was chosen for the machine.
     pub chosen: &'a Choices,
     /// The experiment's directory.
     pub dir: &'a Path,
 }
 
-/// One of the papers' experiments.
+/// A row: what one trial of a cell came to.
+pub trait Trial: Clone + Serialize + DeserializeOwned {
+    /// The cell it belongs to ([`Cell::key`]).
+    fn cell(&self) -> &str;
+
+    /// Round, from 0.
+    fn round(&self) -> u32;
+
+    /// Whether it is measured again when an experiment goes on.
+    fn is_measured_again(&self) -> bool {
+        false
+    }
+
+    /// What its figures are, for who waits for the next one.
+    fn line(&self) -> String;
+}
+
+/// Cells that are measured round by round, each trial kept as soon as it is made.
 pub trait Experiment {
+    /// What is kept of a trial.
+    type Row: Trial;
+    /// What trials are made with.
+    type Setup;
+
     /// On the command line.
     fn name(&self) -> &'static str;
 
+    /// The cells.
+    fn cells(&self, setup: &Self::Setup) -> Vec<Cell>;
+
+    /// Whether a cell is measured in this round.
+    fn has_round(&self, _cell: &Cell, _round: u32) -> bool {
+        true
+    }
+
+    /// Whether the rows of a cell, those of all the rounds at least, say what
+    /// they are to say.
+    fn enough(&self, _rows: &[&Self::Row]) -> bool {
+        true
+    }
+
+    /// One trial of a cell.
+    ///
+    /// # Errors
+    /// Nothing could be measured at all; a program that fails or hangs is a
+    /// row that says so.
+    fn measure(&mut self, setup: &Self::Setup, cell: &Cell, round: u32) -> Result<Vec<Self::Row>>;
+}
+
+/// One of the papers' experiments; its cells are asked for after `prepare`, and
+/// its trials are pairs.
+pub trait Paper: Experiment<Row = PairRow, Setup = Setup> {
     /// One sentence for lists.
     fn about(&self) -> &'static str;
 
@@ -77,8 +126,8 @@ pub trait Experiment {
     /// Rounds over all cells.
     fn rounds(&self, quick: bool) -> u32;
 
-    /// Rounds after which cells that have not [enough](Self::enough) are given
-    /// up.
+    /// Rounds after which cells that have not [enough](Experiment::enough) are
+    /// given up.
     fn most_rounds(&self) -> u32 {
         self.rounds(false)
     }
@@ -94,27 +143,11 @@ pub trait Experiment {
     /// It cannot be done; [`NotHere`] where that is the machine's fault.
     fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()>;
 
-    /// The cells; to be asked after `prepare`.
-    fn cells(&self, setup: &Setup) -> Vec<Cell>;
-
     /// What this one skips here, and what is to be known of its programs; to
     /// be asked after `prepare`.
     fn remarks(&self) -> Remarks {
         Remarks::default()
     }
-
-    /// Whether the rows of a cell, those of all the rounds at least, say what
-    /// they are to say.
-    fn enough(&self, _rows: &[&Row]) -> bool {
-        true
-    }
-
-    /// One trial of a cell: the rows of its pairs.
-    ///
-    /// # Errors
-    /// Nothing could be measured at all; a program that fails or hangs is a
-    /// row that says so.
-    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>>;
 
     /// Tables and figures. Needs no `prepare`.
     ///
@@ -124,5 +157,5 @@ pub trait Experiment {
 
     /// Lines of the summary: what, the paper's figure, ours. Needs no
     /// `prepare`.
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]>;
+    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]>;
 }

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::row::Row;
+use crate::experiment::Trial;
+use crate::results::put;
 
 /// What rows must have in common to stand in one table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,9 @@ pub struct Terms {
     pub limit_s: f64,
     /// The C project to compile, where one was named.
     pub sources: Option<PathBuf>,
+    /// Options that change what a row is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub options: String,
     /// Seed of the order of the cells.
     pub seed: u64,
 }
@@ -36,14 +40,14 @@ pub struct Terms {
 /// The rows of an experiment, kept in a file of one JSON document per line,
 /// the terms first.
 #[derive(Debug)]
-pub struct Rows {
+pub struct Rows<R> {
     path: PathBuf,
     file: File,
     terms: Terms,
-    rows: Vec<Row>,
+    rows: Vec<R>,
 }
 
-impl Rows {
+impl<R: Trial> Rows<R> {
     /// Opens the file, or makes it. A last line that is cut is what a killed
     /// run left; it is dropped.
     ///
@@ -56,7 +60,7 @@ impl Rows {
             Err(error) => return Err(error).with_context(|| path.display().to_string()),
         };
         let whole = whole(&text);
-        let (found, rows) = parse(path, whole)?;
+        let (found, mut rows) = parse::<R>(path, whole)?;
         let terms = match found {
             Some(found) => {
                 // The order of what is left to do is that of the beginning.
@@ -77,17 +81,16 @@ impl Rows {
             }
             None => terms,
         };
-        let mut file = OpenOptions::new()
-            .create(true)
+        let again: Vec<R> = rows.extract_if(.., |row| row.is_measured_again()).collect();
+        if whole.len() < text.len() || whole.is_empty() || !again.is_empty() {
+            // Written anew: what was cut short must not stay in the middle.
+            let text = serde_json::to_string(&terms)? + "\n" + &lines(&rows)?;
+            put(path, text.as_bytes())?;
+        }
+        let file = OpenOptions::new()
             .append(true)
             .open(path)
             .with_context(|| path.display().to_string())?;
-        file.set_len(whole.len() as u64)
-            .with_context(|| path.display().to_string())?;
-        if whole.is_empty() {
-            writeln!(file, "{}", serde_json::to_string(&terms)?)
-                .with_context(|| path.display().to_string())?;
-        }
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -104,7 +107,7 @@ impl Rows {
 
     /// All rows.
     #[must_use]
-    pub fn rows(&self) -> &[Row] {
+    pub fn rows(&self) -> &[R] {
         &self.rows
     }
 
@@ -113,7 +116,7 @@ impl Rows {
     pub fn done(&self) -> BTreeSet<(String, u32)> {
         self.rows
             .iter()
-            .map(|row| (row.cell.clone(), row.round))
+            .map(|row| (row.cell().to_owned(), row.round()))
             .collect()
     }
 
@@ -121,12 +124,8 @@ impl Rows {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn push(&mut self, rows: Vec<Row>) -> Result<()> {
-        let mut text = String::new();
-        for row in &rows {
-            text += &serde_json::to_string(row)?;
-            text.push('\n');
-        }
+    pub fn push(&mut self, rows: Vec<R>) -> Result<()> {
+        let text = lines(&rows)?;
         let before = self.file.metadata().map(|meta| meta.len());
         if let Err(error) = self.file.write_all(text.as_bytes()) {
             // Half of a trial would be taken for all of it.
@@ -145,7 +144,7 @@ impl Rows {
 ///
 /// # Errors
 /// It cannot be read, or holds something else.
-pub fn read(path: &Path) -> Result<Option<(Terms, Vec<Row>)>> {
+pub fn read<R: Trial>(path: &Path) -> Result<Option<(Terms, Vec<R>)>> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -155,12 +154,21 @@ pub fn read(path: &Path) -> Result<Option<(Terms, Vec<Row>)>> {
     Ok(terms.map(|terms| (terms, rows)))
 }
 
+fn lines<R: Trial>(rows: &[R]) -> Result<String> {
+    let mut text = String::new();
+    for row in rows {
+        text += &serde_json::to_string(row)?;
+        text.push('\n');
+    }
+    Ok(text)
+}
+
 /// Without a last line that is cut.
 fn whole(text: &str) -> &str {
     text.rfind('\n').map_or("", |end| &text[..=end])
 }
 
-fn parse(path: &Path, text: &str) -> Result<(Option<Terms>, Vec<Row>)> {
+fn parse<R: Trial>(path: &Path, text: &str) -> Result<(Option<Terms>, Vec<R>)> {
     let place = |n: usize| format!("{}, line {n}", path.display());
     let mut lines = text.lines();
     let terms = match lines.next() {
@@ -170,13 +178,14 @@ fn parse(path: &Path, text: &str) -> Result<(Option<Terms>, Vec<Row>)> {
     let rows = lines
         .enumerate()
         .map(|(n, line)| serde_json::from_str(line).with_context(|| place(n + 2)))
-        .collect::<Result<Vec<Row>>>()?;
+        .collect::<Result<Vec<R>>>()?;
     Ok((terms, rows))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::row::PairRow;
     use crate::row::tests::row;
 
     fn terms() -> Terms {
@@ -188,6 +197,7 @@ mod tests {
             cpus: "0-1".to_owned(),
             limit_s: 600.0,
             sources: None,
+            options: String::new(),
             seed: 1,
         }
     }
@@ -208,25 +218,26 @@ mod tests {
         assert_eq!(rows.terms().seed, 1, "the seed is the beginning's");
         assert!(rows.done().contains(&("a".to_owned(), 1)));
         rows.push(vec![row(2, 1.0, 2.5)]).unwrap();
-        assert_eq!(Rows::open(&path, terms()).unwrap().rows(), rows.rows());
+        let again: Rows<PairRow> = Rows::open(&path, terms()).unwrap();
+        assert_eq!(again.rows(), rows.rows());
     }
 
     #[test]
     fn rows_of_another_machine_are_not_mixed_in() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.jsonl");
-        Rows::open(&path, terms()).unwrap();
+        Rows::<PairRow>::open(&path, terms()).unwrap();
         let other = Terms {
             machine: "four CPUs".to_owned(),
             ..terms()
         };
-        let error = Rows::open(&path, other).unwrap_err().to_string();
+        let error = Rows::<PairRow>::open(&path, other).unwrap_err().to_string();
         assert!(
             error.contains("four CPUs") && error.contains("--fresh"),
             "{error}"
         );
         fs::write(&path, "rubbish\n").unwrap();
-        let error = Rows::open(&path, terms()).unwrap_err();
+        let error = Rows::<PairRow>::open(&path, terms()).unwrap_err();
         assert!(error.to_string().contains("line 1"), "{error}");
     }
 
@@ -234,13 +245,13 @@ mod tests {
     fn reading_changes_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.jsonl");
-        assert!(read(&path).unwrap().is_none());
+        assert!(read::<PairRow>(&path).unwrap().is_none());
         let mut rows = Rows::open(&path, terms()).unwrap();
         rows.push(vec![row(0, 1.0, 2.0)]).unwrap();
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         write!(file, "{{\"cell\":").unwrap();
         let before = fs::read(&path).unwrap();
-        let (found, rows) = read(&path).unwrap().unwrap();
+        let (found, rows) = read::<PairRow>(&path).unwrap().unwrap();
         assert_eq!((found, rows.len()), (terms(), 1));
         assert_eq!(fs::read(&path).unwrap(), before);
     }

@@ -12,7 +12,7 @@ use sandbag_load::report::Run;
 use crate::condition::Condition;
 use crate::place::{Met, Runner};
 use crate::reading::{Read, Reading, Told};
-use crate::row::{End, Row};
+use crate::row::{End, PairRow};
 use crate::steal::Disturbance;
 
 /// Figures by name.
@@ -59,7 +59,7 @@ impl Trial<'_> {
         runner: &dyn Runner,
         read: &Read<'_>,
         of_run: &dyn Fn(&Run) -> Figures,
-    ) -> Vec<Row> {
+    ) -> Vec<PairRow> {
         let (alone, under) = if self.round.is_multiple_of(2) {
             let alone = self.half(runner, &Condition::Unloaded, read);
             (alone, self.half(runner, self.condition, read))
@@ -102,7 +102,7 @@ impl Trial<'_> {
         runner: &dyn Runner,
         read: &Read<'_>,
         of_run: &dyn Fn(&Run) -> Figures,
-    ) -> Row {
+    ) -> PairRow {
         let under = self.half(runner, self.condition, read);
         let program = self.programs.first().copied().unwrap_or_default();
         let mut row = self.row(program, [&under, &under]);
@@ -131,8 +131,8 @@ impl Trial<'_> {
         }
     }
 
-    fn row(&self, program: &str, halves: [&Result<Half>; 2]) -> Row {
-        let mut row = Row::new(self.cell, self.round, program, self.condition, self.cpus);
+    fn row(&self, program: &str, halves: [&Result<Half>; 2]) -> PairRow {
+        let mut row = PairRow::new(self.cell, self.round, program, self.condition, self.cpus);
         // Of the runs' whole time.
         let met = || halves.into_iter().flatten().map(|half| &half.met);
         let seconds: f64 = met().map(|met| met.ended.seconds).sum();
@@ -164,7 +164,7 @@ fn recorded(half: &Result<Half>, of_run: &dyn Fn(&Run) -> Figures) -> Figures {
     run.map(of_run).unwrap_or_default()
 }
 
-fn end(row: &mut Row, outcome: Outcome, limit_s: f64) {
+fn end(row: &mut PairRow, outcome: Outcome, limit_s: f64) {
     match outcome {
         Outcome::Done(seconds, figures) => {
             row.loaded_s = seconds;
@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    fn trial(fake: &Fake, round: u32, programs: &[&str]) -> Vec<Row> {
+    fn trial(fake: &Fake, round: u32, programs: &[&str]) -> Vec<PairRow> {
         let cpus = CpuList::from_iter([0]);
         let trial = Trial {
             cell: "k",
@@ -246,7 +246,7 @@ mod tests {
         trial.pairs(fake, &marked_words, &|_| BTreeMap::new())
     }
 
-    fn why(row: &Row) -> &str {
+    fn why(row: &PairRow) -> &str {
         match &row.end {
             End::Failed { why } => why,
             _ => panic!("{row:?}"),

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Choices, Experiment, Measured};
+use crate::experiment::{Choices, Measured, Paper};
 use crate::journal;
 use crate::page::{self, Frame};
-use crate::row::{Row, distinct, write_csv};
+use crate::row::{PairRow, distinct, write_csv};
 
 /// The rows, and the terms under which they were measured.
 pub const ROWS: &str = "rows.jsonl";
@@ -100,10 +100,10 @@ impl Report {
 /// # Errors
 /// A file cannot be written, or a figure not be drawn.
 pub fn write(
-    experiment: &dyn Experiment,
+    experiment: &dyn Paper,
     report: &mut Report,
     chosen: &Choices,
-    rows: &[Row],
+    rows: &[PairRow],
     dir: &Path,
 ) -> Result<()> {
     let rows = sorted(rows, &report.cells);
@@ -150,7 +150,7 @@ fn figure(dir: &Path, number: usize) -> PathBuf {
 ///
 /// # Errors
 /// What is there cannot be read, or what is made not be written.
-pub fn again(experiment: &dyn Experiment, dir: &Path) -> Result<Option<Report>> {
+pub fn again(experiment: &dyn Paper, dir: &Path) -> Result<Option<Report>> {
     let before: Option<Report> = read_json(&dir.join(SUMMARY))?;
     let kept = journal::read(&dir.join(ROWS))?;
     let (mut report, rows) = match (before, kept) {
@@ -207,7 +207,7 @@ pub fn put(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// The rows by the order of the cells and the rounds; cells of an earlier
 /// version last.
-fn sorted(rows: &[Row], cells: &[String]) -> Vec<Row> {
+fn sorted(rows: &[PairRow], cells: &[String]) -> Vec<PairRow> {
     let mut rows = rows.to_vec();
     rows.sort_by_key(|row| {
         let place = cells.iter().position(|cell| *cell == row.cell);

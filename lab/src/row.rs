@@ -10,6 +10,7 @@ use sandbag_stats::verdict::NOISY_FOREIGN_PCT;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
+use crate::experiment::Trial;
 
 /// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,7 +33,7 @@ pub enum End {
 /// A program under a condition, and where it is one of a pair, without it right
 /// before or after.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct PairRow {
     /// The cell it belongs to (`Cell::key`).
     pub cell: String,
     /// Round, from 0.
@@ -60,7 +61,7 @@ pub struct Row {
     pub figures: BTreeMap<String, f64>,
 }
 
-impl Row {
+impl PairRow {
     /// Of a trial of which nothing is known yet.
     #[must_use]
     pub fn new(
@@ -94,11 +95,33 @@ impl Row {
     }
 }
 
+impl Trial for PairRow {
+    fn cell(&self) -> &str {
+        &self.cell
+    }
+
+    fn round(&self) -> u32 {
+        self.round
+    }
+
+    fn line(&self) -> String {
+        match &self.end {
+            // Some programs run for a given time: nothing to compare.
+            End::Done if self.unloaded_s > 0.0 => {
+                format!("{} x {:.2}", self.program, self.loaded_s / self.unloaded_s)
+            }
+            End::Done => format!("{} {:.1} s", self.program, self.loaded_s),
+            End::OverLimit { limit_s } => format!("{} > {limit_s} s", self.program),
+            End::Failed { why } => format!("{} failed: {why}", self.program),
+        }
+    }
+}
+
 /// Pairs with more steal than this are left out, percent.
 pub const MOST_STEAL_PCT: f64 = 3.0;
 
 /// The values of `rows` in the order of their first appearance.
-pub fn distinct<T: PartialEq>(rows: &[Row], value: impl Fn(&Row) -> T) -> Vec<T> {
+pub fn distinct<T: PartialEq>(rows: &[PairRow], value: impl Fn(&PairRow) -> T) -> Vec<T> {
     let mut found = Vec::new();
     for row in rows {
         let value = value(row);
@@ -113,7 +136,7 @@ pub fn distinct<T: PartialEq>(rows: &[Row], value: impl Fn(&Row) -> T) -> Vec<T>
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write_csv(path: &Path, rows: &[Row]) -> Result<()> {
+pub fn write_csv(path: &Path, rows: &[PairRow]) -> Result<()> {
     let names: BTreeSet<&str> = rows
         .iter()
         .flat_map(|row| row.figures.keys().map(String::as_str))
@@ -159,8 +182,8 @@ pub fn write_csv(path: &Path, rows: &[Row]) -> Result<()> {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn row(round: u32, unloaded_s: f64, loaded_s: f64) -> Row {
-        Row {
+    pub(crate) fn row(round: u32, unloaded_s: f64, loaded_s: f64) -> PairRow {
+        PairRow {
             cell: "a".to_owned(),
             round,
             program: "compute".to_owned(),

@@ -11,12 +11,12 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use sandbag_linux::Root;
 
-use crate::experiment::{Cell, Choices, Experiment, NotHere};
+use crate::experiment::{Cell, Choices, Experiment, NotHere, Paper, Trial as _};
 use crate::journal::{Rows, Terms};
 use crate::results::{self, CHOICES, ROWS, Report, State, put, read_json};
-use crate::row::{End, Row};
 use crate::setup::Setup;
 use sandbag_linux::machine;
+use sandbag_stats::Chance;
 
 /// How often each cell is measured.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,7 +29,7 @@ pub struct Repeat {
 
 impl Repeat {
     /// Rounds for all cells, and the last one for those that have not enough.
-    fn of(self, experiment: &dyn Experiment, quick: bool) -> (u32, u32) {
+    fn of(self, experiment: &dyn Paper, quick: bool) -> (u32, u32) {
         let least = self.rounds.unwrap_or_else(|| experiment.rounds(quick));
         if self.decide {
             (least, least.max(experiment.most_rounds()))
@@ -55,7 +55,7 @@ pub trait Listener {
 /// A signal came; its files cannot be read or written, or hold rows that were
 /// measured under other terms.
 pub fn run(
-    experiment: &mut dyn Experiment,
+    experiment: &mut dyn Paper,
     setup: &Setup,
     dir: &Path,
     repeat: Repeat,
@@ -76,6 +76,7 @@ pub fn run(
             cpus: setup.cpus.to_string(),
             limit_s: setup.limit.as_secs_f64(),
             sources: setup.sources.clone(),
+            options: String::new(),
             seed: u64::from(std::process::id()),
         },
     )?;
@@ -108,14 +109,14 @@ pub fn run(
         for text in report.left_out.iter().chain(&report.notes) {
             listener.note(text);
         }
+        let rounds = repeat.of(experiment, setup.quick);
         let mut matrix = Matrix {
             experiment: &mut *experiment,
             setup,
-            cells: &cells,
             rows: &mut rows,
             listener,
         };
-        matrix.measure(repeat, &mut |experiment, rows| {
+        matrix.measure(rounds, &mut |experiment, rows| {
             results::write(experiment, &mut report, &chosen, rows, dir)
         })
     });
@@ -133,27 +134,38 @@ pub fn run(
 }
 
 /// The cells of an experiment in each round.
-struct Matrix<'a> {
-    experiment: &'a mut dyn Experiment,
-    setup: &'a Setup,
-    cells: &'a [Cell],
-    rows: &'a mut Rows,
-    listener: &'a mut dyn Listener,
+pub(crate) struct Matrix<'a, E: Experiment + ?Sized> {
+    pub(crate) experiment: &'a mut E,
+    pub(crate) setup: &'a E::Setup,
+    pub(crate) rows: &'a mut Rows<E::Row>,
+    pub(crate) listener: &'a mut dyn Listener,
 }
 
 /// Makes a page of what there is.
-type Show<'a> = dyn FnMut(&dyn Experiment, &[Row]) -> Result<()> + 'a;
+type Show<'a, E> = dyn FnMut(&E, &[<E as Experiment>::Row]) -> Result<()> + 'a;
 
-impl Matrix<'_> {
-    /// Measures what is still to be measured; a page after every round, for a
-    /// matrix takes hours.
-    fn measure(&mut self, repeat: Repeat, show: &mut Show<'_>) -> Result<()> {
-        let (least, most) = repeat.of(self.experiment, self.setup.quick);
+impl<E: Experiment + ?Sized> Matrix<'_, E> {
+    /// Measures what is still to be measured, so many rounds at least and at
+    /// most; a page after every round, for a matrix takes hours.
+    pub(crate) fn measure(
+        &mut self,
+        (least, most): (u32, u32),
+        show: &mut Show<'_, E>,
+    ) -> Result<()> {
+        let cells = self.experiment.cells(self.setup);
         let done = self.rows.done();
-        let (mut count, of) = (0, self.cells.len() * least as usize);
+        let has = |experiment: &E, cell: &Cell, round| experiment.has_round(cell, round);
+        let of = (0..least)
+            .flat_map(|round| cells.iter().map(move |cell| (cell, round)))
+            .filter(|(cell, round)| has(self.experiment, cell, *round))
+            .count();
+        let mut count = 0;
         for round in 0..most {
             let mut wanted = 0;
-            for cell in order(self.cells, self.rows.terms().seed, round) {
+            for cell in order(&cells, self.rows.terms().seed, round) {
+                if !has(self.experiment, cell, round) {
+                    continue;
+                }
                 let there = done.contains(&(cell.key.clone(), round));
                 if !there && round >= least && self.has_enough(cell) {
                     continue;
@@ -169,8 +181,9 @@ impl Matrix<'_> {
                     .with_context(|| format!("{}, round {}", cell.key, round + 1))?;
                 // A trial in which a signal came is no trial.
                 sandbag_linux::interrupt::check()?;
-                self.listener
-                    .trial(count, of.max(count), &told(cell, &measured));
+                let lines: Vec<String> = measured.iter().map(|row| row.line()).collect();
+                let line = format!("{}: {}", cell.key, lines.join(", "));
+                self.listener.trial(count, of.max(count), &line);
                 self.rows.push(measured)?;
             }
             if wanted == 0 {
@@ -183,7 +196,7 @@ impl Matrix<'_> {
 
     fn has_enough(&self, cell: &Cell) -> bool {
         let rows = self.rows.rows().iter();
-        let own: Vec<&Row> = rows.filter(|row| row.cell == cell.key).collect();
+        let own: Vec<&E::Row> = rows.filter(|row| row.cell() == cell.key).collect();
         self.experiment.enough(&own)
     }
 }
@@ -192,33 +205,9 @@ impl Matrix<'_> {
 /// what a machine does meanwhile meets another cell each time.
 fn order(cells: &[Cell], seed: u64, round: u32) -> Vec<&Cell> {
     let mut order: Vec<&Cell> = cells.iter().collect();
-    let mut state = seed ^ (u64::from(round) << 32);
+    let mut chance = Chance::new(seed, &format!("round {round}"));
     for last in (1..order.len()).rev() {
-        // SplitMix64 (Steele, Lea and Flood 2014): every bit of the state is
-        // in every bit of the output.
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^= mixed >> 31;
-        order.swap(last, (mixed % (last as u64 + 1)) as usize);
+        order.swap(last, chance.below(last as u64 + 1) as usize);
     }
     order
-}
-
-/// A trial in a line.
-fn told(cell: &Cell, rows: &[Row]) -> String {
-    let times: Vec<String> = rows
-        .iter()
-        .map(|row| match &row.end {
-            // Some programs run for a given time: nothing to compare.
-            End::Done if row.unloaded_s > 0.0 => {
-                format!("{} x {:.2}", row.program, row.loaded_s / row.unloaded_s)
-            }
-            End::Done => format!("{} {:.1} s", row.program, row.loaded_s),
-            End::OverLimit { limit_s } => format!("{} > {limit_s} s", row.program),
-            End::Failed { why } => format!("{} failed: {why}", row.program),
-        })
-        .collect();
-    format!("{}: {}", cell.key, times.join(", "))
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 pub use crate::row::MOST_STEAL_PCT;
-use crate::row::{End, Row};
+use crate::row::{End, PairRow};
 
 /// Without this share of the pairs nothing is said.
 const LEAST_QUIET: f64 = 0.5;
@@ -101,11 +101,12 @@ pub struct Summary {
 impl Summary {
     /// Of these trials of one program under one condition.
     #[must_use]
-    pub fn of(rows: &[&Row]) -> Self {
-        let done: Vec<&&Row> = rows.iter().filter(|row| row.end == End::Done).collect();
-        let quiet: Vec<&&&Row> = done.iter().filter(|row| row.counts()).collect();
-        let of =
-            |value: fn(&Row) -> f64| -> Vec<f64> { quiet.iter().map(|row| value(row)).collect() };
+    pub fn of(rows: &[&PairRow]) -> Self {
+        let done: Vec<&&PairRow> = rows.iter().filter(|row| row.end == End::Done).collect();
+        let quiet: Vec<&&&PairRow> = done.iter().filter(|row| row.counts()).collect();
+        let of = |value: fn(&PairRow) -> f64| -> Vec<f64> {
+            quiet.iter().map(|row| value(row)).collect()
+        };
         let unloaded = of(|row| row.unloaded_s);
         let loaded = of(|row| row.loaded_s);
         let ratios = slowdowns(rows);
@@ -187,7 +188,7 @@ impl Summary {
 
 /// Slowdowns of the pairs that count.
 #[must_use]
-pub fn slowdowns(rows: &[&Row]) -> Vec<f64> {
+pub fn slowdowns(rows: &[&PairRow]) -> Vec<f64> {
     rows.iter()
         .filter(|row| row.counts() && row.unloaded_s > 0.0)
         .map(|row| row.loaded_s / row.unloaded_s)
@@ -196,7 +197,7 @@ pub fn slowdowns(rows: &[&Row]) -> Vec<f64> {
 
 /// A figure of these trials, of those that count.
 #[must_use]
-pub fn figure(rows: &[&Row], name: &str) -> Option<Median> {
+pub fn figure(rows: &[&PairRow], name: &str) -> Option<Median> {
     let values: Vec<f64> = rows
         .iter()
         .filter(|row| row.counts())
@@ -208,7 +209,7 @@ pub fn figure(rows: &[&Row], name: &str) -> Option<Median> {
 /// A figure for a table; or why there is none, or none to rely on. Empty where
 /// nobody looked.
 #[must_use]
-pub fn shown_figure(rows: &[&Row], name: &str, digits: usize) -> String {
+pub fn shown_figure(rows: &[&PairRow], name: &str, digits: usize) -> String {
     let there = rows.iter().any(|row| row.figures.contains_key(name));
     if there || rows.iter().any(|row| row.end != End::Done) {
         Summary::of(rows).shown(figure(rows, name), digits)
@@ -334,7 +335,7 @@ mod tests {
         for (row, value) in rows.iter_mut().zip([1.0, 3.0]) {
             row.figures.insert("p99_us".to_owned(), value);
         }
-        let show = |rows: &[Row]| shown_figure(&rows.iter().collect::<Vec<_>>(), "p99_us", 0);
+        let show = |rows: &[PairRow]| shown_figure(&rows.iter().collect::<Vec<_>>(), "p99_us", 0);
         assert_eq!(show(&rows), "2 (1 .. 3)");
         rows[0].steal_pct = 10.0;
         assert_eq!(show(&rows), "3");

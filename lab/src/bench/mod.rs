@@ -10,6 +10,7 @@
 //! `hierarchy` the switch from cgroup v1 to v2 and back. `results` and `report` keep and show what was found.
 
 mod audit;
+mod benchmark;
 mod cells;
 mod child;
 mod churn;

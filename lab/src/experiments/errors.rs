@@ -15,11 +15,11 @@ use std::ffi::OsString;
 use anyhow::{Context as _, Result};
 use sandbag_load::report::Run;
 
-use crate::experiment::{Cell, Choices, Experiment, Measured, Remarks};
+use crate::experiment::{Cell, Choices, Experiment, Measured, Paper, Remarks};
 use crate::page::Section;
 use crate::pair::Trial;
 use crate::reading::own_words;
-use crate::row::Row;
+use crate::row::PairRow;
 use crate::setup::Setup;
 use factor::{Case, Factor, METHODS, SPINNERS};
 
@@ -33,10 +33,53 @@ const LENGTH_QUICK_MS: u64 = 4_000;
 pub(super) struct Errors;
 
 impl Experiment for Errors {
+    type Row = PairRow;
+    type Setup = Setup;
+
     fn name(&self) -> &'static str {
         "errors"
     }
 
+    fn cells(&self, setup: &Setup) -> Vec<Cell> {
+        let mut cases = Vec::new();
+        for value in Factor::Competitors.values(setup.quick) {
+            cases.push(Case::new(Factor::Competitors, *value, SPINNERS));
+        }
+        for factor in Factor::ALL {
+            for value in factor.values(setup.quick) {
+                for method in METHODS {
+                    let works = setup.methods.loading.iter().any(|name| name == method);
+                    if works && factor.is_of(method) {
+                        cases.push(Case::new(factor, *value, method));
+                    }
+                }
+            }
+        }
+        cases.iter().map(|case| Cell::new(case.key())).collect()
+    }
+
+    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<PairRow>> {
+        let case = Case::of(&cell.key).context("no cell of this one")?;
+        let length = setup.form(LENGTH_QUICK_MS, LENGTH_MS).to_string();
+        let competitors = case.competitors().to_string();
+        let mut words = vec![OsString::from(&setup.own)];
+        words.extend(["work", "sleepers", "--tasks"].map(OsString::from));
+        words.extend([&competitors, "--within", &length].map(OsString::from));
+        let trial = Trial {
+            cell: &cell.key,
+            round,
+            cpus: &setup.cpus,
+            programs: &["sleepers"],
+            words: &words,
+            before: &|| Ok(()),
+            condition: &case.condition(),
+        };
+        let row = trial.single(&setup.place(&setup.cpus), &own_words, &figures);
+        Ok(vec![row])
+    }
+}
+
+impl Paper for Errors {
     fn about(&self) -> &'static str {
         "error, wake-up latency and migrations against period, weight, slice, competitors, load \
          and steal: why the defaults are so"
@@ -58,24 +101,6 @@ impl Experiment for Errors {
         Ok(())
     }
 
-    fn cells(&self, setup: &Setup) -> Vec<Cell> {
-        let mut cases = Vec::new();
-        for value in Factor::Competitors.values(setup.quick) {
-            cases.push(Case::new(Factor::Competitors, *value, SPINNERS));
-        }
-        for factor in Factor::ALL {
-            for value in factor.values(setup.quick) {
-                for method in METHODS {
-                    let works = setup.methods.loading.iter().any(|name| name == method);
-                    if works && factor.is_of(method) {
-                        cases.push(Case::new(factor, *value, method));
-                    }
-                }
-            }
-        }
-        cases.iter().map(|case| Cell::new(case.key())).collect()
-    }
-
     fn remarks(&self) -> Remarks {
         Remarks {
             notes: vec![
@@ -85,31 +110,11 @@ impl Experiment for Errors {
         }
     }
 
-    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
-        let case = Case::of(&cell.key).context("no cell of this one")?;
-        let length = setup.form(LENGTH_QUICK_MS, LENGTH_MS).to_string();
-        let competitors = case.competitors().to_string();
-        let mut words = vec![OsString::from(&setup.own)];
-        words.extend(["work", "sleepers", "--tasks"].map(OsString::from));
-        words.extend([&competitors, "--within", &length].map(OsString::from));
-        let trial = Trial {
-            cell: &cell.key,
-            round,
-            cpus: &setup.cpus,
-            programs: &["sleepers"],
-            words: &words,
-            before: &|| Ok(()),
-            condition: &case.condition(),
-        };
-        let row = trial.single(&setup.place(&setup.cpus), &own_words, &figures);
-        Ok(vec![row])
-    }
-
     fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
         page::sections(measured.rows)
     }
 
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
+    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]> {
         page::summary(rows)
     }
 }

@@ -17,12 +17,12 @@ use sandbag_linux::CpuList;
 use sandbag_load::report::Run;
 
 use crate::condition::Condition;
-use crate::experiment::{Cell, Choices, Experiment, Measured, Remarks};
+use crate::experiment::{Cell, Choices, Experiment, Measured, Paper, Remarks};
 use crate::page::Section;
 use crate::pair::Trial;
 use crate::place::Runner as _;
 use crate::reading::{in_turn, marked_words};
-use crate::row::Row;
+use crate::row::PairRow;
 use crate::setup::Setup;
 use crate::summary::mean_sd;
 use crate::workload::{Done, Name};
@@ -120,10 +120,60 @@ fn choose(chosen: &mut Choices, what: String, now: impl FnOnce() -> String) -> R
 }
 
 impl Experiment for Micro {
+    type Row = PairRow;
+    type Setup = Setup;
+
     fn name(&self) -> &'static str {
         "micro"
     }
 
+    fn cells(&self, setup: &Setup) -> Vec<Cell> {
+        let all = setup.cpus.iter().count();
+        let mut cores: Vec<usize> = if setup.quick {
+            vec![all]
+        } else {
+            [1, 2, 4, 8].into_iter().filter(|n| *n <= all).collect()
+        };
+        if !cores.contains(&all) {
+            cores.push(all);
+        }
+        let speeds: &[f64] = if setup.quick { &SPEEDS_QUICK } else { &SPEEDS };
+        let mut cells = Vec::new();
+        for cores in cores {
+            for speed in speeds {
+                for method in &setup.methods.slowing {
+                    let parts = Parts {
+                        method: method.clone(),
+                        speed: *speed,
+                        cores,
+                    };
+                    cells.push(parts.cell());
+                }
+            }
+        }
+        cells
+    }
+
+    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<PairRow>> {
+        let parts = Parts::of(cell)?;
+        let cpus = CpuList::from_iter(setup.cpus.iter().take(parts.cores));
+        let trial = Trial {
+            cell: &cell.key,
+            round,
+            cpus: &cpus,
+            programs: &Name::MICRO.map(Name::as_str),
+            words: &self.words(setup),
+            before: &|| Ok(()),
+            condition: &Condition::Node {
+                method: parts.method,
+                speed: parts.speed,
+            },
+        };
+        Ok(trial.pairs(&setup.place(&cpus), &marked_words, &speed_claimed))
+    }
+}
+
+impl Paper for Micro {
     fn about(&self) -> &'static str {
         "six micro-benchmarks in slowed nodes: every method, speed and number of cores"
     }
@@ -158,33 +208,6 @@ impl Experiment for Micro {
         Ok(())
     }
 
-    fn cells(&self, setup: &Setup) -> Vec<Cell> {
-        let all = setup.cpus.iter().count();
-        let mut cores: Vec<usize> = if setup.quick {
-            vec![all]
-        } else {
-            [1, 2, 4, 8].into_iter().filter(|n| *n <= all).collect()
-        };
-        if !cores.contains(&all) {
-            cores.push(all);
-        }
-        let speeds: &[f64] = if setup.quick { &SPEEDS_QUICK } else { &SPEEDS };
-        let mut cells = Vec::new();
-        for cores in cores {
-            for speed in speeds {
-                for method in &setup.methods.slowing {
-                    let parts = Parts {
-                        method: method.clone(),
-                        speed: *speed,
-                        cores,
-                    };
-                    cells.push(parts.cell());
-                }
-            }
-        }
-        cells
-    }
-
     fn remarks(&self) -> Remarks {
         Remarks {
             notes: self.notes.clone(),
@@ -192,29 +215,11 @@ impl Experiment for Micro {
         }
     }
 
-    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
-        let parts = Parts::of(cell)?;
-        let cpus = CpuList::from_iter(setup.cpus.iter().take(parts.cores));
-        let trial = Trial {
-            cell: &cell.key,
-            round,
-            cpus: &cpus,
-            programs: &Name::MICRO.map(Name::as_str),
-            words: &self.words(setup),
-            before: &|| Ok(()),
-            condition: &Condition::Node {
-                method: parts.method,
-                speed: parts.speed,
-            },
-        };
-        Ok(trial.pairs(&setup.place(&cpus), &marked_words, &speed_claimed))
-    }
-
     fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
         page::sections(measured.rows)
     }
 
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
+    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]> {
         page::summary(rows)
     }
 }

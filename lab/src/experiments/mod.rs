@@ -7,11 +7,11 @@ mod obtrusive;
 mod precision;
 mod replay;
 
-use crate::experiment::Experiment;
+use crate::experiment::Paper;
 
 /// All of them, in the order in which they are run.
 #[must_use]
-pub fn all() -> Vec<Box<dyn Experiment>> {
+pub fn all() -> Vec<Box<dyn Paper>> {
     vec![
         Box::new(precision::Precision::default()),
         Box::new(obtrusive::Obtrusive::default()),

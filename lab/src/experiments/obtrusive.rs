@@ -18,12 +18,12 @@ use anyhow::{Context as _, Result};
 
 use crate::condition::Condition;
 use crate::decide;
-use crate::experiment::{Cell, Choices, Experiment, Measured, Remarks};
+use crate::experiment::{Cell, Choices, Experiment, Measured, Paper, Remarks};
 use crate::page::Section;
 use crate::pair::Trial;
 use crate::program::Ended;
 use crate::reading::{Reading, Told, whole_time};
-use crate::row::Row;
+use crate::row::PairRow;
 use crate::setup::Setup;
 use programs::Program;
 
@@ -52,39 +52,14 @@ pub(super) struct Obtrusive {
 }
 
 impl Experiment for Obtrusive {
+    type Row = PairRow;
+    type Setup = Setup;
+
     fn name(&self) -> &'static str {
         "obtrusive"
     }
 
-    fn about(&self) -> &'static str {
-        "a file copy, an MPI exchange and a compilation under a load of 50 %, by each method"
-    }
-
-    fn source(&self) -> &'static str {
-        "KRASH (Perarnau and Huard, IPDPS 2010), tables III to V"
-    }
-
-    fn rounds(&self, quick: bool) -> u32 {
-        if quick { 3 } else { 30 }
-    }
-
-    fn most_rounds(&self) -> u32 {
-        MOST_ROUNDS
-    }
-
-    fn minutes(&self, quick: bool) -> u32 {
-        if quick { 9 } else { 1200 }
-    }
-
-    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()> {
-        (self.programs, self.skipped) = programs::make(setup)?;
-        for program in &self.programs {
-            chosen.insert(about(program.name), program.about.clone());
-        }
-        Ok(())
-    }
-
-    fn enough(&self, rows: &[&Row]) -> bool {
+    fn enough(&self, rows: &[&PairRow]) -> bool {
         decide::enough(rows)
     }
 
@@ -104,14 +79,7 @@ impl Experiment for Obtrusive {
         cells
     }
 
-    fn remarks(&self) -> Remarks {
-        Remarks {
-            skipped: self.skipped.clone(),
-            ..Remarks::default()
-        }
-    }
-
-    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
+    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<PairRow>> {
         let (program, condition) = cell.key.split_once('/').context("no cell of this one")?;
         let program = self
             .programs
@@ -144,12 +112,49 @@ impl Experiment for Obtrusive {
         let place = setup.place(&setup.cpus);
         Ok(trial.pairs(&place, &read, &|_| BTreeMap::new()))
     }
+}
+
+impl Paper for Obtrusive {
+    fn about(&self) -> &'static str {
+        "a file copy, an MPI exchange and a compilation under a load of 50 %, by each method"
+    }
+
+    fn source(&self) -> &'static str {
+        "KRASH (Perarnau and Huard, IPDPS 2010), tables III to V"
+    }
+
+    fn rounds(&self, quick: bool) -> u32 {
+        if quick { 3 } else { 30 }
+    }
+
+    fn most_rounds(&self) -> u32 {
+        MOST_ROUNDS
+    }
+
+    fn minutes(&self, quick: bool) -> u32 {
+        if quick { 9 } else { 1200 }
+    }
+
+    fn prepare(&mut self, setup: &Setup, chosen: &mut Choices) -> Result<()> {
+        (self.programs, self.skipped) = programs::make(setup)?;
+        for program in &self.programs {
+            chosen.insert(about(program.name), program.about.clone());
+        }
+        Ok(())
+    }
+
+    fn remarks(&self) -> Remarks {
+        Remarks {
+            skipped: self.skipped.clone(),
+            ..Remarks::default()
+        }
+    }
 
     fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
         Ok(page::sections(measured.rows, measured.chosen))
     }
 
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
+    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]> {
         page::summary(rows)
     }
 }

@@ -11,12 +11,12 @@ use anyhow::{Context as _, Result, ensure};
 use sandbag_load::report::Run;
 
 use crate::condition::Condition;
-use crate::experiment::{Cell, Choices, Experiment, Measured};
+use crate::experiment::{Cell, Choices, Experiment, Measured, Paper};
 use crate::page::Section;
 use crate::pair::Trial;
 use crate::place::Runner as _;
 use crate::reading::own_words;
-use crate::row::Row;
+use crate::row::PairRow;
 use crate::setup::Setup;
 use crate::summary::mean_sd;
 use crate::workload::Done;
@@ -58,10 +58,42 @@ impl Precision {
 }
 
 impl Experiment for Precision {
+    type Row = PairRow;
+    type Setup = Setup;
+
     fn name(&self) -> &'static str {
         "precision"
     }
 
+    fn cells(&self, setup: &Setup) -> Vec<Cell> {
+        let methods = setup.methods.loading.iter().map(String::as_str);
+        ["spinners"]
+            .into_iter()
+            .chain(methods)
+            .map(Cell::new)
+            .collect()
+    }
+
+    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<PairRow>> {
+        let condition = match cell.key.as_str() {
+            "spinners" => Condition::Spinners,
+            method => Condition::load(method, LOAD_PCT),
+        };
+        let words = self.words(setup);
+        let trial = Trial {
+            cell: &cell.key,
+            round,
+            cpus: &setup.cpus,
+            programs: &["ep"],
+            words: &words,
+            before: &|| Ok(()),
+            condition: &condition,
+        };
+        Ok(trial.pairs(&setup.place(&setup.cpus), &own_words, &figures))
+    }
+}
+
+impl Paper for Precision {
     fn about(&self) -> &'static str {
         "NAS EP on all CPUs under a load of 50 %, by each method: time, load perceived, cost"
     }
@@ -109,39 +141,12 @@ impl Experiment for Precision {
         Ok(())
     }
 
-    fn cells(&self, setup: &Setup) -> Vec<Cell> {
-        let methods = setup.methods.loading.iter().map(String::as_str);
-        ["spinners"]
-            .into_iter()
-            .chain(methods)
-            .map(Cell::new)
-            .collect()
-    }
-
-    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
-        let condition = match cell.key.as_str() {
-            "spinners" => Condition::Spinners,
-            method => Condition::load(method, LOAD_PCT),
-        };
-        let words = self.words(setup);
-        let trial = Trial {
-            cell: &cell.key,
-            round,
-            cpus: &setup.cpus,
-            programs: &["ep"],
-            words: &words,
-            before: &|| Ok(()),
-            condition: &condition,
-        };
-        Ok(trial.pairs(&setup.place(&setup.cpus), &own_words, &figures))
-    }
-
     fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
         let class = measured.chosen.get(CLASS).map_or("", String::as_str);
         page::sections(measured.rows, class)
     }
 
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
+    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]> {
         page::summary(rows)
     }
 }

@@ -19,10 +19,10 @@ use sandbag_linux::Root;
 use sandbag_load::report::read_run;
 
 use crate::condition::Condition;
-use crate::experiment::{Cell, Choices, Experiment, Measured, NotHere};
+use crate::experiment::{Cell, Choices, Experiment, Measured, NotHere, Paper};
 use crate::page::Section;
 use crate::program::{self, is_there};
-use crate::row::{End, Row};
+use crate::row::{End, PairRow};
 use crate::setup::Setup;
 use crate::steal::StealMeter;
 use crate::workload;
@@ -107,10 +107,83 @@ fn run_dir(dir: &Path, cell: &str, round: u32) -> PathBuf {
 }
 
 impl Experiment for Replay {
+    type Row = PairRow;
+    type Setup = Setup;
+
     fn name(&self) -> &'static str {
         "replay"
     }
 
+    fn cells(&self, _setup: &Setup) -> Vec<Cell> {
+        ["linpack", "ep-10", LUBLIN].map(Cell::new).into()
+    }
+
+    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<PairRow>> {
+        let words = match cell.key.as_str() {
+            "linpack" | LUBLIN => linpack(setup),
+            _ => ten_ep(setup),
+        };
+        let dir = run_dir(&setup.dir, &cell.key, round);
+        let _ = fs::remove_dir_all(&dir);
+        let mut command = Command::new(&setup.sandbag);
+        command.args(["-q", "replay"]);
+        let profile = match cell.key.as_str() {
+            LUBLIN => {
+                let factor = (scenario::length_s(setup) / DAY_S).to_string();
+                command.args(["--scale-time", &factor, "--resample", INTERVAL]);
+                lublin(setup)?
+            }
+            _ => reference(setup),
+        };
+        command
+            .arg(&profile)
+            .args(["--cpus", &setup.cpus.to_string(), "--map", "first"])
+            .args(["--as-root", "--out"])
+            .arg(&dir)
+            .arg("--")
+            .args(words);
+        let mut steal = StealMeter::start(&Root::default(), &setup.cpus)?;
+        let limit = Duration::from_secs_f64(scenario::length_s(setup)) + AROUND;
+        let ended = program::run(command, None, limit)?;
+        let condition = Condition::Replay {
+            profile: profile
+                .file_name()
+                .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
+        };
+        let mut row = PairRow::new(&cell.key, round, &cell.key, &condition, &setup.cpus);
+        row.loaded_s = ended.seconds;
+        let found = steal.disturbance()?;
+        (row.steal_pct, row.foreign_pct) = (found.steal_pct, found.foreign_pct);
+        match ended.status {
+            None => {
+                row.end = End::OverLimit {
+                    limit_s: limit.as_secs_f64(),
+                };
+            }
+            Some(status) if !status.success() => {
+                row.end = End::Failed {
+                    why: format!("{status}: {}", ended.last_words()),
+                };
+            }
+            Some(_) => {
+                let run = read_run(&dir)?;
+                let error = run.error_1s.context("a replay without a window of 1 s")?;
+                for (name, value) in [
+                    ("mean_points", error.mean_points),
+                    ("mean_abs_points", error.mean_abs_points),
+                    ("sd_points", error.sd_points),
+                    ("worst_points", error.worst_points.abs()),
+                    ("windows", error.windows as f64),
+                ] {
+                    row.figures.insert(name.to_owned(), value);
+                }
+            }
+        }
+        Ok(vec![row])
+    }
+}
+
+impl Paper for Replay {
     fn about(&self) -> &'static str {
         "a load is recorded beside Linpack and replayed beside it and beside ten EP"
     }
@@ -151,79 +224,11 @@ impl Experiment for Replay {
         }
     }
 
-    fn cells(&self, _setup: &Setup) -> Vec<Cell> {
-        ["linpack", "ep-10", LUBLIN].map(Cell::new).into()
-    }
-
-    fn measure(&mut self, setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
-        let words = match cell.key.as_str() {
-            "linpack" | LUBLIN => linpack(setup),
-            _ => ten_ep(setup),
-        };
-        let dir = run_dir(&setup.dir, &cell.key, round);
-        let _ = fs::remove_dir_all(&dir);
-        let mut command = Command::new(&setup.sandbag);
-        command.args(["-q", "replay"]);
-        let profile = match cell.key.as_str() {
-            LUBLIN => {
-                let factor = (scenario::length_s(setup) / DAY_S).to_string();
-                command.args(["--scale-time", &factor, "--resample", INTERVAL]);
-                lublin(setup)?
-            }
-            _ => reference(setup),
-        };
-        command
-            .arg(&profile)
-            .args(["--cpus", &setup.cpus.to_string(), "--map", "first"])
-            .args(["--as-root", "--out"])
-            .arg(&dir)
-            .arg("--")
-            .args(words);
-        let mut steal = StealMeter::start(&Root::default(), &setup.cpus)?;
-        let limit = Duration::from_secs_f64(scenario::length_s(setup)) + AROUND;
-        let ended = program::run(command, None, limit)?;
-        let condition = Condition::Replay {
-            profile: profile
-                .file_name()
-                .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
-        };
-        let mut row = Row::new(&cell.key, round, &cell.key, &condition, &setup.cpus);
-        row.loaded_s = ended.seconds;
-        let found = steal.disturbance()?;
-        (row.steal_pct, row.foreign_pct) = (found.steal_pct, found.foreign_pct);
-        match ended.status {
-            None => {
-                row.end = End::OverLimit {
-                    limit_s: limit.as_secs_f64(),
-                };
-            }
-            Some(status) if !status.success() => {
-                row.end = End::Failed {
-                    why: format!("{status}: {}", ended.last_words()),
-                };
-            }
-            Some(_) => {
-                let run = read_run(&dir)?;
-                let error = run.error_1s.context("a replay without a window of 1 s")?;
-                for (name, value) in [
-                    ("mean_points", error.mean_points),
-                    ("mean_abs_points", error.mean_abs_points),
-                    ("sd_points", error.sd_points),
-                    ("worst_points", error.worst_points.abs()),
-                    ("windows", error.windows as f64),
-                ] {
-                    row.figures.insert(name.to_owned(), value);
-                }
-            }
-        }
-        Ok(vec![row])
-    }
-
     fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
         page::sections(measured.rows, measured.dir)
     }
 
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
+    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]> {
         page::summary(rows)
     }
 }

@@ -2,10 +2,11 @@
 //! A fake experiment: what is measured, gone on with, and shown.
 
 use super::*;
-use crate::experiment::{Measured, Remarks};
+use crate::experiment::{Measured, Paper, Remarks};
 use crate::page::{Section, Table};
 use crate::results::{CSV, PAGE, SUMMARY, again};
 use crate::row::tests::row;
+use crate::row::{End, PairRow};
 use crate::setup::tests::setup;
 use crate::summary::Summary;
 
@@ -23,46 +24,22 @@ struct Fake {
 }
 
 impl Experiment for Fake {
+    type Row = PairRow;
+    type Setup = Setup;
+
     fn name(&self) -> &'static str {
         "fake"
     }
-    fn about(&self) -> &'static str {
-        "a fake"
-    }
-    fn source(&self) -> &'static str {
-        "nobody"
-    }
-    fn rounds(&self, _quick: bool) -> u32 {
-        2
-    }
-    fn most_rounds(&self) -> u32 {
-        5
-    }
-    fn minutes(&self, _quick: bool) -> u32 {
-        1
-    }
-    fn prepare(&mut self, _setup: &Setup, chosen: &mut Choices) -> Result<()> {
-        if self.not_here {
-            return Err(NotHere("no fakes; apt-get install fake".to_owned()).into());
-        }
-        chosen
-            .entry("n".to_owned())
-            .or_insert_with(|| "1".to_owned());
-        Ok(())
-    }
+
     fn cells(&self, _setup: &Setup) -> Vec<Cell> {
         ["a", "b", "c"].map(Cell::new).into()
     }
-    fn remarks(&self) -> Remarks {
-        Remarks {
-            skipped: vec!["d: no d here".to_owned()],
-            notes: vec!["a: large".to_owned()],
-        }
-    }
-    fn enough(&self, rows: &[&Row]) -> bool {
+
+    fn enough(&self, rows: &[&PairRow]) -> bool {
         rows[0].cell != "b" && rows.len() >= self.enough
     }
-    fn measure(&mut self, _setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<Row>> {
+
+    fn measure(&mut self, _setup: &Setup, cell: &Cell, round: u32) -> Result<Vec<PairRow>> {
         if self.fails_after == Some(self.measured.len()) {
             bail!("no more");
         }
@@ -73,15 +50,56 @@ impl Experiment for Fake {
         row.steal_pct = self.steal_pct;
         Ok(vec![row])
     }
+}
+
+impl Paper for Fake {
+    fn about(&self) -> &'static str {
+        "a fake"
+    }
+
+    fn source(&self) -> &'static str {
+        "nobody"
+    }
+
+    fn rounds(&self, _quick: bool) -> u32 {
+        2
+    }
+
+    fn most_rounds(&self) -> u32 {
+        5
+    }
+
+    fn minutes(&self, _quick: bool) -> u32 {
+        1
+    }
+
+    fn prepare(&mut self, _setup: &Setup, chosen: &mut Choices) -> Result<()> {
+        if self.not_here {
+            return Err(NotHere("no fakes; apt-get install fake".to_owned()).into());
+        }
+        chosen
+            .entry("n".to_owned())
+            .or_insert_with(|| "1".to_owned());
+        Ok(())
+    }
+
+    fn remarks(&self) -> Remarks {
+        Remarks {
+            skipped: vec!["d: no d here".to_owned()],
+            notes: vec!["a: large".to_owned()],
+        }
+    }
+
     fn page(&self, measured: &Measured<'_>) -> Result<Vec<Section>> {
         let mut table = Table::new(&["slowdown", "n"]);
-        let own: Vec<&Row> = measured.rows.iter().collect();
+        let own: Vec<&PairRow> = measured.rows.iter().collect();
         let summary = Summary::of(&own);
         table.push(vec![summary.cell(), summary.n().to_string()]);
         let section = Section::new("x").figure("<svg></svg>".to_owned());
         Ok(vec![section.text(&measured.chosen["n"]).table(table)])
     }
-    fn summary(&self, rows: &[Row]) -> Vec<[String; 3]> {
+
+    fn summary(&self, rows: &[PairRow]) -> Vec<[String; 3]> {
         vec![["rows".to_owned(), "-".to_owned(), rows.len().to_string()]]
     }
 }

@@ -10,7 +10,7 @@ pub mod plant;
 pub mod simulate;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,14 +18,16 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use nix::sys::signal::Signal;
 use sandbag_audit::model::Audit;
-use sandbag_linux::{CpuList, Root};
-use sandbag_linux::{interrupt, machine};
+use sandbag_linux::topology::Topology;
+use sandbag_linux::{Root, interrupt};
 
+use crate::bench::benchmark::{Benchmark, Conditions, Session};
 use crate::bench::child::Running;
 use crate::bench::programs::Programs;
+use crate::experiment::{Cell, Experiment};
 use plant::Plant;
 use simulate::{World, alarms};
-use table::{Row, report};
+use table::{AuditRow, report};
 
 /// Plant differences on a CPU, and ask the audit who it is and why (root)
 #[derive(Debug, Args)]
@@ -57,9 +59,12 @@ pub struct AuditArgs {
     /// Passed on to `sandbag audit run`, as one word each
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     with: Vec<String>,
-    /// Write tables (.md) and figures (.json) here
+    /// Write tables (.md) and rows (.jsonl) here
     #[arg(long, default_value = "audit-results.md")]
     out: PathBuf,
+    /// Go on from the rows beside --out
+    #[arg(long)]
+    resume: bool,
 }
 
 /// A quick audit of the benchmark.
@@ -81,11 +86,7 @@ pub fn audit(args: &AuditArgs) -> Result<()> {
         "the benchmark needs root: it plants real-time tasks and timers"
     );
     interrupt::watch()?;
-    let root = Root::default();
-    let online: CpuList = root
-        .read("/sys/devices/system/cpu/online")?
-        .trim()
-        .parse()?;
+    let online = Topology::read(&Root::default())?.online;
     ensure!(online.len() >= 2, "one CPU has none to differ from");
     let cpu = args.cpu.or(online.iter().next_back()).unwrap_or(1);
     ensure!(online.contains(cpu), "CPU {cpu} is not online");
@@ -93,41 +94,29 @@ pub fn audit(args: &AuditArgs) -> Result<()> {
         own: program,
         sandbag,
     } = Programs::find(args.sandbag.as_deref())?;
-    let stand = Stand {
+    let mut stand = Stand {
         args,
         sandbag,
         program,
         cpu,
+        simulated: None,
     };
-    let world = World::default();
-    let simulated = args
+    let conditions = Conditions {
+        quick: args.quick,
+        cpus: online.to_string(),
+        options: format!("CPU {cpu}, {} Hz, {}", args.timer_hz, args.with.join(" ")),
+        seed: 0,
+    };
+    let mut session = Session::open(&stand, conditions, Some(&args.out), args.resume)?;
+    let outcome = session.measure(&mut stand);
+    let audits = args
         .simulated
         .unwrap_or(if args.quick { 400 } else { 2000 });
-    let mut rows: Vec<Row> = Vec::new();
-    for (plant, number) in stand.order() {
-        let row = match stand.run(plant, number) {
-            Ok(audit) => Row::new(plant, cpu, &audit),
-            Err(error) => Row::failed(plant, cpu, &error),
-        };
-        interrupt::check()?;
-        eprintln!("{}", table::line(&row).join(" | "));
-        rows.push(row);
-        // What is there is kept, whatever happens next.
-        write(args, &root, &rows, None)?;
+    if outcome.is_ok() && audits > 0 && stand.is_wanted(Plant::None) {
+        stand.simulated = Some((alarms(&World::default(), audits, 1), audits));
     }
-    let wanted = args.plants.is_empty() || args.plants.contains(&Plant::None);
-    let found = (simulated > 0 && wanted).then(|| (alarms(&world, simulated, 1), simulated));
-    write(args, &root, &rows, found)?;
-    print!("{}", std::fs::read_to_string(&args.out)?);
-    Ok(())
-}
-
-fn write(args: &AuditArgs, root: &Root, rows: &[Row], simulated: Option<(u64, u64)>) -> Result<()> {
-    let text = report(&machine::describe(root), rows, simulated);
-    let said = |path: &Path| format!("write {}", path.display());
-    std::fs::write(&args.out, text).with_context(|| said(&args.out))?;
-    let figures = args.out.with_extension("json");
-    std::fs::write(&figures, serde_json::to_vec_pretty(rows)?).with_context(|| said(&figures))
+    session.print(&stand)?;
+    outcome
 }
 
 struct Stand<'a> {
@@ -135,31 +124,68 @@ struct Stand<'a> {
     sandbag: PathBuf,
     program: PathBuf,
     cpu: u32,
+    /// Alarms, and audits of how many equal CPUs gave them.
+    simulated: Option<(u64, u64)>,
+}
+
+impl Experiment for Stand<'_> {
+    type Row = AuditRow;
+    type Setup = ();
+
+    fn name(&self) -> &'static str {
+        "audit"
+    }
+
+    fn cells(&self, _setup: &()) -> Vec<Cell> {
+        let wanted = Plant::ALL
+            .into_iter()
+            .filter(|plant| self.is_wanted(*plant));
+        wanted.map(|plant| Cell::new(plant.name())).collect()
+    }
+
+    fn has_round(&self, cell: &Cell, round: u32) -> bool {
+        round < self.rounds_of(cell.key == Plant::None.name())
+    }
+
+    fn measure(&mut self, _setup: &(), cell: &Cell, round: u32) -> Result<Vec<AuditRow>> {
+        let plant = Plant::ALL
+            .into_iter()
+            .find(|plant| plant.name() == cell.key);
+        let plant = plant.context("no such plant")?;
+        Ok(vec![match self.run(plant, round) {
+            Ok(audit) => AuditRow::new(plant, round, self.cpu, &audit),
+            Err(error) => AuditRow::failed(plant, round, self.cpu, &error),
+        }])
+    }
+}
+
+impl Benchmark for Stand<'_> {
+    fn title(&self) -> &'static str {
+        "Planted differences, and what the audit said"
+    }
+
+    fn rounds(&self) -> u32 {
+        self.rounds_of(true).max(self.rounds_of(false))
+    }
+
+    fn tables(&self, rows: &[AuditRow]) -> String {
+        report(rows, self.simulated)
+    }
 }
 
 impl Stand<'_> {
-    /// The plants in turn, equal CPUs in between.
-    fn order(&self) -> Vec<(Plant, u32)> {
-        let rounds = self
-            .args
-            .rounds
-            .unwrap_or(if self.args.quick { 1 } else { 3 });
-        let equal = self
-            .args
-            .equal
-            .unwrap_or(if self.args.quick { 2 } else { 20 });
-        let wanted =
-            |plant: &Plant| self.args.plants.is_empty() || self.args.plants.contains(plant);
-        let mut all = Vec::new();
-        for round in 0..rounds.max(equal) {
-            for plant in Plant::ALL.into_iter().filter(wanted) {
-                let most = if plant == Plant::None { equal } else { rounds };
-                if round < most {
-                    all.push((plant, round));
-                }
-            }
-        }
-        all
+    fn is_wanted(&self, plant: Plant) -> bool {
+        self.args.plants.is_empty() || self.args.plants.contains(&plant)
+    }
+
+    /// Audits of equal CPUs, or of each plant.
+    fn rounds_of(&self, equal: bool) -> u32 {
+        let (asked, quick, full) = if equal {
+            (self.args.equal, 2, 20)
+        } else {
+            (self.args.rounds, 1, 3)
+        };
+        asked.unwrap_or(if self.args.quick { quick } else { full })
     }
 
     fn run(&self, plant: Plant, number: u32) -> Result<Audit> {

@@ -15,10 +15,13 @@ use serde::{Deserialize, Serialize};
 use crate::bench::child::Running;
 
 /// A difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Plant {
     /// Nothing: equal CPUs.
+    #[default]
     None,
     /// `sandbag load 1`.
     Load,
@@ -39,6 +42,17 @@ impl Plant {
         Self::Timer,
         Self::Slow,
     ];
+
+    /// As the command line calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Load => "load",
+            Self::Realtime => "realtime",
+            Self::Timer => "timer",
+            Self::Slow => "slow",
+        }
+    }
 
     /// In words.
     pub fn about(self) -> &'static str {
@@ -86,14 +100,9 @@ impl Plant {
                 command
             }
             Self::Realtime | Self::Timer => {
-                let kind = if self == Self::Timer {
-                    "timer"
-                } else {
-                    "realtime"
-                };
                 let mut command = Command::new(program);
                 let hz = timer_hz.to_string();
-                command.args(["audit-plant", kind, "--cpu", &cpu, "--timer-hz", &hz]);
+                command.args(["audit-plant", self.name(), "--cpu", &cpu, "--timer-hz", &hz]);
                 command
             }
         };

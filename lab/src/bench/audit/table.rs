@@ -2,17 +2,20 @@
 //! What the audits said, and whether that is right. Pure.
 
 use sandbag_audit::model::{Audit, Effect, Quantity, Verdict};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::plant::Plant;
 use super::simulate::upper_bound;
 use crate::bench::markdown::{Table, number};
+use crate::experiment::Trial;
 
 /// One audit.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Row {
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AuditRow {
+    /// Round, from 0.
+    pub round: u32,
     /// What was planted.
-    pub plant: Option<Plant>,
+    pub plant: Plant,
     /// Where.
     pub cpu: u32,
     /// Why there is no audit.
@@ -42,11 +45,30 @@ pub struct Row {
     pub took_s: f64,
 }
 
-impl Row {
+impl Trial for AuditRow {
+    fn cell(&self) -> &str {
+        self.plant.name()
+    }
+
+    fn round(&self) -> u32 {
+        self.round
+    }
+
+    fn is_measured_again(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    fn line(&self) -> String {
+        line(self).join(" | ")
+    }
+}
+
+impl AuditRow {
     /// Of an audit.
-    pub fn new(plant: Plant, cpu: u32, audit: &Audit) -> Self {
+    pub fn new(plant: Plant, round: u32, cpu: u32, audit: &Audit) -> Self {
         let mut row = Self {
-            plant: Some(plant),
+            round,
+            plant,
             cpu,
             verdict: Some(audit.verdict),
             took_s: audit.took_ns as f64 / 1e9,
@@ -103,9 +125,10 @@ impl Row {
     }
 
     /// Of one that could not be had.
-    pub fn failed(plant: Plant, cpu: u32, error: &anyhow::Error) -> Self {
+    pub fn failed(plant: Plant, round: u32, cpu: u32, error: &anyhow::Error) -> Self {
         Self {
-            plant: Some(plant),
+            round,
+            plant,
             cpu,
             failed: Some(format!("{error:#}")),
             ..Self::default()
@@ -114,15 +137,15 @@ impl Row {
 }
 
 /// A row for people.
-pub fn line(row: &Row) -> Vec<String> {
+pub fn line(row: &AuditRow) -> Vec<String> {
     let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
-    let plant = row.plant.map_or("", Plant::about).to_owned();
+    let plant = row.plant.about().to_owned();
     if let Some(why) = &row.failed {
         let mut line = vec![plant, format!("failed: {why}")];
         line.resize(HEAD.len(), String::new());
         return line;
     }
-    let expected = row.plant.is_some_and(|plant| plant.cause().is_some());
+    let expected = row.plant.cause().is_some();
     vec![
         plant,
         yes(row.found),
@@ -162,33 +185,22 @@ const HEAD: [&str; 10] = [
     "in",
 ];
 
-/// The whole report.
-pub fn report(
-    machine: &[(&'static str, String)],
-    rows: &[Row],
-    simulated: Option<(u64, u64)>,
-) -> String {
-    let mut text = String::from("# Planted differences, and what the audit said\n\n");
-    for (name, value) in machine {
-        text += &format!("- {name}: {value}\n");
-    }
+/// The table, and how many differences were found.
+pub fn report(rows: &[AuditRow], simulated: Option<(u64, u64)>) -> String {
     let mut table = Table::new(&HEAD);
     for plant in Plant::ALL {
-        let own = rows.iter().filter(|row| row.plant == Some(plant));
+        let own = rows.iter().filter(|row| row.plant == plant);
         own.for_each(|row| table.push(line(row)));
     }
     let cpu = rows.first().map_or(0, |row| row.cpu);
-    text += &format!(
-        "\nAll on CPU {cpu}. The greatest effect over the tests in elapsed time, in CPU time, and in the share of \
+    let mut text = format!(
+        "All on CPU {cpu}. The greatest effect over the tests in elapsed time, in CPU time, and in the share of \
          time in which runs waited; \
          differences of elapsed time from the next column on would have been seen in the best \
          test.\n\n{}\n",
         table.render()
     );
-    let planted = || {
-        rows.iter()
-            .filter(|row| row.plant.is_some_and(|p| p.cause().is_some()))
-    };
+    let planted = || rows.iter().filter(|row| row.plant.cause().is_some());
     let found = planted().filter(|row| row.found).count();
     let right = planted().filter(|row| row.right).count();
     text += &format!(
@@ -197,7 +209,7 @@ pub fn report(
     );
     let equal = || {
         rows.iter()
-            .filter(|r| r.plant == Some(Plant::None) && r.failed.is_none())
+            .filter(|r| r.plant == Plant::None && r.failed.is_none())
     };
     let alarms = equal()
         .filter(|row| row.found || !row.others.is_empty())
@@ -222,31 +234,28 @@ mod tests {
 
     #[test]
     fn rows_are_counted_by_what_was_planted() {
-        let found = Row {
-            plant: Some(Plant::Load),
+        let found = AuditRow {
+            plant: Plant::Load,
             cpu: 1,
             found: true,
             first: Some("load".into()),
             right: true,
             elapsed_pct: Some(1.02),
-            ..Row::default()
+            ..AuditRow::default()
         };
-        let wrong = Row {
+        let wrong = AuditRow {
             first: Some("task".into()),
             right: false,
             ..found.clone()
         };
-        let quiet = Row {
-            plant: Some(Plant::None),
-            ..Row::default()
-        };
+        let quiet = AuditRow::default();
         let rows = [
             found,
             wrong,
             quiet,
-            Row::failed(Plant::Slow, 1, &anyhow::anyhow!("no")),
+            AuditRow::failed(Plant::Slow, 0, 1, &anyhow::anyhow!("no")),
         ];
-        let text = report(&[], &rows, Some((0, 2000)));
+        let text = report(&rows, Some((0, 2000)));
         assert!(
             text.contains("Planted: 3; found on the right CPU: 2; right cause named first: 1"),
             "{text}"

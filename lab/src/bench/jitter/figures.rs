@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Figures by name, a value per round, and their tables.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use sandbag_stats::{median, range};
 
 use crate::bench::markdown::{Table, number};
 
 /// What a figure should be.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Target {
     /// Nobody asked for anything.
     None,
@@ -36,7 +36,7 @@ impl Target {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Figure {
     what: String,
     target: Target,
@@ -44,14 +44,14 @@ struct Figure {
 }
 
 /// A table of figures.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Group {
     title: String,
     figures: Vec<Figure>,
 }
 
 /// All of them, in the order in which they first came.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Figures(Vec<Group>);
 
 impl Figures {
@@ -73,6 +73,17 @@ impl Figures {
                 target,
                 values: vec![value],
             }),
+        }
+    }
+
+    /// The values of other rounds, too.
+    pub fn extend(&mut self, others: &Self) {
+        for group in &others.0 {
+            for figure in &group.figures {
+                for value in &figure.values {
+                    self.add(&group.title, &figure.what, figure.target, *value);
+                }
+            }
         }
     }
 
@@ -117,7 +128,9 @@ mod tests {
             figures.add("A", "at least", Target::Least(2.5), value);
             figures.add("B", "any", Target::None, value);
         }
-        let text = figures.render();
+        let mut twice = Figures::default();
+        twice.extend(&figures);
+        let text = twice.render();
         let line = |what: &str| text.lines().find(|l| l.contains(what)).unwrap().to_owned();
         assert!(line("at most").contains("<= 2") && line("at most").trim().ends_with("yes |"));
         assert!(line("at least").contains("no |"), "{text}");

@@ -10,16 +10,18 @@ mod figures;
 mod timer;
 mod ways;
 
-use std::fs;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
-use sandbag_linux::machine;
-use sandbag_linux::{CpuList, Root};
+use sandbag_linux::Root;
+use sandbag_linux::topology::Topology;
+use serde::{Deserialize, Serialize};
 
+use crate::bench::benchmark::{self, Benchmark, Conditions, is_quick};
+use crate::experiment::{Cell, Experiment, Trial};
 use figures::Figures;
 
 /// Measure what the collector of OS jitter costs, and how exactly a trace is
@@ -52,9 +54,12 @@ pub struct JitterArgs {
     /// Events of each CPU that are recorded without a loss
     #[arg(long, default_value_t = 10_000_000)]
     events: u64,
-    /// Write tables (.md) and figures (.json) here
+    /// Write tables (.md) and rows (.jsonl) here
     #[arg(long, default_value = "jitter-results.md")]
     out: PathBuf,
+    /// Go on from the rows beside --out
+    #[arg(long)]
+    resume: bool,
 }
 
 /// What can be measured alone.
@@ -68,14 +73,107 @@ enum Part {
     Ways,
 }
 
+impl Part {
+    const ALL: [Self; 3] = [Self::Collector, Self::Timer, Self::Ways];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Collector => "collector",
+            Self::Timer => "timer",
+            Self::Ways => "ways",
+        }
+    }
+}
+
 /// Where and how everything is measured.
 struct Bench {
     sandbag: PathBuf,
     dir: tempfile::TempDir,
+    parts: Vec<Part>,
+    rounds: u32,
     cpu: u32,
     cpus: usize,
     seconds: u32,
     events: u64,
+}
+
+/// The figures of a part in a round.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct JitterRow {
+    part: String,
+    round: u32,
+    figures: Figures,
+}
+
+impl Trial for JitterRow {
+    fn cell(&self) -> &str {
+        &self.part
+    }
+
+    fn round(&self) -> u32 {
+        self.round
+    }
+
+    fn line(&self) -> String {
+        "measured".to_owned()
+    }
+}
+
+impl Experiment for Bench {
+    type Row = JitterRow;
+    type Setup = ();
+
+    fn name(&self) -> &'static str {
+        "jitter"
+    }
+
+    fn cells(&self, _setup: &()) -> Vec<Cell> {
+        self.parts
+            .iter()
+            .map(|part| Cell::new(part.name()))
+            .collect()
+    }
+
+    fn measure(&mut self, _setup: &(), cell: &Cell, round: u32) -> Result<Vec<JitterRow>> {
+        let mut figures = Figures::default();
+        match Part::ALL.into_iter().find(|part| part.name() == cell.key) {
+            Some(Part::Collector) => collector::measure(self, &mut figures)?,
+            Some(Part::Timer) => timer::measure(self, round, &mut figures)?,
+            Some(Part::Ways) => ways::measure(self, &mut figures)?,
+            None => {}
+        }
+        Ok(vec![JitterRow {
+            part: cell.key.clone(),
+            round,
+            figures,
+        }])
+    }
+}
+
+impl Benchmark for Bench {
+    fn title(&self) -> &'static str {
+        "OS jitter: the collector and the replay"
+    }
+
+    fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    fn tables(&self, rows: &[JitterRow]) -> String {
+        let mut figures = Figures::default();
+        for part in Part::ALL {
+            let own = rows.iter().filter(|row| row.part == part.name());
+            own.for_each(|row| figures.extend(&row.figures));
+        }
+        format!(
+            "{} rounds of {} s; median, least and greatest of the rounds. Replays are on CPU \
+             {}. A target is met if the median meets it.\n{}",
+            self.rounds,
+            self.seconds,
+            self.cpu,
+            figures.render()
+        )
+    }
 }
 
 /// An event of this length every millisecond: nothing is too short, or meets
@@ -89,15 +187,13 @@ const MIXED: &str = "--poisson 800 --length lognormal:22us:1.498";
 
 /// Runs everything and prints tables.
 pub fn jitter(args: &JitterArgs) -> Result<()> {
-    let root = Root::default();
-    let online: CpuList = root
-        .read("/sys/devices/system/cpu/online")?
-        .trim()
-        .parse()?;
-    let quick = args.quick || std::env::var_os("QUICK").is_some_and(|v| v == "1");
-    let bench = Bench {
+    let online = Topology::read(&Root::default())?.online;
+    let quick = is_quick(args.quick);
+    let mut bench = Bench {
         sandbag: args.sandbag.clone(),
         dir: tempfile::tempdir()?,
+        parts: args.parts.clone(),
+        rounds: args.rounds.unwrap_or(if quick { 3 } else { 10 }),
         cpu: args
             .cpu
             .or(online.iter().next_back())
@@ -106,25 +202,19 @@ pub fn jitter(args: &JitterArgs) -> Result<()> {
         seconds: args.seconds.unwrap_or(if quick { 4 } else { 10 }),
         events: args.events,
     };
-    let rounds = args.rounds.unwrap_or(if quick { 3 } else { 10 });
     bench.synth(EVEN, "even.sbj")?;
     bench.synth(APART, "apart.sbj")?;
     bench.synth(MIXED, "mixed.sbj")?;
-    let mut figures = Figures::default();
-    for round in 0..rounds {
-        eprintln!("round {} of {rounds}", round + 1);
-        for part in &args.parts {
-            match part {
-                Part::Collector => collector::measure(&bench, &mut figures)?,
-                Part::Timer => timer::measure(&bench, round, &mut figures)?,
-                Part::Ways => ways::measure(&bench, &mut figures)?,
-            }
-        }
-        // What is there is kept, whatever happens next.
-        write(&args.out, &root, &bench, &figures, round + 1)?;
-    }
-    print!("{}", fs::read_to_string(&args.out)?);
-    Ok(())
+    let conditions = Conditions {
+        quick,
+        cpus: online.to_string(),
+        options: format!(
+            "CPU {}, {} s, {} events",
+            bench.cpu, bench.seconds, bench.events
+        ),
+        seed: 0,
+    };
+    benchmark::run(&mut bench, conditions, &args.out, args.resume)
 }
 
 impl Bench {
@@ -170,21 +260,4 @@ impl Bench {
             format!("jitter synth {parts} --cpus 0 -d {seconds}s --seed 7 -q --force -o {name}");
         self.run(&words).map(drop)
     }
-}
-
-fn write(out: &Path, root: &Root, bench: &Bench, figures: &Figures, rounds: u32) -> Result<()> {
-    let mut text = String::from("# OS jitter: the collector and the replay\n\n");
-    for (name, value) in machine::describe(root) {
-        text += &format!("- {name}: {value}\n");
-    }
-    text += &format!(
-        "\n{rounds} rounds of {} s; median, least and greatest of the rounds. Replays are on CPU \
-         {}. A target is met if the median meets it.\n",
-        bench.seconds, bench.cpu
-    );
-    text += &figures.render();
-    fs::write(out, text).with_context(|| format!("write {}", out.display()))?;
-    let json = out.with_extension("json");
-    fs::write(&json, serde_json::to_vec_pretty(figures)?)
-        .with_context(|| format!("write {}", json.display()))
 }

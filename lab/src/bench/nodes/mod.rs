@@ -8,17 +8,18 @@ mod pair;
 mod table;
 pub mod work;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use sandbag_linux::{CpuList, Root};
+use sandbag_linux::Root;
+use sandbag_linux::topology::Topology;
 
+use crate::bench::benchmark::{self, Benchmark, Conditions};
 use crate::bench::markdown::Table;
-use cell::cells;
-use pair::{Row, measure};
-use sandbag_linux::machine;
+use crate::experiment::{Cell, Experiment};
+use cell::{NodeCell, cells};
+use pair::{NodeRow, measure};
 use table::{HEADER, line};
 
 /// Measure how nearly proportional slowed programs are to their speed (root)
@@ -50,48 +51,82 @@ pub struct NodesArgs {
     programs: Vec<String>,
     /// Pairs of runs per cell
     #[arg(long)]
-    rounds: Option<usize>,
-    /// Write tables (.md) and figures (.json) here
+    rounds: Option<u32>,
+    /// Write tables (.md) and rows (.jsonl) here
     #[arg(long, default_value = "nodes-results.md")]
     out: PathBuf,
+    /// Go on from the rows beside --out
+    #[arg(long)]
+    resume: bool,
+}
+
+struct Nodes<'a> {
+    args: &'a NodesArgs,
+    cells: Vec<NodeCell>,
 }
 
 /// Runs all cells and prints tables.
 pub fn nodes(args: &NodesArgs) -> Result<()> {
-    let root = Root::default();
-    let online: CpuList = root
-        .read("/sys/devices/system/cpu/online")?
-        .trim()
-        .parse()?;
-    let cells = cells(args, online.iter().count() as u32);
-    let rounds = args.rounds.unwrap_or(if args.quick { 2 } else { 3 });
-    let mut rows: Vec<Row> = Vec::new();
-    for (n, cell) in cells.iter().enumerate() {
-        let row = measure(args, cell, rounds);
-        eprintln!("{}/{} {}", n + 1, cells.len(), line(&row).join(" | "));
-        rows.push(row);
-        // What is there is kept, whatever happens next.
-        write(&args.out, &root, &rows, rounds)?;
-    }
-    print!("{}", fs::read_to_string(&args.out)?);
-    Ok(())
+    let online = Topology::read(&Root::default())?.online;
+    let mut nodes = Nodes {
+        args,
+        cells: cells(args, online.iter().count() as u32),
+    };
+    let conditions = Conditions {
+        quick: args.quick,
+        cpus: online.to_string(),
+        ..Conditions::default()
+    };
+    benchmark::run(&mut nodes, conditions, &args.out, args.resume)
 }
 
-fn write(out: &Path, root: &Root, rows: &[Row], rounds: usize) -> Result<()> {
-    let mut table = Table::new(&HEADER);
-    rows.iter().for_each(|row| table.push(line(row)));
-    let mut text = String::from("# Speed asked and got\n\n");
-    for (name, value) in machine::describe(root) {
-        text += &format!("- {name}: {value}\n");
+impl Experiment for Nodes<'_> {
+    type Row = NodeRow;
+    type Setup = ();
+
+    fn name(&self) -> &'static str {
+        "nodes"
     }
-    text += &format!(
-        "\nMedian of {rounds} pairs, least and greatest in brackets; slowed and unslowed runs \
-         alternate. The method's own account of what it left is beside what the program made of \
-         it; what it left and the program did not have, others used, in points of a CPU.\n\n{}",
-        table.render()
-    );
-    fs::write(out, text).with_context(|| format!("write {}", out.display()))?;
-    let figures = out.with_extension("json");
-    fs::write(&figures, serde_json::to_vec_pretty(rows)?)
-        .with_context(|| format!("write {}", figures.display()))
+
+    fn cells(&self, _setup: &()) -> Vec<Cell> {
+        self.cells
+            .iter()
+            .map(|cell| Cell::new(cell.key()))
+            .collect()
+    }
+
+    fn measure(&mut self, _setup: &(), cell: &Cell, round: u32) -> Result<Vec<NodeRow>> {
+        let found = self.cells.iter().find(|one| one.key() == cell.key);
+        let node = found.context("no such cell")?;
+        Ok(vec![measure(self.args, node, round)])
+    }
+}
+
+impl Benchmark for Nodes<'_> {
+    fn title(&self) -> &'static str {
+        "Speed asked and got"
+    }
+
+    fn rounds(&self) -> u32 {
+        let usual = if self.args.quick { 2 } else { 3 };
+        self.args.rounds.unwrap_or(usual)
+    }
+
+    fn tables(&self, rows: &[NodeRow]) -> String {
+        let mut table = Table::new(&HEADER);
+        for cell in &self.cells {
+            let key = cell.key();
+            let own: Vec<&NodeRow> = rows.iter().filter(|row| row.cell == key).collect();
+            if !own.is_empty() {
+                table.push(line(cell, &own));
+            }
+        }
+        format!(
+            "Median of {} pairs, least and greatest in brackets; slowed and unslowed runs \
+             alternate. The method's own account of what it left is beside what the program made of \
+             it; what it left and the program did not have, others used, in points of a CPU.\n\n{}",
+            self.rounds(),
+            table.render()
+        )
+    }
 }

@@ -7,28 +7,51 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 use sandbag_linux::sched;
 use sandbag_load::report::run::Run;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::NodesArgs;
-use super::cell::Cell;
-use super::work::{Done, Kind};
+use super::cell::NodeCell;
+use super::work::Done;
+use crate::experiment::Trial;
 
-/// What came out of a cell, one value per pair.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Row {
-    pub(super) cell: Cell,
+/// What came out of a pair.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct NodeRow {
+    pub(super) cell: String,
+    round: u32,
     /// Slowed to unslowed, by steps of work per wall time.
-    pub(super) rate: Vec<f64>,
+    pub(super) rate: Option<f64>,
     /// Slowed to unslowed, by CPU time per wall time: free of changes of the
     /// machine's own speed.
-    pub(super) cpu: Vec<f64>,
+    pub(super) cpu: Option<f64>,
     /// Speed that the method left, by sandbag's own account: mean over the
     /// CPUs and the run.
-    pub(super) left: Vec<f64>,
+    pub(super) left: Option<f64>,
     /// What neither the method nor the program had, as a share of a CPU, where
     /// the program always wants all CPUs: other programs and the kernel.
-    pub(super) others: Vec<f64>,
+    pub(super) others: Option<f64>,
     pub(super) failed: Option<String>,
+}
+
+impl Trial for NodeRow {
+    fn cell(&self) -> &str {
+        &self.cell
+    }
+
+    fn round(&self) -> u32 {
+        self.round
+    }
+
+    fn is_measured_again(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    fn line(&self) -> String {
+        match (&self.failed, self.rate) {
+            (Some(failed), _) => format!("failed: {failed}"),
+            (None, rate) => format!("rate {:.4}", rate.unwrap_or(f64::NAN)),
+        }
+    }
 }
 
 /// A slowed run.
@@ -37,62 +60,52 @@ struct Slowed {
     left: f64,
 }
 
-/// Runs a cell's pairs, the order in turn.
-pub(super) fn measure(args: &NodesArgs, cell: &Cell, rounds: usize) -> Row {
-    let mut row = Row {
-        cell: cell.clone(),
-        rate: Vec::new(),
-        cpu: Vec::new(),
-        left: Vec::new(),
-        others: Vec::new(),
-        failed: None,
+/// Runs a pair of a cell, the order in turn.
+pub(super) fn measure(args: &NodesArgs, cell: &NodeCell, round: u32) -> NodeRow {
+    let pair = if round.is_multiple_of(2) {
+        unslowed(args, cell).and_then(|a| Ok((a, slowed(args, cell)?)))
+    } else {
+        slowed(args, cell).and_then(|b| Ok((unslowed(args, cell)?, b)))
     };
-    for round in 0..rounds {
-        let pair = match round % 2 {
-            0 => unslowed(args, cell).and_then(|a| Ok((a, slowed(args, cell)?))),
-            _ => slowed(args, cell).and_then(|b| Ok((unslowed(args, cell)?, b))),
-        };
-        match pair {
-            Ok((full, slow)) => row.add(&full, &slow),
-            Err(error) => {
-                row.failed = Some(format!("{error:#}"));
-                break;
-            }
-        }
+    let row = NodeRow {
+        cell: cell.key(),
+        round,
+        ..NodeRow::default()
+    };
+    match pair {
+        Ok((full, slow)) => row.of(cell, &full, &slow),
+        Err(error) => NodeRow {
+            failed: Some(format!("{error:#}")),
+            ..row
+        },
     }
-    row
 }
 
-impl Row {
-    fn add(&mut self, full: &Done, slow: &Slowed) {
+impl NodeRow {
+    fn of(self, cell: &NodeCell, full: &Done, slow: &Slowed) -> Self {
         let per = |amount: u64, done: &Done| amount as f64 / done.wall_ns as f64;
         let used = per(slow.done.cpu_ns, &slow.done);
-        self.rate
-            .push(per(slow.done.steps, &slow.done) / per(full.steps, full));
-        self.cpu.push(used / per(full.cpu_ns, full));
-        self.left.push(slow.left);
-        if self.cell.is_full() {
-            self.others
-                .push(slow.left - used / f64::from(self.cell.cpus));
+        let others = slow.left - used / f64::from(cell.cpus);
+        Self {
+            rate: Some(per(slow.done.steps, &slow.done) / per(full.steps, full)),
+            cpu: Some(used / per(full.cpu_ns, full)),
+            left: Some(slow.left),
+            others: cell.is_full().then_some(others),
+            ..self
         }
     }
 }
 
-fn work_args(args: &NodesArgs, cell: &Cell) -> Vec<String> {
+fn work_args(args: &NodesArgs, cell: &NodeCell) -> Vec<String> {
     // The slower, the longer: a run has some hundred periods of its work.
     let seconds = if args.quick { 2.0 } else { 3.0 };
     let millis = (seconds * 1000.0 / cell.speed.max(0.3)) as u64;
-    let kind = match cell.kind {
-        Kind::Processes => "processes",
-        Kind::Threads => "threads",
-        Kind::Sleep => "sleep",
-    };
     [
         "count-work",
         "--tasks",
         &cell.tasks.to_string(),
         "--kind",
-        kind,
+        cell.kind.name(),
         "--millis",
         &millis.to_string(),
     ]
@@ -100,7 +113,7 @@ fn work_args(args: &NodesArgs, cell: &Cell) -> Vec<String> {
     .to_vec()
 }
 
-fn unslowed(args: &NodesArgs, cell: &Cell) -> Result<Done> {
+fn unslowed(args: &NodesArgs, cell: &NodeCell) -> Result<Done> {
     let cpus = cell.cpus();
     let mut command = Command::new(std::env::current_exe()?);
     command.args(work_args(args, cell));
@@ -111,7 +124,7 @@ fn unslowed(args: &NodesArgs, cell: &Cell) -> Result<Done> {
     done(command)
 }
 
-fn slowed(args: &NodesArgs, cell: &Cell) -> Result<Slowed> {
+fn slowed(args: &NodesArgs, cell: &NodeCell) -> Result<Slowed> {
     let record = tempfile::NamedTempFile::new().context("a file for the run's record")?;
     let mut json = std::ffi::OsString::from("--json=");
     json.push(record.path());

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rows for people.
 
-use super::pair::Row;
+use super::cell::NodeCell;
+use super::pair::NodeRow;
 use sandbag_stats::{median, range};
 
-use super::work::Kind;
+use super::work::WorkKind;
 
 /// Headings of [`line`].
 pub(super) const HEADER: [&str; 9] = [
@@ -20,25 +21,27 @@ pub(super) const HEADER: [&str; 9] = [
 ];
 
 /// What a cell came to.
-pub(super) fn line(row: &Row) -> Vec<String> {
-    let cell = &row.cell;
+pub(super) fn line(cell: &NodeCell, rows: &[&NodeRow]) -> Vec<String> {
+    let all = |of: fn(&NodeRow) -> Option<f64>| -> Vec<f64> {
+        rows.iter().filter_map(|row| of(row)).collect()
+    };
     let off = |ratios: &[f64]| spread(ratios, |ratio| (ratio / cell.speed - 1.0) * 100.0);
+    let rates = all(|row| row.rate);
     let mut line = vec![
         cell.method.clone(),
         cell.cpus.to_string(),
         cell.speed.to_string(),
         match cell.kind {
-            Kind::Processes => format!("{} processes", cell.tasks),
-            Kind::Threads => format!("{} threads", cell.tasks),
-            Kind::Sleep => "compute, sleep, compute".to_owned(),
+            WorkKind::Sleep => "compute, sleep, compute".to_owned(),
+            kind => format!("{} {}", cell.tasks, kind.name()),
         },
-        median(&row.rate).map_or_else(|| "-".to_owned(), |r| format!("{r:.4}")),
-        off(&row.rate),
-        off(&row.cpu),
-        off(&row.left),
-        spread(&row.others, |share| share * 100.0),
+        median(&rates).map_or_else(|| "-".to_owned(), |r| format!("{r:.4}")),
+        off(&rates),
+        off(&all(|row| row.cpu)),
+        off(&all(|row| row.left)),
+        spread(&all(|row| row.others), |share| share * 100.0),
     ];
-    if let Some(failed) = &row.failed {
+    if let Some(failed) = rows.iter().find_map(|row| row.failed.as_ref()) {
         line[4] = format!("failed: {failed}");
     }
     line

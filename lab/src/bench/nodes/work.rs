@@ -16,13 +16,24 @@ use serde::{Deserialize, Serialize};
 /// What the tasks are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum WorkKind {
     /// A process each.
     Processes,
     /// Threads of one process.
     Threads,
     /// One thread that computes, sleeps, and computes, each for a third.
     Sleep,
+}
+
+impl WorkKind {
+    /// As the command line calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Processes => "processes",
+            Self::Threads => "threads",
+            Self::Sleep => "sleep",
+        }
+    }
 }
 
 /// Count work for some time, and print it as JSON
@@ -32,8 +43,8 @@ pub struct WorkArgs {
     #[arg(long, default_value_t = 1)]
     tasks: u32,
     /// What they are
-    #[arg(long, value_enum, default_value_t = Kind::Processes)]
-    kind: Kind,
+    #[arg(long, value_enum, default_value_t = WorkKind::Processes)]
+    kind: WorkKind,
     /// How long, milliseconds
     #[arg(long, default_value_t = 2000)]
     millis: u64,
@@ -69,9 +80,9 @@ fn count(until: Instant) -> Done {
 pub fn work(args: &WorkArgs) -> Result<()> {
     let length = Duration::from_millis(args.millis);
     let all: Vec<Done> = match args.kind {
-        Kind::Processes if args.tasks > 1 => processes(args)?,
-        Kind::Processes => vec![count(Instant::now() + length)],
-        Kind::Threads => {
+        WorkKind::Processes if args.tasks > 1 => processes(args)?,
+        WorkKind::Processes => vec![count(Instant::now() + length)],
+        WorkKind::Threads => {
             let until = Instant::now() + length;
             std::thread::scope(|scope| {
                 let threads: Vec<_> = (0..args.tasks)
@@ -80,7 +91,7 @@ pub fn work(args: &WorkArgs) -> Result<()> {
                 threads.into_iter().filter_map(|t| t.join().ok()).collect()
             })
         }
-        Kind::Sleep => {
+        WorkKind::Sleep => {
             let first = count(Instant::now() + length / 3);
             std::thread::sleep(length / 3);
             let second = count(Instant::now() + length / 3);

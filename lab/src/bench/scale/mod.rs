@@ -22,13 +22,13 @@ use std::process::Command;
 use crate::program::{find, is_there};
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
-use sandbag_linux::Root;
-use sandbag_linux::{interrupt, machine};
 use sandbag_stats::{median, range};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::bench::benchmark::{self, Benchmark, Conditions};
 use crate::bench::markdown::Table;
 use crate::bench::programs::Programs;
+use crate::experiment::{Cell, Experiment, Trial};
 
 /// Measure how fast and how right the predictor of jitter at scale is
 #[derive(Debug, Args)]
@@ -58,9 +58,12 @@ pub struct ScaleArgs {
     /// A few minutes; else an hour
     #[arg(long)]
     quick: bool,
-    /// Write tables (.md) and figures (.json) here
+    /// Write tables (.md) and rows (.jsonl) here
     #[arg(long, default_value = "scale-results.md")]
     out: PathBuf,
+    /// Go on from the rows beside --out
+    #[arg(long)]
+    resume: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,8 +82,29 @@ enum Part {
     Program,
 }
 
+impl Part {
+    const ALL: [Self; 6] = [
+        Self::Speed,
+        Self::Brute,
+        Self::Virtual,
+        Self::Meeting,
+        Self::Ways,
+        Self::Program,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Speed => "speed",
+            Self::Brute => "brute",
+            Self::Virtual => "virtual",
+            Self::Meeting => "meeting",
+            Self::Ways => "ways",
+            Self::Program => "program",
+        }
+    }
+}
+
 /// What a part came to.
-#[derive(Debug, Serialize)]
 struct Section {
     title: &'static str,
     /// How to read it.
@@ -91,36 +115,111 @@ struct Section {
     figures: serde_json::Value,
 }
 
+impl Section {
+    fn render(&self) -> String {
+        let mut table = Table::new(&self.heads);
+        self.rows.iter().for_each(|row| table.push(row.clone()));
+        format!("## {}\n\n{}\n\n{}", self.title, self.note, table.render())
+    }
+}
+
+/// A part, as its table has it and as figures.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct ScaleRow {
+    part: String,
+    round: u32,
+    text: String,
+    figures: serde_json::Value,
+}
+
+impl Trial for ScaleRow {
+    fn cell(&self) -> &str {
+        &self.part
+    }
+
+    fn round(&self) -> u32 {
+        self.round
+    }
+
+    fn line(&self) -> String {
+        "measured".to_owned()
+    }
+}
+
 /// Measures and prints all parts.
 pub fn scale(args: &ScaleArgs) -> Result<()> {
-    interrupt::watch()?;
     let sandbag = Programs::find(args.sandbag.as_deref())?.sandbag;
     let dir = tempfile::tempdir().context("make a directory for traces")?;
-    let machine = machine::describe(&Root::default());
-    let mut sections = Vec::new();
-    for part in &args.parts {
-        let stand = Stand {
-            sandbag: &sandbag,
-            dir: dir.path(),
-            trace: args.trace.as_deref(),
-            syncs: &args.syncs,
-            quick: args.quick,
-        };
-        let section = match part {
-            Part::Speed => speed::measure(&stand)?,
-            Part::Brute => brute::measure(&stand)?,
-            Part::Virtual => virtually::measure(&stand)?,
-            Part::Meeting => meeting::measure(&stand)?,
-            Part::Ways => ways::measure(&stand)?,
-            Part::Program => program::measure(&stand)?,
-        };
-        sections.push(section);
-        // What is there is kept, whatever happens next.
-        write(&args.out, &machine, &sections)?;
-        interrupt::check()?;
+    let mut stand = Stand {
+        sandbag: &sandbag,
+        dir: dir.path(),
+        parts: &args.parts,
+        trace: args.trace.as_deref(),
+        syncs: &args.syncs,
+        quick: args.quick,
+    };
+    let conditions = Conditions {
+        quick: args.quick,
+        options: format!("{:?}, {}", args.trace, args.syncs.join(",")),
+        ..Conditions::default()
+    };
+    benchmark::run(&mut stand, conditions, &args.out, args.resume)
+}
+
+impl Experiment for Stand<'_> {
+    type Row = ScaleRow;
+    type Setup = ();
+
+    fn name(&self) -> &'static str {
+        "scale"
     }
-    print!("{}", fs::read_to_string(&args.out)?);
-    Ok(())
+
+    fn cells(&self, _setup: &()) -> Vec<Cell> {
+        self.parts
+            .iter()
+            .map(|part| Cell::new(part.name()))
+            .collect()
+    }
+
+    fn measure(&mut self, _setup: &(), cell: &Cell, round: u32) -> Result<Vec<ScaleRow>> {
+        let part = Part::ALL.into_iter().find(|part| part.name() == cell.key);
+        let section = match part.context("no such part")? {
+            Part::Speed => speed::measure(self)?,
+            Part::Brute => brute::measure(self)?,
+            Part::Virtual => virtually::measure(self)?,
+            Part::Meeting => meeting::measure(self)?,
+            Part::Ways => ways::measure(self)?,
+            Part::Program => program::measure(self)?,
+        };
+        Ok(vec![ScaleRow {
+            part: cell.key.clone(),
+            round,
+            text: section.render(),
+            figures: section.figures,
+        }])
+    }
+}
+
+impl Benchmark for Stand<'_> {
+    fn title(&self) -> &'static str {
+        "Jitter at scale: how fast, and how right"
+    }
+
+    /// Each part has rounds of its own.
+    fn rounds(&self) -> u32 {
+        1
+    }
+
+    fn tables(&self, rows: &[ScaleRow]) -> String {
+        let of = |part: &Part| rows.iter().find(|row| row.part == part.name());
+        let texts: Vec<&str> = self
+            .parts
+            .iter()
+            .filter_map(of)
+            .map(|row| row.text.as_str())
+            .collect();
+        texts.join("\n")
+    }
 }
 
 /// What all parts share.
@@ -128,6 +227,7 @@ struct Stand<'a> {
     sandbag: &'a Path,
     /// For traces and figures.
     dir: &'a Path,
+    parts: &'a [Part],
     trace: Option<&'a Path>,
     syncs: &'a [String],
     quick: bool,
@@ -178,27 +278,6 @@ fn mpirun(ranks: u32) -> Command {
     command
 }
 
-fn write(out: &Path, machine: &[(&'static str, String)], sections: &[Section]) -> Result<()> {
-    let mut text = String::from("# Jitter at scale: how fast, and how right\n\n");
-    for (name, value) in machine {
-        text += &format!("- {name}: {value}\n");
-    }
-    for section in sections {
-        let mut table = Table::new(&section.heads);
-        section.rows.iter().for_each(|row| table.push(row.clone()));
-        text += &format!(
-            "\n## {}\n\n{}\n\n{}",
-            section.title,
-            section.note,
-            table.render()
-        );
-    }
-    fs::write(out, text).with_context(|| format!("write {}", out.display()))?;
-    let figures = out.with_extension("json");
-    fs::write(&figures, serde_json::to_vec_pretty(sections)?)
-        .with_context(|| format!("write {}", figures.display()))
-}
-
 /// What took so long with something, percent more than without.
 fn more_pct(with: f64, without: f64) -> f64 {
     (with / without.max(1e-9) - 1.0) * 100.0
@@ -227,23 +306,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_on_the_disk() {
-        let dir = tempfile::tempdir().unwrap();
-        let out = dir.path().join("s.md");
+    fn a_section_has_its_table() {
         let section = Section {
             title: "Speed",
             note: "How to read it.".to_owned(),
             heads: vec!["what", "s"],
             rows: vec![vec!["none".to_owned(), "1.0".to_owned()]],
-            figures: serde_json::json!([{"wall_s": [1.0]}]),
+            figures: serde_json::Value::Null,
         };
-        write(&out, &[("CPU", "some".to_owned())], &[section]).unwrap();
-        let text = fs::read_to_string(&out).unwrap();
+        let text = section.render();
         assert!(
             text.contains("## Speed") && text.contains("| none | 1.0 |"),
             "{text}"
         );
-        let figures = fs::read_to_string(out.with_extension("json")).unwrap();
-        assert!(figures.contains("wall_s"));
     }
 }

@@ -4,7 +4,7 @@
 use super::factor::{BASE_COMPETITORS, BASE_PCT, Factor};
 use super::levels::{DEFAULTS, ERROR, LATENCY, Level, levels, of};
 use crate::page::{Section, Table};
-use crate::row::Row;
+use crate::row::PairRow;
 use crate::summary::{Median, figure, shown_figure};
 
 /// A default beside the other values.
@@ -19,7 +19,7 @@ pub struct Choice {
 
 impl Choice {
     /// `None` where the other values were not measured.
-    fn of(rows: &[Row], (method, factor, _, label): (&str, Factor, f64, &str)) -> Option<Self> {
+    fn of(rows: &[PairRow], (method, factor, _, label): (&str, Factor, f64, &str)) -> Option<Self> {
         let (own, others): (Vec<Level>, Vec<Level>) = levels(rows, factor, method)
             .into_iter()
             .partition(|level| level.label == label);
@@ -60,14 +60,14 @@ impl Choice {
 }
 
 /// Those of the defaults beside which other values were measured.
-pub fn choices(rows: &[Row]) -> impl Iterator<Item = Choice> {
+pub fn choices(rows: &[PairRow]) -> impl Iterator<Item = Choice> {
     DEFAULTS
         .into_iter()
         .filter_map(|default| Choice::of(rows, default))
 }
 
 /// The defaults, and the figures behind them.
-pub fn defaults(rows: &[Row]) -> Section {
+pub fn defaults(rows: &[PairRow]) -> Section {
     let mut table = Table::new(&[
         "default",
         "error 1 s, points",
@@ -115,7 +115,7 @@ pub fn defaults(rows: &[Row]) -> Section {
 }
 
 /// The worst second of all rounds, points.
-fn worst(rows: &[&Row]) -> String {
+fn worst(rows: &[&PairRow]) -> String {
     let counted = rows.iter().filter(|row| row.counts());
     let all = counted.filter_map(|row| row.figures.get("worst_points").copied());
     all.reduce(f64::max)

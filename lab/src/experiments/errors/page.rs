@@ -10,7 +10,7 @@ use super::factor::{BASE_COMPETITORS, BASE_PCT, Case, Factor, METHODS, SPINNERS}
 use super::levels::{ERROR, LATENCY, Level, levels, of};
 use crate::figure::{Axes, Line, Point, draw};
 use crate::page::{Section, Table};
-use crate::row::{End, MOST_STEAL_PCT, Row, distinct};
+use crate::row::{End, MOST_STEAL_PCT, PairRow, distinct};
 use crate::summary::{Median, figure, shown_figure};
 
 /// Figures of every factor.
@@ -29,7 +29,7 @@ const WAITING: [(&str, &str); 3] = [
 ///
 /// # Errors
 /// A figure cannot be drawn.
-pub fn sections(rows: &[Row]) -> Result<Vec<Section>> {
+pub fn sections(rows: &[PairRow]) -> Result<Vec<Section>> {
     let mut sections = vec![defaults(rows)];
     for factor in Factor::ALL {
         let more = matches!(factor, Factor::Weight | Factor::Slice);
@@ -52,7 +52,7 @@ pub fn sections(rows: &[Row]) -> Result<Vec<Section>> {
 }
 
 /// The base case by method, and whether the defaults stand.
-pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+pub fn summary(rows: &[PairRow]) -> Vec<[String; 3]> {
     let mut lines = Vec::new();
     let base = |method: &str| of(rows, &Case::base(method).key());
     let spinners = base(SPINNERS);
@@ -89,7 +89,7 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
 }
 
 /// A figure against a factor; `None` where nothing was measured.
-fn against(rows: &[Row], factor: Factor, name: &str, what: &str) -> Result<Option<Section>> {
+fn against(rows: &[PairRow], factor: Factor, name: &str, what: &str) -> Result<Option<Section>> {
     let of_method = METHODS
         .into_iter()
         .chain([SPINNERS])
@@ -153,7 +153,7 @@ const STEAL_PCT: [f64; 4] = [0.1, 1.0, MOST_STEAL_PCT, f64::INFINITY];
 
 /// All rows of a method by the steal that came: the other factors are spread
 /// over them by chance.
-fn steal(rows: &[Row]) -> Section {
+fn steal(rows: &[PairRow]) -> Section {
     let mut table = Table::new(&[
         "method",
         "steal, %",
@@ -164,13 +164,13 @@ fn steal(rows: &[Row]) -> Section {
     for method in METHODS.into_iter().chain([SPINNERS]) {
         let mut least = 0.0;
         for most in STEAL_PCT {
-            let within = |row: &&Row| {
+            let within = |row: &&PairRow| {
                 let of_method = Case::of(&row.cell).is_some_and(|case| case.method == method);
                 let bin = row.steal_pct <= most && (row.steal_pct > least || least == 0.0);
                 let quiet = row.foreign_pct <= NOISY_FOREIGN_PCT;
                 of_method && bin && quiet && row.end == End::Done
             };
-            let own: Vec<&Row> = rows.iter().filter(within).collect();
+            let own: Vec<&PairRow> = rows.iter().filter(within).collect();
             // Also those that are too noisy to count elsewhere.
             let median = |name: &str, digits| {
                 let values: Vec<f64> = own
@@ -203,7 +203,7 @@ fn steal(rows: &[Row]) -> Section {
         .table(table)
 }
 
-fn all(rows: &[Row]) -> Table {
+fn all(rows: &[PairRow]) -> Table {
     let figures = [
         (ERROR, 3),
         ("mean_abs_100ms_points", 3),
@@ -273,7 +273,7 @@ mod tests {
         ]
         .to_vec();
         rows[1].figures.insert("worst_points".to_owned(), 7.0);
-        let of_slice = |rows: &[Row]| {
+        let of_slice = |rows: &[PairRow]| {
             let lines = summary(rows);
             let line = lines.iter().find(|line| line[0].contains("pace, slice"));
             line.map(|line| line[2].clone())

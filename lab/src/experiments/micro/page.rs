@@ -8,7 +8,7 @@ use crate::condition::Condition;
 use crate::figure::{Axes, Line, Point, draw};
 use crate::page::{Section, Table};
 use crate::published;
-use crate::row::{Row, distinct};
+use crate::row::{PairRow, distinct};
 use crate::summary::{Median, Summary, mean_sd};
 use crate::workload::{Name, TASKS};
 
@@ -16,11 +16,11 @@ use crate::workload::{Name, TASKS};
 ///
 /// # Errors
 /// A figure cannot be drawn.
-pub fn sections(rows: &[Row]) -> Result<Vec<Section>> {
+pub fn sections(rows: &[PairRow]) -> Result<Vec<Section>> {
     let mut sections = Vec::new();
     for cpus in distinct(rows, |row| row.cpus.clone()) {
         for name in Name::MICRO {
-            let own: Vec<&Row> = rows
+            let own: Vec<&PairRow> = rows
                 .iter()
                 .filter(|row| row.cpus == cpus && row.program == name.as_str())
                 .collect();
@@ -33,18 +33,18 @@ pub fn sections(rows: &[Row]) -> Result<Vec<Section>> {
 }
 
 /// What each method makes of half speed.
-pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+pub fn summary(rows: &[PairRow]) -> Vec<[String; 3]> {
     let mut lines = Vec::new();
-    let half: Vec<&Row> = rows
+    let half: Vec<&PairRow> = rows
         .iter()
         .filter(|row| matches!(row.condition, Condition::Node { speed, .. } if speed == 0.5))
         .collect();
     // Another number of CPUs is another experiment.
     for cpus in distinct(rows, |row| row.cpus.clone()) {
-        let here: Vec<&Row> = half.iter().filter(|r| r.cpus == cpus).copied().collect();
+        let here: Vec<&PairRow> = half.iter().filter(|r| r.cpus == cpus).copied().collect();
         for name in Name::MICRO {
             for method in methods(&here) {
-                let own: Vec<&Row> = here
+                let own: Vec<&PairRow> = here
                     .iter()
                     .filter(|row| row.program == name.as_str() && method_of(row) == method)
                     .copied()
@@ -70,14 +70,14 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
     lines
 }
 
-fn method_of(row: &Row) -> &str {
+fn method_of(row: &PairRow) -> &str {
     match &row.condition {
         Condition::Node { method, .. } => method,
         _ => "",
     }
 }
 
-fn methods(rows: &[&Row]) -> Vec<String> {
+fn methods(rows: &[&PairRow]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for row in rows {
         if !found.iter().any(|method| method == method_of(row)) {
@@ -89,7 +89,7 @@ fn methods(rows: &[&Row]) -> Vec<String> {
 
 /// Speeds at which the program went: its unslowed time over its slowed one,
 /// both without the sleep that was intended.
-fn speeds_got(rows: &[&Row]) -> Vec<f64> {
+fn speeds_got(rows: &[&PairRow]) -> Vec<f64> {
     rows.iter()
         .filter(|row| row.counts())
         .map(|row| {
@@ -101,8 +101,8 @@ fn speeds_got(rows: &[&Row]) -> Vec<f64> {
 
 /// How far apart the tasks of a program end, of those that have several: in
 /// parts of its time, slowed and not.
-fn ends_apart(rows: &[&Row]) -> Option<String> {
-    let share = |name: &str, seconds: fn(&Row) -> f64| {
+fn ends_apart(rows: &[&PairRow]) -> Option<String> {
+    let share = |name: &str, seconds: fn(&PairRow) -> f64| {
         let counted = rows.iter().filter(|row| row.counts());
         let shares: Vec<f64> = counted
             .filter_map(|row| Some(100.0 * row.figures.get(name)? / seconds(row)))
@@ -118,7 +118,7 @@ fn ends_apart(rows: &[&Row]) -> Option<String> {
     ))
 }
 
-fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
+fn section(name: Name, cpus: &str, rows: &[&PairRow]) -> Result<Section> {
     let about = match name {
         Name::Compute => "CPU-intensive".to_owned(),
         Name::Datagrams => "UDP datagrams of 1 KB to an address where nobody is".to_owned(),
@@ -146,13 +146,13 @@ fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
             connected: true,
             reference: false,
         };
-        let of_method: Vec<&Row> = rows
+        let of_method: Vec<&PairRow> = rows
             .iter()
             .filter(|r| method_of(r) == method)
             .copied()
             .collect();
         for speed in speeds_asked(&of_method) {
-            let own: Vec<&Row> = of_method
+            let own: Vec<&PairRow> = of_method
                 .iter()
                 .filter(|row| speed_of(row) == speed)
                 .copied()
@@ -210,14 +210,14 @@ fn section(name: Name, cpus: &str, rows: &[&Row]) -> Result<Section> {
         .table(table))
 }
 
-fn speed_of(row: &Row) -> f64 {
+fn speed_of(row: &PairRow) -> f64 {
     match row.condition {
         Condition::Node { speed, .. } => speed,
         _ => 1.0,
     }
 }
 
-fn speeds_asked(rows: &[&Row]) -> Vec<f64> {
+fn speeds_asked(rows: &[&PairRow]) -> Vec<f64> {
     let mut speeds: Vec<f64> = rows.iter().map(|row| speed_of(row)).collect();
     speeds.sort_by(f64::total_cmp);
     speeds.dedup();

@@ -8,11 +8,11 @@ use crate::decide::Decided;
 use crate::experiment::Choices;
 use crate::page::{Section, Table};
 use crate::published;
-use crate::row::{Row, distinct};
+use crate::row::{PairRow, distinct};
 use crate::summary::{Summary, slowdowns};
 
 /// A section per program.
-pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
+pub fn sections(rows: &[PairRow], chosen: &Choices) -> Vec<Section> {
     let mut sections: Vec<Section> = distinct(rows, |row| row.program.clone())
         .iter()
         .map(|name| {
@@ -28,7 +28,7 @@ pub fn sections(rows: &[Row], chosen: &Choices) -> Vec<Section> {
     sections
 }
 
-fn table(rows: &[Row], program: &str) -> Table {
+fn table(rows: &[PairRow], program: &str) -> Table {
     let mut table = Table::new(&[
         "condition",
         "slowdown, median (95 %)",
@@ -69,7 +69,7 @@ fn table(rows: &[Row], program: &str) -> Table {
 }
 
 /// A line per program and condition.
-pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+pub fn summary(rows: &[PairRow]) -> Vec<[String; 3]> {
     let mut lines = Vec::new();
     for program in distinct(rows, |row| row.program.clone()) {
         for condition in distinct(rows, |row| row.condition.clone()) {
@@ -89,14 +89,14 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
     lines
 }
 
-fn of<'a>(rows: &'a [Row], program: &str, condition: &Condition) -> Vec<&'a Row> {
+fn of<'a>(rows: &'a [PairRow], program: &str, condition: &Condition) -> Vec<&'a PairRow> {
     rows.iter()
         .filter(|row| row.program == program && row.condition == *condition)
         .collect()
 }
 
 /// To what a slowdown is known; `None` where there is none.
-fn decided(rows: &[&Row]) -> Option<Decided> {
+fn decided(rows: &[&PairRow]) -> Option<Decided> {
     let summary = Summary::of(rows);
     let numbers = summary.over_limit.is_none() && summary.failed.is_none();
     numbers.then(|| Decided::by(&slowdowns(rows)))
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn few_pairs_are_undecided_and_say_how_many_it_takes() {
-        let mut rows: Vec<Row> = (0..2)
+        let mut rows: Vec<PairRow> = (0..2)
             .map(|n| row(n, 1.0, 1.95 + 0.1 * f64::from(n)))
             .collect();
         for row in &mut rows {
@@ -183,7 +183,7 @@ mod tests {
         );
         let html = sections(&rows, &Choices::new())[0].render().into_string();
         assert!(html.contains("about 13 pairs needed"), "{html}");
-        let many: Vec<Row> = (0..9).map(|n| row(n, 1.0, 2.0)).collect();
+        let many: Vec<PairRow> = (0..9).map(|n| row(n, 1.0, 2.0)).collect();
         assert_eq!(summary(&many)[0][2], "2.00 (2.00 .. 2.00), n = 9, ± 0.000");
     }
 

@@ -9,14 +9,14 @@ use crate::condition::Condition;
 use crate::figure::{Axes, Line, Point, draw};
 use crate::page::{Section, Table};
 use crate::published;
-use crate::row::{Row, distinct};
+use crate::row::{PairRow, distinct};
 use crate::summary::{self, Summary};
 
 /// Ours, and the paper's table.
 ///
 /// # Errors
 /// A figure cannot be drawn.
-pub fn sections(rows: &[Row], class: &str) -> Result<Vec<Section>> {
+pub fn sections(rows: &[PairRow], class: &str) -> Result<Vec<Section>> {
     let mut table = Table::new(&[
         "condition",
         "EP, s (mean, sd)",
@@ -31,7 +31,7 @@ pub fn sections(rows: &[Row], class: &str) -> Result<Vec<Section>> {
     let mut points = Vec::new();
     let conditions = distinct(rows, |row| row.condition.clone());
     for (index, condition) in conditions.iter().enumerate() {
-        let own: Vec<&Row> = rows.iter().filter(|r| r.condition == *condition).collect();
+        let own: Vec<&PairRow> = rows.iter().filter(|r| r.condition == *condition).collect();
         let summary = Summary::of(&own);
         let figure = |name: &str| {
             summary::figure(&own, name).map_or_else(String::new, |m| format!("{:.3}", m.value))
@@ -54,7 +54,7 @@ pub fn sections(rows: &[Row], class: &str) -> Result<Vec<Section>> {
         }
     }
     let perceived = |method: &str| {
-        let own: Vec<&Row> = rows
+        let own: Vec<&PairRow> = rows
             .iter()
             .filter(|row| row.condition == Condition::load(method, LOAD_PCT))
             .collect();
@@ -114,10 +114,10 @@ pub fn sections(rows: &[Row], class: &str) -> Result<Vec<Section>> {
 }
 
 /// The load that EP perceived, by condition.
-pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+pub fn summary(rows: &[PairRow]) -> Vec<[String; 3]> {
     let mut lines = Vec::new();
     for condition in distinct(rows, |row| row.condition.clone()) {
-        let own: Vec<&Row> = rows.iter().filter(|r| r.condition == condition).collect();
+        let own: Vec<&PairRow> = rows.iter().filter(|r| r.condition == condition).collect();
         let summary = Summary::of(&own);
         let paper = match &condition {
             Condition::Load { method, .. } => {

@@ -12,7 +12,7 @@ use sandbag_run::directory::ACHIEVED_CSV;
 use super::run_dir;
 use crate::figure::{Axes, Line, Point, draw};
 use crate::page::{Section, Table};
-use crate::row::{End, Row, distinct};
+use crate::row::{End, PairRow, distinct};
 use crate::summary::{figure, shown_figure};
 
 /// What the paper reports, points.
@@ -24,7 +24,7 @@ const TARGET: f64 = 1.0;
 ///
 /// # Errors
 /// What a replay left cannot be read, or a figure not be drawn.
-pub fn sections(rows: &[Row], dir: &Path) -> Result<Vec<Section>> {
+pub fn sections(rows: &[PairRow], dir: &Path) -> Result<Vec<Section>> {
     let mut table = Table::new(&[
         "beside",
         "mean error, points",
@@ -77,7 +77,7 @@ pub fn sections(rows: &[Row], dir: &Path) -> Result<Vec<Section>> {
 }
 
 /// A line per program.
-pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
+pub fn summary(rows: &[PairRow]) -> Vec<[String; 3]> {
     distinct(rows, |row| row.program.clone())
         .into_iter()
         .map(|program| {
@@ -97,7 +97,7 @@ pub fn summary(rows: &[Row]) -> Vec<[String; 3]> {
         .collect()
 }
 
-fn of<'a>(rows: &'a [Row], program: &str) -> Vec<&'a Row> {
+fn of<'a>(rows: &'a [PairRow], program: &str) -> Vec<&'a PairRow> {
     rows.iter().filter(|row| row.program == program).collect()
 }
 
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::row::tests::row;
 
-    fn two() -> [Row; 2] {
+    fn two() -> [PairRow; 2] {
         let mut rows = [row(0, 0.0, 30.0), row(1, 0.0, 30.0)];
         for row in &mut rows {
             row.figures.insert("mean_abs_points".to_owned(), 0.04);
