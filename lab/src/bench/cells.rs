@@ -3,9 +3,7 @@
 //! of every CPU beside five spinners in the wrapped command.
 
 use clap::ValueEnum;
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::seq::SliceRandom as _;
-use rand::{RngExt as _, SeedableRng as _};
+use sandbag_stats::Chance;
 
 use crate::bench::compete::kinds::Kind;
 
@@ -279,30 +277,11 @@ pub fn kind_name(kind: Kind) -> String {
         .map_or_else(String::new, |v| v.get_name().to_owned())
 }
 
-/// The generator of every random choice of the benchmark:
-/// xoshiro256++ (Blackman & Vigna), seeded as the `rand` crate does.
-pub fn generator(seed: u64) -> Xoshiro256PlusPlus {
-    Xoshiro256PlusPlus::seed_from_u64(seed)
-}
-
-/// The order of the cells in each round: every cell once per round, in a new
-/// random order.
-pub fn rounds(cells: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
-    let mut random = generator(seed);
-    (0..rounds)
-        .map(|_| {
-            let mut order: Vec<usize> = (0..cells).collect();
-            order.shuffle(&mut random);
-            order
-        })
-        .collect()
-}
-
 /// A step profile in sandbag's native format: a new level between 5 and 95
 /// each second, every third second in two halves, different on each CPU.
 pub fn step_profile(cpus: &[u32], seconds: u32, seed: u64) -> String {
-    let mut random = generator(seed);
-    let mut level = || random.random_range(5..=95u32).to_string();
+    let mut chance = Chance::new(seed, "steps");
+    let mut level = || (5 + chance.below(91)).to_string();
     let mut text = String::from("# sandbag profile 1\ntime");
     for cpu in cpus {
         text += &format!(",cpu{cpu}");
@@ -375,13 +354,6 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_decides_the_order() {
-        assert_eq!(rounds(50, 3, 7), rounds(50, 3, 7));
-        assert_ne!(rounds(50, 3, 7), rounds(50, 3, 8));
-        assert_ne!(rounds(50, 2, 7)[0], rounds(50, 2, 7)[1]);
-    }
-
-    #[test]
     fn a_step_profile_has_steps_of_half_a_second() {
         let text = step_profile(&[0, 3], 6, 1);
         let lines: Vec<&str> = text.lines().collect();
@@ -395,14 +367,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn each_round_has_every_cell_once(cells in 0usize..60, seed: u64) {
-            for mut round in rounds(cells, 3, seed) {
-                round.sort_unstable();
-                prop_assert_eq!(round, (0..cells).collect::<Vec<_>>());
-            }
-        }
-
         #[test]
         fn levels_stay_between_5_and_95(seed: u64) {
             for line in step_profile(&[0, 1], 9, seed).lines().skip(2) {

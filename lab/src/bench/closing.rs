@@ -23,13 +23,6 @@ pub const CLOSES_POINTS: f64 = 0.3;
 /// time, differences in points.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Closing {
-    /// Round of the run, from 1; this and the next two are filled in by
-    /// [`Row::take_closings`](crate::bench::row::Row::take_closings).
-    pub round: usize,
-    /// `v1` or `v2`.
-    pub cgroup: String,
-    /// The cell's name.
-    pub cell: String,
     /// The CPU.
     pub cpu: u32,
     /// Steal, percent of the wall time.
@@ -106,7 +99,6 @@ pub fn close(cpu: u32, before: &CpuClocks, after: &CpuClocks, known: &Known) -> 
         nobody_points: tasks_pct.map(|tasks| 100.0 - tasks - idle_pct),
         claim_points: known.claimed_pct.filter(|_| found).map(|c| c - seen),
         mpstat_points: known.mpstat_pct.map(|m| m - busy),
-        ..Closing::default()
     })
 }
 

@@ -7,7 +7,7 @@
 //! `compete` is the competition, `place` and `churn` the groups around it,
 //! `jitter` the collector of OS jitter and its replay, `scale` the predictor of
 //! jitter at scale and `figures` what it draws, `audit` what audits find,
-//! `hierarchy` the switch from cgroup v1 to v2 and back. `results` and `report` keep and show what was found.
+//! `hierarchy` the switch from cgroup v1 to v2 and back. `benchmark` keeps and shows what was found.
 
 mod audit;
 mod benchmark;
@@ -31,7 +31,6 @@ mod on_v2;
 mod place;
 pub mod programs;
 mod report;
-mod results;
 mod row;
 mod runner;
 mod scale;

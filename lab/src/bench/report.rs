@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::bench::cells::{Cell, Factor};
-use crate::bench::results::Results;
+use crate::bench::row::LoadRow;
 use crate::bench::tables::{
     factor_table, failures, formula_table, groups, latency_tables, step_table, target_table,
     undecided, verdict_table,
@@ -31,37 +31,16 @@ of which the busy ones are sampled at the tick, which a burner on a regular grid
 idle CPU can miss.
 ";
 
-/// What of the benchmark the report speaks of.
-#[derive(Debug, Clone, Copy)]
-pub struct About<'a> {
-    /// Facts about the machine.
-    pub machine: &'a [(&'static str, String)],
-    /// The cells, in their order.
-    pub cells: &'a [Cell],
-    /// CPUs that were loaded, as a list and their number.
-    pub cpus: (&'a str, usize),
-    /// Length of a run, seconds.
-    pub seconds: u32,
-    /// Rounds that were planned.
-    pub rounds: usize,
-}
-
-/// The report, in markdown.
-pub fn report(about: &About<'_>, results: &Results) -> String {
-    let mut out = String::from("# How well loads are held\n\n");
-    for (name, value) in about.machine {
-        let _ = writeln!(out, "- {name}: {value}");
-    }
-    let _ = writeln!(
-        out,
-        "- runs: {} s each, {} rounds, CPUs {}\n",
-        about.seconds, about.rounds, about.cpus.0
-    );
-    if let Some(line) = undecided(&results.rows) {
+/// The tables of the cells that were planned, on so many CPUs.
+pub fn tables(cells: &[Cell], cpus: usize, rows: &[LoadRow]) -> String {
+    let (rounds, rows): (Vec<LoadRow>, Vec<LoadRow>) =
+        rows.iter().cloned().partition(|row| row.latency.is_some());
+    let mut out = String::new();
+    if let Some(line) = undecided(&rows) {
         let _ = writeln!(out, "{line}\n");
     }
     out += NOTES;
-    let groups = groups(about.cells, &results.rows);
+    let groups = groups(cells, &rows);
     let mut section = |title: &str, body: Option<String>| {
         if let Some(body) = body {
             let _ = write!(out, "\n## {title}\n\n{body}");
@@ -69,7 +48,7 @@ pub fn report(about: &About<'_>, results: &Results) -> String {
     };
     if !groups.is_empty() {
         section("Targets", Some(target_table(&groups)));
-        section("Verdicts", Some(verdict_table(&results.rows)));
+        section("Verdicts", Some(verdict_table(&rows)));
     }
     for (factor, title) in [
         (Factor::Asked, "Asked load"),
@@ -83,12 +62,9 @@ pub fn report(about: &About<'_>, results: &Results) -> String {
         "Step response: seconds that begin 100 ms after a change",
         step_table(&groups),
     );
-    section(
-        "The published formula",
-        formula_table(&groups, about.cpus.1),
-    );
-    section("Wake-up latency of a 1 ms sleeper", latencies(results));
-    let failed = failures(&results.rows);
+    section("The published formula", formula_table(&groups, cpus));
+    section("Wake-up latency of a 1 ms sleeper", latencies(&rounds));
+    let failed = failures(&rows);
     section(
         "Runs without figures",
         (!failed.is_empty()).then(|| failed.iter().map(|l| format!("- {l}\n")).collect()),
@@ -97,25 +73,14 @@ pub fn report(about: &About<'_>, results: &Results) -> String {
 }
 
 /// The latency tables of each cgroup version.
-fn latencies(results: &Results) -> Option<String> {
-    let mut versions: Vec<&str> = results
-        .latencies
-        .iter()
-        .map(|l| l.cgroup.as_str())
-        .collect();
-    versions.dedup();
-    let tables: Vec<String> = versions
+fn latencies(rows: &[LoadRow]) -> Option<String> {
+    let tables: Vec<String> = ["v1", "v2"]
         .into_iter()
-        .map(|version| {
-            let rounds: Vec<_> = results
-                .latencies
-                .iter()
-                .filter(|l| l.cgroup == version)
-                .map(|l| l.round.clone())
-                .collect();
-            latency_tables(&rounds, version)
+        .filter_map(|version| {
+            let own = rows.iter().filter(|row| row.cgroup == version);
+            let rounds: Vec<_> = own.filter_map(|row| row.latency.clone()).collect();
+            (!rounds.is_empty()).then(|| latency_tables(&rounds, version))
         })
-        .chain(results.notes.iter().map(|note| format!("{note}\n")))
         .collect();
     (!tables.is_empty()).then(|| tables.join("\n"))
 }

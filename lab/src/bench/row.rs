@@ -7,17 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::bench::cells::{Cell, Disturbance, kind_name};
 use crate::bench::closing::{Closing, worst};
+use crate::bench::latency::Round;
+use crate::bench::markdown::number;
 use crate::bench::windows::{errors, resolution_ms, step_response};
+use crate::experiment::Trial;
 
 /// Figures of one run; a column is empty where the run does not give it.
 /// Errors are points, shares percent.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Row {
-    /// Round, from 1.
-    pub round: usize,
+pub struct LoadRow {
+    /// Round, from 0.
+    pub round: u32,
     /// `v1` or `v2`.
     pub cgroup: String,
-    /// The cell's name.
+    /// [`key`] of the cell.
     pub cell: String,
     /// The method.
     pub method: String,
@@ -93,15 +96,52 @@ pub struct Row {
     pub mpstat: Option<f64>,
     /// Competitors that could not run as they should.
     pub competitors_failed: u64,
+    /// How the books closed, by CPU; none where the run was not verified.
+    pub closings: Vec<Closing>,
+    /// A round of the wake-up latency, and then nothing else.
+    pub latency: Option<Round>,
 }
 
-impl Row {
+/// Name of a cell on a cgroup version.
+pub fn key(cgroup: &str, cell: &str) -> String {
+    format!("{cgroup}/{cell}")
+}
+
+impl Trial for LoadRow {
+    fn cell(&self) -> &str {
+        &self.cell
+    }
+
+    fn round(&self) -> u32 {
+        self.round
+    }
+
+    fn is_measured_again(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    fn line(&self) -> String {
+        match (&self.failed, self.mae_1s) {
+            (Some(reason), _) => format!("failed: {reason}"),
+            (None, Some(mae)) => format!(
+                "mean abs {mae:.3}, worst {:+.2}, {}, closing {}",
+                self.worst_1s.unwrap_or(0.0),
+                self.verdict,
+                number(self.closing, 2)
+            ),
+            (None, None) if self.latency.is_some() => "measured".to_owned(),
+            (None, None) => "no window counts".to_owned(),
+        }
+    }
+}
+
+impl LoadRow {
     /// A row that says only which run it is.
-    pub fn new(cell: &Cell, cgroup: &str, round: usize) -> Self {
+    pub fn new(cell: &Cell, cgroup: &str, round: u32) -> Self {
         Self {
             round,
             cgroup: cgroup.to_owned(),
-            cell: cell.id(),
+            cell: key(cgroup, &cell.id()),
             method: cell.method.name().to_owned(),
             asked_pct: cell.asked_pct,
             kind: kind_name(cell.kind),
@@ -172,13 +212,8 @@ impl Row {
         self.strangers == Some(0)
     }
 
-    /// Takes in how the books closed, and notes in them whose they are.
-    pub fn take_closings(&mut self, closings: &mut [Closing]) {
-        for closing in closings.iter_mut() {
-            closing.round = self.round;
-            closing.cgroup.clone_from(&self.cgroup);
-            closing.cell.clone_from(&self.cell);
-        }
+    /// Takes in how the books closed.
+    pub fn take_closings(&mut self, closings: Vec<Closing>) {
         self.closing = worst(closings.iter().map(|c| c.closing_points));
         let sum: f64 = closings.iter().map(|c| c.closing_points).sum();
         self.closing_all = (!closings.is_empty()).then(|| sum / closings.len() as f64);
@@ -186,5 +221,6 @@ impl Row {
         self.nobody = worst(closings.iter().filter_map(|c| c.nobody_points));
         self.claim = worst(closings.iter().filter_map(|c| c.claim_points));
         self.mpstat = worst(closings.iter().filter_map(|c| c.mpstat_points));
+        self.closings = closings;
     }
 }

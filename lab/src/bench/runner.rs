@@ -29,7 +29,7 @@ use crate::bench::compete::account::{
 };
 use crate::bench::mpstat::Mpstat;
 use crate::bench::place::{Group, Layout};
-use crate::bench::row::Row;
+use crate::bench::row::LoadRow;
 use crate::bench::tasks::{burners, others};
 use sandbag_linux::interrupt;
 
@@ -63,38 +63,23 @@ pub struct Bench {
     pub seed: u64,
 }
 
-/// What one run gave.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The row.
-    pub row: Row,
-    /// One per CPU, where the run was verified.
-    pub closings: Vec<Closing>,
-}
-
 impl Bench {
     /// Runs a cell once. A run that fails is a row that says why; an error is
     /// only what ends the whole benchmark.
-    pub fn run(&self, cell: &Cell, layout: &Layout, round: usize) -> Result<Outcome> {
-        let mut row = Row::new(cell, layout.name(), round);
-        let dir = self.work.join(format!(
-            "{}-{round}-{}",
-            layout.name(),
-            cell.id().replace('/', "-")
-        ));
+    pub fn run(&self, cell: &Cell, layout: &Layout, round: u32) -> Result<LoadRow> {
+        let mut row = LoadRow::new(cell, layout.name(), round);
+        let dir = self
+            .work
+            .join(format!("{}-{round}", row.cell.replace('/', "-")));
         let outcome = self.run_in(&dir, cell, layout, &mut row);
         interrupt::check()?;
-        let mut closings = match outcome {
-            Ok(closings) => closings,
-            Err(e) => {
-                row.failed = Some(format!("{e:#}"));
-                Vec::new()
-            }
-        };
+        match outcome {
+            Ok(closings) => row.take_closings(closings),
+            Err(e) => row.failed = Some(format!("{e:#}")),
+        }
         // Some hundred runs of up to a megabyte each.
         let _ = fs::remove_dir_all(&dir);
-        row.take_closings(&mut closings);
-        Ok(Outcome { row, closings })
+        Ok(row)
     }
 
     fn cpus_of(&self, cell: &Cell) -> CpuList {
@@ -107,7 +92,7 @@ impl Bench {
         dir: &Path,
         cell: &Cell,
         layout: &Layout,
-        row: &mut Row,
+        row: &mut LoadRow,
     ) -> Result<Vec<Closing>> {
         fs::create_dir_all(dir).with_context(|| format!("make {}", dir.display()))?;
         let cpus = self.cpus_of(cell);

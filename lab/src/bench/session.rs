@@ -2,27 +2,26 @@
 //! One benchmark from start to end: rounds over all cells on each cgroup
 //! version, the extra tables, the files.
 
-use std::io::Write as _;
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
+use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
 
-use crate::bench::cells::{Cell, Method, matrix, rounds};
+use crate::bench::benchmark::{Benchmark, Conditions, Session, is_quick};
+use crate::bench::cells::{Cell, Method, matrix};
 use crate::bench::hierarchy::{self, OnV2};
-use crate::bench::latency;
 use crate::bench::place::Layout;
 use crate::bench::programs::Programs;
-use crate::bench::report::{About, report};
-use crate::bench::results::{Latency, Results};
-use crate::bench::row::Row;
+use crate::bench::row::{LoadRow, key};
 use crate::bench::runner::Bench;
-use crate::bench::tables::undecided;
+use crate::bench::{latency, report};
+use crate::experiment::{self, Experiment};
 use crate::steal::StealMeter;
 use sandbag_linux::interrupt;
-use sandbag_linux::machine::describe;
 
 /// What a run takes besides its length, seconds: starts, ends, clocks.
 const OVERHEAD_S: f64 = 1.7;
@@ -81,8 +80,8 @@ pub struct SessionArgs {
 
 struct Plan {
     cells: Vec<Cell>,
-    rounds: usize,
-    latency_rounds: usize,
+    rounds: u32,
+    latency_rounds: u32,
     latency_seconds: u32,
     versions: usize,
     /// Length of a run.
@@ -93,8 +92,9 @@ impl Plan {
     /// How long all of it takes.
     fn estimate(&self) -> Duration {
         let run = f64::from(self.seconds) + OVERHEAD_S;
-        let cells = (self.cells.len() * self.rounds) as f64 * run;
-        let latency = (self.latency_rounds * latency::PER_ROUND) as f64
+        let cells = self.cells.len() as f64 * f64::from(self.rounds) * run;
+        let latency = f64::from(self.latency_rounds)
+            * latency::PER_ROUND as f64
             * (f64::from(self.latency_seconds) + 1.2);
         Duration::from_secs_f64((cells + latency) * self.versions as f64)
     }
@@ -115,13 +115,11 @@ impl Plan {
 
 /// Runs the benchmark.
 pub fn run(args: &SessionArgs) -> Result<()> {
-    let quick = args.quick || std::env::var_os("QUICK").is_some_and(|v| v == "1");
+    let quick = is_quick(args.quick);
     let root = Root::default();
     let cpus = match &args.cpus {
         Some(list) => list.clone(),
-        None => root
-            .read("/sys/devices/system/cpu/online")?
-            .parse::<CpuList>()?,
+        None => Topology::read(&root)?.online,
     };
     ensure!(!cpus.is_empty(), "--cpus names no CPU");
     let plan = plan(args, quick, cpus.len())?;
@@ -160,49 +158,25 @@ pub fn run(args: &SessionArgs) -> Result<()> {
         seed: args.seed.unwrap_or_else(clock_seed),
     };
     println!("{}; seed {}", plan.summary(), bench.seed);
-    let mut machine = describe(&root);
-    let mut steal = StealMeter::start(&root, &bench.cpus)?;
-    let started = Instant::now();
-
-    let mut results = match &args.out {
-        Some(path) => Results::beside(path, args.resume)?,
-        None => Results::default(),
+    let conditions = Conditions {
+        quick,
+        cpus: bench.cpus.to_string(),
+        options: format!("{} s", plan.seconds),
+        seed: bench.seed,
     };
-    if !results.is_empty() {
-        println!(
-            "{} runs and {} rounds of latency are there already",
-            results.rows.len(),
-            results.latencies.len()
-        );
-    }
-    let outcome = measure(args, &bench, &plan, &mut results);
+    let mut loads = Loads {
+        steal: RefCell::new(StealMeter::start(&root, &bench.cpus)?),
+        started: Instant::now(),
+        layout: Layout::detect(&root)?,
+        bench,
+        plan,
+    };
+    let mut session = Session::open(&loads, conditions, args.out.as_deref(), args.resume)?;
+    let outcome = measure(args, &mut loads, &mut session);
     // What was measured before an interruption is shown, too.
-    if results.is_empty() {
-        return outcome;
-    }
-    machine.push((
-        "steal during the benchmark",
-        format!("{:.2} %", steal.steal_pct()?),
-    ));
-    machine.push((
-        "took",
-        format!("{:.0} min", started.elapsed().as_secs_f64() / 60.0),
-    ));
-    machine.push(("seed", bench.seed.to_string()));
-    let about = About {
-        machine: &machine,
-        cells: &plan.cells,
-        cpus: (&bench.cpus.to_string(), bench.cpus.len()),
-        seconds: plan.seconds,
-        rounds: plan.rounds,
-    };
-    let text = report(&about, &results);
-    print!("{text}");
-    if let Some(path) = &args.out {
-        std::fs::write(path, &text).with_context(|| format!("write {}", path.display()))?;
-        if outcome.is_err() {
-            eprintln!("sandbag-lab loads: what was measured is kept; --resume goes on from there");
-        }
+    session.print(&loads)?;
+    if outcome.is_err() && args.out.is_some() {
+        eprintln!("sandbag-lab loads: what was measured is kept; --resume goes on from there");
     }
     outcome
 }
@@ -225,7 +199,7 @@ fn plan(args: &SessionArgs, quick: bool, cpus: usize) -> Result<Plan> {
     };
     Ok(Plan {
         cells,
-        rounds: args.rounds.unwrap_or(if quick { 2 } else { 3 }) as usize,
+        rounds: args.rounds.unwrap_or(if quick { 2 } else { 3 }),
         latency_rounds,
         latency_seconds,
         versions: if args.v2 { 2 } else { 1 },
@@ -233,90 +207,128 @@ fn plan(args: &SessionArgs, quick: bool, cpus: usize) -> Result<Plan> {
     })
 }
 
-fn measure(args: &SessionArgs, bench: &Bench, plan: &Plan, results: &mut Results) -> Result<()> {
-    let root = Root::default();
+/// All rounds on each cgroup version.
+fn measure(args: &SessionArgs, loads: &mut Loads, session: &mut Session<LoadRow>) -> Result<()> {
     if args.v2 {
         // Fail now rather than after the first half.
-        OnV2::switch(&bench.program)?.back()?;
+        OnV2::switch(&loads.bench.program)?.back()?;
     }
-    on_version(bench, plan, &Layout::detect(&root)?, results)?;
+    loads.layout.clean()?;
+    session.measure(loads)?;
     if !args.v2 {
         return Ok(());
     }
-    let v2 = OnV2::switch(&bench.program)?;
-    let outcome =
-        Layout::detect(&root).and_then(|layout| on_version(bench, plan, &layout, results));
+    let v2 = OnV2::switch(&loads.bench.program)?;
+    let outcome = Layout::detect(&Root::default()).and_then(|layout| {
+        layout.clean()?;
+        loads.layout = layout;
+        session.measure(loads)
+    });
     v2.back()?;
     outcome
 }
 
-fn on_version(bench: &Bench, plan: &Plan, layout: &Layout, results: &mut Results) -> Result<()> {
-    layout.clean()?;
-    let total = plan.cells.len() * plan.rounds;
-    let mut done = 0;
-    for (round, order) in rounds(plan.cells.len(), plan.rounds, bench.seed)
-        .into_iter()
-        .enumerate()
-    {
-        for index in order {
-            done += 1;
-            let cell = &plan.cells[index];
-            if results.has(layout.name(), &cell.id(), round + 1) {
-                continue;
-            }
-            let outcome = bench.run(cell, layout, round + 1)?;
-            progress(done, total, &outcome.row);
-            results.add(outcome.row, outcome.closings)?;
-        }
-    }
-    let there = results.latency_rounds(layout.name());
-    for round in there..plan.latency_rounds {
-        match bench.latency_round(round, plan.latency_seconds) {
-            Ok(measured) => {
-                println!(
-                    "[{}/{}] {} {LATENCY}",
-                    round + 1,
-                    plan.latency_rounds,
-                    layout.name()
-                );
-                results.add_latency(Latency {
-                    cgroup: layout.name().to_owned(),
-                    round: measured,
-                })?;
-            }
-            Err(e) => {
-                interrupt::check()?;
-                results.notes.push(format!(
-                    "Round {} was not measured on {}: {e:#}",
-                    round + 1,
-                    layout.name()
-                ));
-            }
-        }
-    }
-    if let Some(line) = undecided(&results.rows) {
-        println!("{line}");
-    }
-    Ok(())
+/// The benchmark on one cgroup version.
+struct Loads {
+    bench: Bench,
+    plan: Plan,
+    layout: Layout,
+    steal: RefCell<StealMeter>,
+    started: Instant,
 }
 
-fn progress(done: usize, total: usize, row: &Row) {
-    let figures = match (&row.failed, row.mae_1s) {
-        (Some(reason), _) => format!("failed: {reason}"),
-        (None, Some(mae)) => format!(
-            "mean abs {mae:.3}, worst {:+.2}, {}, closing {}",
-            row.worst_1s.unwrap_or(0.0),
-            row.verdict,
-            crate::bench::markdown::number(row.closing, 2)
-        ),
-        (None, None) => "no window counts".to_owned(),
-    };
-    println!(
-        "[{done}/{total}] {} {} round {}: {figures}",
-        row.cgroup, row.cell, row.round
-    );
-    // Lost progress is no reason to stop.
-    let _ = std::io::stdout().flush();
+impl Loads {
+    fn latency(&self, round: u32) -> Result<LoadRow> {
+        let measured = self.bench.latency_round(round, self.plan.latency_seconds);
+        let cgroup = self.layout.name();
+        let mut row = LoadRow {
+            round,
+            cgroup: cgroup.to_owned(),
+            cell: key(cgroup, LATENCY),
+            ..LoadRow::default()
+        };
+        match measured {
+            Ok(measured) => row.latency = Some(measured),
+            Err(error) => {
+                interrupt::check()?;
+                row.failed = Some(format!("{error:#}"));
+            }
+        }
+        Ok(row)
+    }
+}
+
+impl Experiment for Loads {
+    type Row = LoadRow;
+    type Setup = ();
+
+    fn name(&self) -> &'static str {
+        "loads"
+    }
+
+    fn cells(&self, _setup: &()) -> Vec<experiment::Cell> {
+        let latency = (self.plan.latency_rounds > 0).then(|| LATENCY.to_owned());
+        let names = self.plan.cells.iter().map(Cell::id).chain(latency);
+        names
+            .map(|name| experiment::Cell::new(key(self.layout.name(), &name)))
+            .collect()
+    }
+
+    fn has_round(&self, cell: &experiment::Cell, round: u32) -> bool {
+        if cell.key == key(self.layout.name(), LATENCY) {
+            round < self.plan.latency_rounds
+        } else {
+            round < self.plan.rounds
+        }
+    }
+
+    fn measure(
+        &mut self,
+        _setup: &(),
+        cell: &experiment::Cell,
+        round: u32,
+    ) -> Result<Vec<LoadRow>> {
+        let named = |one: &&Cell| key(self.layout.name(), &one.id()) == cell.key;
+        let row = match self.plan.cells.iter().find(named) {
+            Some(cell) => self.bench.run(cell, &self.layout, round)?,
+            None => self.latency(round)?,
+        };
+        Ok(vec![row])
+    }
+}
+
+impl Benchmark for Loads {
+    fn title(&self) -> &'static str {
+        "How well loads are held"
+    }
+
+    fn rounds(&self) -> u32 {
+        self.plan.rounds.max(self.plan.latency_rounds)
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let minutes = self.started.elapsed().as_secs_f64() / 60.0;
+        let steal = self.steal.borrow_mut().steal_pct();
+        vec![
+            (
+                "steal during the benchmark",
+                steal.map_or_else(|error| format!("{error:#}"), |pct| format!("{pct:.2} %")),
+            ),
+            ("took", format!("{minutes:.0} min")),
+            ("seed", self.bench.seed.to_string()),
+            (
+                "runs",
+                format!(
+                    "{} s each, {} rounds, CPUs {}",
+                    self.plan.seconds, self.plan.rounds, self.bench.cpus
+                ),
+            ),
+        ]
+    }
+
+    fn tables(&self, rows: &[LoadRow]) -> String {
+        report::tables(&self.plan.cells, self.bench.cpus.len(), rows)
+    }
 }
 
 fn clock_seed() -> u64 {

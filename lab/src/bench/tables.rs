@@ -11,24 +11,24 @@ use crate::bench::cells::{Cell, Factor};
 use crate::bench::closing::{CLOSES_POINTS, worst};
 use crate::bench::latency::{Round, ratios, times};
 use crate::bench::markdown::{Table, number};
-use crate::bench::row::Row;
+use crate::bench::row::{LoadRow, key};
 
 /// The runs of one cell on one cgroup version.
 #[derive(Debug)]
 pub struct Group<'a> {
     cell: &'a Cell,
     cgroup: String,
-    rows: Vec<&'a Row>,
+    rows: Vec<&'a LoadRow>,
 }
 
 /// Groups the rows in the order of the cells; a cell's versions follow each
 /// other.
-pub fn groups<'a>(cells: &'a [Cell], rows: &'a [Row]) -> Vec<Group<'a>> {
+pub fn groups<'a>(cells: &'a [Cell], rows: &'a [LoadRow]) -> Vec<Group<'a>> {
     let mut found = Vec::new();
     for cell in cells {
         let id = cell.id();
-        let mut versions = BTreeMap::<&str, Vec<&Row>>::new();
-        for row in rows.iter().filter(|r| r.cell == id) {
+        let mut versions = BTreeMap::<&str, Vec<&LoadRow>>::new();
+        for row in rows.iter().filter(|r| r.cell == key(&r.cgroup, &id)) {
             versions.entry(&row.cgroup).or_default().push(row);
         }
         found.extend(versions.into_iter().map(|(cgroup, rows)| Group {
@@ -41,15 +41,15 @@ pub fn groups<'a>(cells: &'a [Cell], rows: &'a [Row]) -> Vec<Group<'a>> {
 }
 
 impl Group<'_> {
-    fn all(&self, of: impl Fn(&Row) -> Option<f64>) -> Vec<f64> {
+    fn all(&self, of: impl Fn(&LoadRow) -> Option<f64>) -> Vec<f64> {
         self.rows.iter().filter_map(|r| of(r)).collect()
     }
 
-    fn median(&self, of: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
+    fn median(&self, of: impl Fn(&LoadRow) -> Option<f64>) -> Option<f64> {
         median(&self.all(of))
     }
 
-    fn worst(&self, of: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
+    fn worst(&self, of: impl Fn(&LoadRow) -> Option<f64>) -> Option<f64> {
         worst(self.all(of).into_iter())
     }
 
@@ -123,7 +123,7 @@ fn line(g: &Group<'_>) -> Vec<String> {
         _ => "-".to_owned(),
     };
     let [kept, missed, undecided] = g.verdicts();
-    let sum = |of: fn(&Row) -> u64| g.rows.iter().map(|r| of(r)).sum::<u64>();
+    let sum = |of: fn(&LoadRow) -> u64| g.rows.iter().map(|r| of(r)).sum::<u64>();
     let mut runs = g.rows.len().to_string();
     if g.failed() > 0 {
         runs += &format!(" ({} failed)", g.failed());
@@ -300,10 +300,10 @@ pub fn target_table(groups: &[Group<'_>]) -> String {
             g.median(|r| r.burner_kib.map(megabytes))
         }),
         ("books close to 0.3 points, each CPU", CLOSES_POINTS, |g| {
-            g.median(Row::quiet_closing)
+            g.median(LoadRow::quiet_closing)
         }),
         ("books close to 0.3 points, all CPUs", CLOSES_POINTS, |g| {
-            g.median(Row::quiet_closing_all)
+            g.median(LoadRow::quiet_closing_all)
         }),
     ];
     let mut versions: Vec<_> = groups
@@ -338,7 +338,7 @@ pub fn target_table(groups: &[Group<'_>]) -> String {
 
 /// Verdicts per method and version; the share of undecided runs is to be at
 /// most a fifth.
-pub fn verdict_table(rows: &[Row]) -> String {
+pub fn verdict_table(rows: &[LoadRow]) -> String {
     let mut table = Table::new(&[
         "method",
         "cgroup",
@@ -381,7 +381,7 @@ pub fn verdict_table(rows: &[Row]) -> String {
 }
 
 /// How many runs the machine was too noisy for; `None` without a verdict.
-pub fn undecided(rows: &[Row]) -> Option<String> {
+pub fn undecided(rows: &[LoadRow]) -> Option<String> {
     let decided = rows.iter().filter(|r| !r.verdict.is_empty()).count();
     let undecided = rows.iter().filter(|r| r.verdict == "undecided").count();
     (decided > 0).then(|| {
@@ -393,10 +393,10 @@ pub fn undecided(rows: &[Row]) -> Option<String> {
 }
 
 /// The runs without figures, one line per cell and reason.
-pub fn failures(rows: &[Row]) -> Vec<String> {
+pub fn failures(rows: &[LoadRow]) -> Vec<String> {
     let mut reasons = BTreeMap::<(String, &str), usize>::new();
     for row in rows {
-        let cell = format!("{} ({})", row.cell, row.cgroup);
+        let cell = row.cell.clone();
         if let Some(reason) = &row.failed {
             *reasons.entry((cell, reason)).or_insert(0) += 1;
         } else if row.competitors_failed > 0 {
@@ -416,14 +416,14 @@ mod tests {
     use super::*;
     use crate::bench::cells::{Method, matrix};
 
-    fn rows(cells: &[Cell], maes: &[f64]) -> Vec<Row> {
+    fn rows(cells: &[Cell], maes: &[f64]) -> Vec<LoadRow> {
         maes.iter()
             .enumerate()
-            .map(|(round, mae)| Row {
+            .map(|(round, mae)| LoadRow {
                 mae_1s: Some(*mae),
                 worst_1s: Some(-3.0 * mae),
                 verdict: "kept".to_owned(),
-                ..Row::new(&cells[0], "v1", round + 1)
+                ..LoadRow::new(&cells[0], "v1", round as u32)
             })
             .collect()
     }
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn the_base_case_is_in_every_table() {
         let cells = matrix(true, &[Method::Pace], 2);
-        let all: Vec<Row> = cells.iter().map(|c| Row::new(c, "v1", 1)).collect();
+        let all: Vec<LoadRow> = cells.iter().map(|c| LoadRow::new(c, "v1", 0)).collect();
         let groups = groups(&cells, &all);
         for factor in [Factor::Asked, Factor::Competitors, Factor::Place] {
             assert!(

@@ -65,13 +65,13 @@ pub const PER_ROUND: usize = ALL.len();
 impl Bench {
     /// One round of all, on the last CPU. Each round begins with another one,
     /// so that none is always the first.
-    pub fn latency_round(&self, round: usize, seconds: u32) -> Result<Round> {
+    pub fn latency_round(&self, round: u32, seconds: u32) -> Result<Round> {
         let cpu = self.cpus.iter().next_back().context("no CPU to load")?;
         let dir = self.work.join(format!("latency-{round}"));
         std::fs::create_dir_all(&dir)?;
         let mut all = Vec::new();
         for turn in 0..ALL.len() {
-            let beside = ALL[(round + turn) % ALL.len()];
+            let beside = ALL[(round as usize + turn) % ALL.len()];
             let woken = self
                 .woken_beside(beside, &dir, cpu, seconds)
                 .with_context(|| format!("beside {beside:?}"))?;

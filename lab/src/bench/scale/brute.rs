@@ -2,14 +2,13 @@
 //! The predictor against brute force: every rank, phase and message replayed.
 
 use anyhow::Result;
-use rand::rngs::Xoshiro256PlusPlus;
-use rand::{RngExt as _, SeedableRng as _};
 use sandbag_jitter::{CpuTrace, Trace};
 use sandbag_linux::interrupt;
 use sandbag_scale::predict::replay::{Rank, anywhere, run};
 use sandbag_scale::predict::{
     Barrier, Drift, LogGp, Options, Source, Spread, Starts, Sync, predict,
 };
+use sandbag_stats::Chance;
 use serde_json::json;
 
 use super::traces::{Made, NOISY};
@@ -219,7 +218,7 @@ fn predicted(trace: &Trace, how: How, ranks: u64, phases: u64) -> Result<f64> {
 fn brute(trace: &Trace, how: How, ranks: u64, phases: u64, seed: u64) -> f64 {
     let cpu = &trace.cpus[0];
     let half_ns = NOISY.seconds * 1_000_000_000 / 2;
-    let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed << 32 | ranks);
+    let mut chance = Chance::new(seed << 32 | ranks, "ranks");
     match how {
         How::Never(barrier) => {
             let mut all = anywhere(cpu, ranks as usize, seed);
@@ -227,7 +226,7 @@ fn brute(trace: &Trace, how: How, ranks: u64, phases: u64, seed: u64) -> f64 {
         }
         How::Nodes(group, barrier) => {
             let at: Vec<u64> = (0..ranks.div_ceil(group.into()))
-                .map(|_| chance.random_range(0..half_ns))
+                .map(|_| chance.below(half_ns))
                 .collect();
             let rank = |rank: u64| {
                 let (node, place) = (rank / u64::from(group), rank % u64::from(group));
@@ -237,7 +236,7 @@ fn brute(trace: &Trace, how: How, ranks: u64, phases: u64, seed: u64) -> f64 {
             messages(&mut all, phases, &barrier)
         }
         How::Together(barrier) => {
-            let at = chance.random_range(0..half_ns);
+            let at = chance.below(half_ns);
             let mut all: Vec<Rank<'_>> = (0..ranks).map(|_| Rank::new(cpu, at)).collect();
             messages(&mut all, phases, &barrier)
         }
@@ -251,7 +250,7 @@ fn brute(trace: &Trace, how: How, ranks: u64, phases: u64, seed: u64) -> f64 {
         How::Each => {
             let noise: u64 = (0..phases)
                 .map(|_| {
-                    let at = chance.random_range(0..half_ns);
+                    let at = chance.below(half_ns);
                     Rank::new(cpu, at).works(0, WORK_NS) - WORK_NS
                 })
                 .sum();
@@ -277,16 +276,16 @@ fn drifting(
     ranks: u64,
     phases: u64,
     (every, apart_ns): (u64, u64),
-    chance: &mut Xoshiro256PlusPlus,
+    chance: &mut Chance,
 ) -> f64 {
     let half_ns = NOISY.seconds * 1_000_000_000 / 2;
-    let places: Vec<f64> = (0..ranks).map(|_| chance.random()).collect();
+    let places: Vec<f64> = (0..ranks).map(|_| chance.uniform()).collect();
     let mut ranks = Vec::new();
     let (mut now, mut noise) = (0, 0);
     for phase in 0..phases {
         let passed = phase % every;
         if passed == 0 {
-            let at = chance.random_range(0..half_ns);
+            let at = chance.below(half_ns);
             ranks = places.iter().map(|_| Rank::new(cpu, at)).collect();
             now = 0;
         }
