@@ -110,6 +110,9 @@ pub enum Fault {
     /// No line of a text is that long.
     #[error("a line of more than {0} bytes")]
     LongLine(usize),
+    /// Text in 16-bit units.
+    #[error("the file is UTF-16 text; save it as UTF-8")]
+    Utf16,
     /// Numbers without a unit.
     #[error("the file does not say the unit of its times: name it with --unit ns, us or ps")]
     NoUnit,

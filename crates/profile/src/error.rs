@@ -5,30 +5,10 @@ use sandbag_ui::{ExitStatus, exit};
 use std::fmt;
 use std::sync::Arc;
 
+use sandbag_input::Place;
+
 use crate::Format;
 use crate::number::{MAX_CPU, Seconds};
-
-/// Where in the input something was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file as the user named it; `standard input` for `-`.
-    pub file: Arc<str>,
-    /// Line, counted from 1; `None` where the whole file is meant.
-    pub line: Option<u64>,
-    /// Byte in the line, counted from 1; `None` where the whole line is meant
-    /// or where it is not known.
-    pub column: Option<u64>,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
-        for number in [self.line, self.column].into_iter().flatten() {
-            write!(f, ":{number}")?;
-        }
-        Ok(())
-    }
-}
 
 /// A fault and, where there is one, its place.
 #[derive(Debug)]
@@ -396,12 +376,6 @@ mod tests {
             Fault::Empty.at(&file, None).to_string(),
             "day.csv: the file is empty"
         );
-        let place = Place {
-            file,
-            line: Some(7),
-            column: Some(3),
-        };
-        assert_eq!(place.to_string(), "day.csv:7:3");
     }
 
     #[test]

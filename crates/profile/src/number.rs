@@ -5,8 +5,10 @@ use std::fmt;
 
 use crate::error::{Fault, shown};
 
-/// One second.
-pub const NS_PER_S: u64 = 1_000_000_000;
+pub use sandbag_input::number::NS_PER_S;
+pub(crate) use sandbag_input::number::{
+    MAX_CPU, cpu_number, decimal, decimal_seconds, unquoted, whole,
+};
 
 /// A time in nanoseconds that prints as seconds without loss: `1.5 s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,82 +29,6 @@ pub(crate) fn plain_seconds(ns: u64) -> String {
         let text = format!("{whole}.{part:09}");
         text.trim_end_matches('0').to_owned()
     }
-}
-
-const POWERS: [f64; 16] = [
-    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-];
-
-/// A decimal number. Up to 15 digits the quotient of two exact numbers, which
-/// is correctly rounded and many times faster than the general way.
-pub(crate) fn decimal(bytes: &[u8]) -> Option<f64> {
-    let mut mantissa = 0u64;
-    let mut digits = 0usize;
-    let mut fraction = None;
-    for b in bytes {
-        match b {
-            b'0'..=b'9' if digits < 15 => {
-                mantissa = mantissa * 10 + u64::from(b - b'0');
-                digits += 1;
-            }
-            b'.' if fraction.is_none() => fraction = Some(digits),
-            _ => return std::str::from_utf8(bytes).ok()?.trim().parse().ok(),
-        }
-    }
-    (digits > 0).then(|| mantissa as f64 / POWERS[digits - fraction.unwrap_or(digits)])
-}
-
-/// An unsigned whole number.
-pub(crate) fn whole(bytes: &[u8]) -> Option<u64> {
-    if bytes.is_empty() {
-        return None;
-    }
-    bytes.iter().try_fold(0u64, |n, b| match b {
-        b'0'..=b'9' => n.checked_mul(10)?.checked_add(u64::from(b - b'0')),
-        _ => None,
-    })
-}
-
-/// Without blanks and without the quotes that spreadsheets may put around text.
-pub(crate) fn unquoted(bytes: &[u8]) -> &[u8] {
-    let bytes = bytes.trim_ascii();
-    bytes
-        .strip_prefix(b"\"")
-        .and_then(|b| b.strip_suffix(b"\""))
-        .map_or(bytes, <[u8]>::trim_ascii)
-}
-
-/// Nothing above the kernel's own limits is believed.
-pub(crate) const MAX_CPU: u32 = 65_535;
-
-/// A CPU number.
-pub(crate) fn cpu_number(bytes: &[u8]) -> Option<u32> {
-    whole(bytes)
-        .and_then(|n| u32::try_from(n).ok())
-        .filter(|n| *n <= MAX_CPU)
-}
-
-/// Decimal seconds without a unit, exact to the nanosecond; digits beyond
-/// the ninth are cut off.
-pub(crate) fn decimal_seconds(bytes: &[u8]) -> Option<u64> {
-    let (head, tail) = match bytes.iter().position(|b| *b == b'.') {
-        Some(dot) => (&bytes[..dot], &bytes[dot + 1..]),
-        None => (bytes, &[][..]),
-    };
-    if head.is_empty() && tail.is_empty() {
-        return None;
-    }
-    let seconds = if head.is_empty() { 0 } else { whole(head)? };
-    let mut ns = 0;
-    let mut unit = NS_PER_S;
-    for b in tail {
-        if !b.is_ascii_digit() {
-            return None;
-        }
-        unit /= 10;
-        ns += u64::from(b - b'0') * unit;
-    }
-    seconds.checked_mul(NS_PER_S)?.checked_add(ns)
 }
 
 /// A time as a person writes it: seconds (`90`, `0.1`) or with units

@@ -2,9 +2,9 @@
 //! What every format that can be read is to the rest: a way to recognise it
 //! and a way to open it. All of them: [`crate::source`].
 
-use crate::head::Head;
 use crate::lines::Lines;
 use crate::{BoxSteps, Format, ReadOptions, Result};
+use sandbag_input::Head;
 
 /// How one format is told from the others, and read.
 pub(crate) struct Reader {

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use sandbag_input::unpack::unpack;
 
 use crate::error::shown;
-use crate::head::Head;
 use crate::lines::Lines;
 use crate::number::unquoted;
 use crate::reader::{Input, Reader};
 use crate::{BoxSteps, Fault, Format, ReadOptions, Result, algebra, import, native};
+use sandbag_input::Head;
 
 /// All that can be read, in the order in which a file is offered to them.
 fn readers() -> impl Iterator<Item = &'static Reader> {

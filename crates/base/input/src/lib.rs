@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading what others wrote, and writing files whole: decompression, new files.
+//! Reading what others wrote, and writing files whole: decompression,
+//! lines with their places, numbers, new files.
 
+pub mod head;
+mod lines;
 pub mod new_file;
+pub mod number;
 pub mod unpack;
 
+pub use head::Head;
+pub use lines::{LineError, LineFault, Lines, MAX_LINE, Place};
 pub use new_file::{Existing, NewFile, Taken, open_new, refuse_taken};

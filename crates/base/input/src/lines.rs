@@ -1,20 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lines of a byte stream, without a copy or an allocation per line.
 
-use std::io::Read;
+use std::fmt;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{Error, Fault, Result};
+/// Where in a file something was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file as the user named it; `standard input` for `-`.
+    pub file: Arc<str>,
+    /// Line, counted from 1; `None` where the whole file is meant.
+    pub line: Option<u64>,
+    /// Byte in the line, counted from 1; `None` where the whole line is meant
+    /// or where it is not known.
+    pub column: Option<u64>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        for number in [self.line, self.column].into_iter().flatten() {
+            write!(f, ":{number}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why there is no next line, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("{place}: {fault}")]
+pub struct LineError {
+    pub place: Place,
+    pub fault: LineFault,
+}
+
+/// Why there is no next line.
+#[derive(Debug, thiserror::Error)]
+pub enum LineFault {
+    #[error("{0}")]
+    Io(#[source] io::Error),
+    #[error("a line is longer than {0} bytes; this is no text")]
+    TooLong(usize),
+    #[error("the file is UTF-16 text; save it as UTF-8")]
+    Utf16,
+}
+
+type Result<T> = std::result::Result<T, LineError>;
 
 /// A line longer than this is no line. The longest honest one is a native
 /// row of 8192 CPUs with steal, some 200 kB.
-pub(crate) const MAX_LINE: usize = 4 << 20;
+pub const MAX_LINE: usize = 4 << 20;
 const CHUNK: usize = 128 << 10;
 
 /// Reads lines; knows the file's name and the number of the line.
-pub(crate) struct Lines {
-    from: Box<dyn Read + Send>,
+pub struct Lines<'a> {
+    from: Box<dyn Read + Send + 'a>,
     file: Arc<str>,
     buffer: Vec<u8>,
     start: usize,
@@ -27,8 +69,15 @@ pub(crate) struct Lines {
     whole: bool,
 }
 
-impl Lines {
-    pub(crate) fn new(from: Box<dyn Read + Send>, file: Arc<str>) -> Self {
+impl fmt::Debug for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} of {}", self.line, self.file)
+    }
+}
+
+impl<'a> Lines<'a> {
+    #[must_use]
+    pub fn new(from: Box<dyn Read + Send + 'a>, file: Arc<str>) -> Self {
         Self {
             from,
             file,
@@ -44,7 +93,10 @@ impl Lines {
 
     /// The next line without its end (LF or CR LF); the byte order mark of
     /// the first one is taken off.
-    pub(crate) fn next_line(&mut self) -> Result<Option<&[u8]>> {
+    /// # Errors
+    /// The file cannot be read, is UTF-16 text or has a line of more than
+    /// [`MAX_LINE`] bytes.
+    pub fn next_line(&mut self) -> Result<Option<&[u8]>> {
         let mut searched = 0;
         let (end, next) = loop {
             let unread = &self.buffer[self.start + searched..self.filled];
@@ -70,7 +122,7 @@ impl Lines {
             if first.starts_with(b"\xef\xbb\xbf") {
                 line.start += 3;
             } else if first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff") {
-                return Err(self.here(Fault::Utf16));
+                return Err(self.fault(LineFault::Utf16));
             }
         }
         if self.buffer[line.clone()].ends_with(b"\r") {
@@ -88,7 +140,7 @@ impl Lines {
         if self.filled == self.buffer.len() {
             if self.filled >= MAX_LINE {
                 self.line += 1;
-                return Err(self.here(Fault::LineTooLong(MAX_LINE)));
+                return Err(self.fault(LineFault::TooLong(MAX_LINE)));
             }
             self.buffer.resize(self.filled * 2, 0);
         }
@@ -97,7 +149,7 @@ impl Lines {
                 Ok(0) => self.at_end = true,
                 Ok(n) => self.filled += n,
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
-                Err(e) => return Err(self.here(Fault::Io(e))),
+                Err(e) => return Err(self.fault(LineFault::Io(e))),
             }
             return Ok(());
         }
@@ -105,40 +157,56 @@ impl Lines {
 
     /// The bytes and the file's name, for what is not read by lines. Nothing
     /// must have been read.
-    pub(crate) fn into_parts(self) -> (Box<dyn Read + Send>, Arc<str>) {
+    #[must_use]
+    pub fn into_parts(self) -> (Box<dyn Read + Send + 'a>, Arc<str>) {
         (self.from, self.file)
     }
 
     /// The file's name.
-    pub(crate) fn file(&self) -> &Arc<str> {
+    #[must_use]
+    pub fn file(&self) -> &Arc<str> {
         &self.file
     }
 
     /// Number of the line last returned, from 1.
-    pub(crate) fn number(&self) -> u64 {
+    #[must_use]
+    pub fn number(&self) -> u64 {
         self.line
     }
 
     /// Whether the line last returned had its end.
-    pub(crate) fn is_whole(&self) -> bool {
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// The fault at the line last returned, and at its column where what was
-    /// found stands in it once.
-    pub(crate) fn here(&self, fault: Fault) -> Error {
-        let line = &self.buffer[self.current.clone()];
-        let column = fault.found().and_then(|found| only(line, found.as_bytes()));
-        let mut error = fault.at(&self.file, self.line);
-        if let Some(place) = &mut error.place {
-            place.column = column;
+    fn fault(&self, fault: LineFault) -> LineError {
+        LineError {
+            place: self.place(None),
+            fault,
         }
-        error
     }
 
-    /// The fault of the file as a whole.
-    pub(crate) fn nowhere(&self, fault: Fault) -> Error {
-        fault.at(&self.file, None)
+    /// The line last returned, and the column of `found` where that stands in
+    /// it once.
+    #[must_use]
+    pub fn place(&self, found: Option<&str>) -> Place {
+        let line = &self.buffer[self.current.clone()];
+        Place {
+            file: Arc::clone(&self.file),
+            line: Some(self.line),
+            column: found.and_then(|found| only(line, found.as_bytes())),
+        }
+    }
+
+    /// The file as a whole.
+    #[must_use]
+    pub fn whole(&self) -> Place {
+        Place {
+            file: Arc::clone(&self.file),
+            line: None,
+            column: None,
+        }
     }
 }
 
@@ -157,7 +225,6 @@ fn only(line: &[u8], value: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn lines(bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         let mut lines = Lines::new(Box::new(std::io::Cursor::new(bytes.to_vec())), "x".into());
@@ -178,7 +245,7 @@ mod tests {
     #[test]
     fn sixteen_bit_text_is_named() {
         let e = lines(b"\xff\xfet\0i\0").unwrap_err();
-        assert!(matches!(*e.fault, Fault::Utf16));
+        assert!(matches!(e.fault, LineFault::Utf16));
     }
 
     #[test]
@@ -194,17 +261,26 @@ mod tests {
     fn a_line_without_end_is_refused_in_bounded_memory() {
         let mut lines = Lines::new(Box::new(std::io::repeat(b'x')), "x".into());
         let e = lines.next_line().unwrap_err();
-        assert!(matches!(*e.fault, Fault::LineTooLong(_)));
+        assert!(matches!(e.fault, LineFault::TooLong(_)));
         assert!(lines.buffer.len() <= 2 * MAX_LINE);
     }
 
-    proptest! {
-        #[test]
-        fn long_lines_cross_the_buffer(sizes in prop::collection::vec(0usize..60_000, 1..12)) {
-            let expected: Vec<Vec<u8>> = sizes.iter().map(|n| vec![b'a'; *n]).collect();
-            let mut text = expected.join(&b'\n');
-            text.push(b'\n');
-            prop_assert_eq!(lines(&text).unwrap(), expected);
-        }
+    #[test]
+    fn a_place_is_a_line_and_a_column() {
+        let mut lines = Lines::new(Box::new(&b"a\n1;x\n"[..]), "day.csv".into());
+        lines.next_line().unwrap();
+        lines.next_line().unwrap();
+        assert_eq!(lines.place(Some("x")).to_string(), "day.csv:2:3");
+        assert_eq!(lines.place(None).to_string(), "day.csv:2");
+        assert_eq!(lines.whole().to_string(), "day.csv");
+    }
+
+    #[test]
+    fn long_lines_cross_the_buffer() {
+        let sizes = [0, 1, CHUNK - 2, CHUNK, 3 * CHUNK + 7, 5, CHUNK / 2];
+        let expected: Vec<Vec<u8>> = sizes.iter().map(|n| vec![b'a'; *n]).collect();
+        let mut text = expected.join(&b'\n');
+        text.push(b'\n');
+        assert_eq!(lines(&text).unwrap(), expected);
     }
 }

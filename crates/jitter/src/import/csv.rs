@@ -16,7 +16,7 @@ pub(super) const READER: Reader = Reader {
 };
 
 fn looks_like(head: &Head<'_>) -> bool {
-    head.lines().next() == Some(HEADER)
+    head.text_lines().next() == Some(HEADER)
 }
 
 fn read(mut input: Input<'_>) -> Result<Recording> {

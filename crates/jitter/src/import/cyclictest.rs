@@ -23,7 +23,7 @@ pub(super) const READER: Reader = Reader {
 };
 
 fn looks_like(head: &Head<'_>) -> bool {
-    head.lines().any(|line| line == "# Histogram")
+    head.text_lines().any(|line| line == "# Histogram")
 }
 
 fn wholes(text: &str) -> Option<Vec<u64>> {

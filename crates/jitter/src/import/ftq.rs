@@ -12,7 +12,11 @@ pub(super) const READER: Reader = Reader {
 };
 
 fn looks_like(head: &Head<'_>) -> bool {
-    head.has_comment("Frequency ") && head.data().next().is_none_or(|line| row(line).is_some())
+    head.has_comment("Frequency ")
+        && head
+            .text_data()
+            .next()
+            .is_none_or(|line| row(line).is_some())
 }
 
 /// Begin of the sample in ns, and its work.

@@ -16,7 +16,7 @@ pub(super) const READER: Reader = Reader {
 };
 
 fn looks_like(head: &Head<'_>) -> bool {
-    head.lines()
+    head.text_lines()
         .any(|line| speed(line).is_some() || begins(line).is_some())
 }
 

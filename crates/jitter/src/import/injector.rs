@@ -19,8 +19,20 @@ pub(super) const READER: Reader = Reader {
 };
 
 fn looks_like(head: &Head<'_>) -> bool {
-    let key = || head.text.trim_start().strip_prefix('{')?.split('"').nth(1);
-    let after = || head.text.split('"').nth(2)?.trim_start().strip_prefix(':');
+    let key = || {
+        head.text()
+            .trim_start()
+            .strip_prefix('{')?
+            .split('"')
+            .nth(1)
+    };
+    let after = || {
+        head.text()
+            .split('"')
+            .nth(2)?
+            .trim_start()
+            .strip_prefix(':')
+    };
     key().and_then(cpu).is_some() && after().is_some_and(|rest| rest.trim_start().starts_with('['))
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lines of a text, each with its place.
 
-use std::io::{BufRead, Read};
+use std::io::{BufReader, Read};
+
+use sandbag_input::LineFault;
 
 use crate::{Error, Fault, Result};
-
-/// A line longer than this is no line.
-const MAX_LINE: usize = 1 << 20;
 
 /// A line of a file, for messages.
 #[derive(Debug, Clone, Copy)]
@@ -36,54 +35,42 @@ impl Place<'_> {
 /// Reads lines; bytes that are no UTF-8 are replaced, for names of tasks may
 /// hold anything.
 pub(crate) struct Lines<'a> {
-    from: Box<dyn BufRead + 'a>,
+    from: sandbag_input::Lines<'a>,
     file: &'a str,
-    line: u64,
-    bytes: Vec<u8>,
     text: String,
 }
 
 impl<'a> Lines<'a> {
-    pub(crate) fn new(from: Box<dyn BufRead + 'a>, file: &'a str) -> Self {
+    pub(crate) fn new(from: Box<dyn Read + Send + 'a>, file: &'a str) -> Self {
         Self {
-            from,
+            from: sandbag_input::Lines::new(from, file.into()),
             file,
-            line: 0,
-            bytes: Vec::new(),
             text: String::new(),
         }
     }
 
     /// The next line without its end (LF or CR LF), and where it stands.
     pub(crate) fn next_line(&mut self) -> Result<Option<(Place<'a>, &str)>> {
-        self.bytes.clear();
-        self.line += 1;
         let place = Place {
             file: self.file,
-            line: self.line,
+            line: self.from.number() + 1,
         };
-        let mut limited = self.from.by_ref().take(MAX_LINE as u64 + 2);
-        let read = limited.read_until(b'\n', &mut self.bytes);
-        if read.map_err(|cause| place.fault(Fault::Io(cause)))? == 0 {
-            return Ok(None);
-        }
-        if self.bytes.last() == Some(&b'\n') {
-            self.bytes.pop();
-            if self.bytes.last() == Some(&b'\r') {
-                self.bytes.pop();
-            }
-        }
-        if self.bytes.len() > MAX_LINE {
-            return Err(place.fault(Fault::LongLine(MAX_LINE)));
-        }
+        let line = self.from.next_line().map_err(|error| {
+            place.fault(match error.fault {
+                LineFault::Io(cause) => Fault::Io(cause),
+                LineFault::TooLong(most) => Fault::LongLine(most),
+                LineFault::Utf16 => Fault::Utf16,
+            })
+        })?;
+        let Some(line) = line else { return Ok(None) };
         self.text.clear();
-        self.text.push_str(&String::from_utf8_lossy(&self.bytes));
+        self.text.push_str(&String::from_utf8_lossy(line));
         Ok(Some((place, &self.text)))
     }
 
     /// The bytes, for what is not read by lines. Nothing must have been read.
-    pub(crate) fn into_reader(self) -> Box<dyn BufRead + 'a> {
-        self.from
+    pub(crate) fn into_reader(self) -> impl Read {
+        BufReader::new(self.from.into_parts().0)
     }
 
     /// The file as a whole.

@@ -16,7 +16,7 @@ pub(super) const READER: Reader = Reader {
 };
 
 fn looks_like(head: &Head<'_>) -> bool {
-    let mut lines = head.lines().take(LOOKED_AT).peekable();
+    let mut lines = head.text_lines().take(LOOKED_AT).peekable();
     lines.peek().is_some() && lines.all(|line| row(line).is_some())
 }
 

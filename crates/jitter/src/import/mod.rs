@@ -35,6 +35,7 @@ use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
 use lines::{Lines, Place};
+use sandbag_input::Head;
 
 use crate::{Distribution, Fault, Result, Trace, format};
 
@@ -158,34 +159,6 @@ const HEAD: u64 = 16 << 10;
 /// The byte order mark that some editors put before UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The beginning of a file.
-struct Head<'a> {
-    text: &'a str,
-}
-
-impl<'a> Head<'a> {
-    /// Lines that are not blank, without what surrounds them.
-    fn lines(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let lines = self.text.lines().map(str::trim);
-        lines.filter(|line| !line.is_empty())
-    }
-
-    /// The same without comments, lines that begin with `#`.
-    fn data(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.lines().filter(|line| !line.starts_with('#'))
-    }
-
-    /// Whether a comment begins like this.
-    fn has_comment(&self, begin: &str) -> bool {
-        let mut comments = self.lines().filter_map(|line| line.strip_prefix('#'));
-        comments.any(|comment| comment.trim_start().starts_with(begin))
-    }
-
-    fn is_json(&self) -> bool {
-        self.text.trim_start().starts_with('{')
-    }
-}
-
 /// Reads a file, or standard input for `-`.
 ///
 /// # Errors
@@ -248,7 +221,7 @@ fn reader_of(head: &[u8]) -> Option<&'static Reader> {
     let end = newline.filter(|_| head.len() + MARK.len() >= HEAD as usize);
     let end = end.map_or(head.len(), |at| at + 1);
     let text = String::from_utf8_lossy(&head[..end]);
-    let head = Head { text: &text };
+    let head = Head::new(text.as_bytes());
     READERS.iter().find(|reader| (reader.looks_like)(&head))
 }
 
@@ -286,7 +259,7 @@ pub fn read_as(
     };
     let reader = reader.ok_or_else(|| whole.fault(Fault::UnknownFormat(names())))?;
     (reader.read)(Input {
-        lines: Lines::new(Box::new(BufReader::new(from)), name),
+        lines: Lines::new(Box::new(from), name),
         options,
         name,
     })

@@ -17,9 +17,9 @@ fn is_osjitter(line: &str) -> bool {
 }
 
 fn looks_like(head: &Head<'_>) -> bool {
-    head.lines().any(is_osjitter)
-        || (head.lines().any(|line| line.starts_with("core_i:"))
-            && head.lines().any(|line| line.starts_with("int_n")))
+    head.text_lines().any(is_osjitter)
+        || (head.text_lines().any(|line| line.starts_with("core_i:"))
+            && head.text_lines().any(|line| line.starts_with("int_n")))
 }
 
 fn read(mut input: Input<'_>) -> Result<Recording> {

@@ -19,7 +19,7 @@ pub(super) const READER: Reader = Reader {
 };
 
 fn looks_like(head: &Head<'_>) -> bool {
-    let mut lines = head.lines();
+    let mut lines = head.text_lines();
     lines.any(|line| ftrace::entry(line, is_period).is_some())
 }
 

@@ -22,7 +22,9 @@ pub(super) const READER: Reader = Reader {
 };
 
 fn looks_like(head: &Head<'_>) -> bool {
-    head.is_json() && head.text.contains("\"thread\"") && head.text.contains("\"num_threads\"")
+    head.opens_with(b'{')
+        && head.text().contains("\"thread\"")
+        && head.text().contains("\"num_threads\"")
 }
 
 #[derive(Deserialize)]

@@ -16,7 +16,7 @@ pub(super) const READER: Reader = Reader {
 };
 
 fn looks_like(head: &Head<'_>) -> bool {
-    head.lines().any(|line| is_header(&plain(line)))
+    head.text_lines().any(|line| is_header(&plain(line)))
 }
 
 fn is_header(line: &str) -> bool {

@@ -197,8 +197,8 @@ fn packed_files_are_read() {
 
 #[test]
 fn a_line_without_end_is_refused() {
-    let text = format!("cpu,start_ns,length_ns\n{}", "1".repeat(3 << 20));
-    assert_eq!(message(&text), "in:2: a line of more than 1048576 bytes");
+    let text = format!("cpu,start_ns,length_ns\n{}", "1".repeat(5 << 20));
+    assert_eq!(message(&text), "in:2: a line of more than 4194304 bytes");
 }
 
 #[test]

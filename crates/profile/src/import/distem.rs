@@ -17,9 +17,9 @@
 //! Two columns of numbers may be anything, so such a file must be asked for.
 
 use crate::error::shown;
-use crate::head::words;
 use crate::reader::Reader;
 use crate::{Fault, Format};
+use sandbag_input::head::words;
 
 use super::availability::{self, Dialect, Line, event};
 

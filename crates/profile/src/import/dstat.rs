@@ -250,7 +250,7 @@ fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 impl Clock {
     /// From `21 Nov 2026 17:58:53 UTC`.
     fn begin(&mut self, date: &[u8]) {
-        let mut words = crate::head::words(date);
+        let mut words = sandbag_input::head::words(date);
         let (_, month, year) = (words.next(), words.next(), words.next());
         let year = year.and_then(whole).and_then(|y| i16::try_from(y).ok());
         self.year = year.filter(|y| (1990..=2200).contains(y));
@@ -287,7 +287,7 @@ impl Clock {
     /// `Nov-21 17:58:55` (dool), `21-11 17:58:55` (dstat) or with a year, as
     /// `DSTAT_TIMEFMT` may ask for.
     fn local_ns(&mut self, text: &[u8]) -> Option<i64> {
-        let mut words = crate::head::words(text);
+        let mut words = sandbag_input::head::words(text);
         let (date, time) = (words.next()?, words.next()?);
         let clock_s = stamp::time_of_day(time.get(..8)?)?;
         let part_ns = match time.get(8..)? {

@@ -13,8 +13,8 @@
 //! it. With `-T` a row names its core, socket and node too.
 
 use crate::Format;
-use crate::head::words;
 use crate::reader::Reader;
+use sandbag_input::head::words;
 
 use super::sampled;
 use super::sar::{self, Dialect, Sar};

@@ -16,11 +16,11 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::head::Head;
 use crate::lines::Lines;
 use crate::number::NS_PER_S;
 use crate::reader::Reader;
 use crate::{Error, Fault, Format, Result};
+use sandbag_input::Head;
 
 use super::stamp::{self, DayClock};
 use super::sysstat_json::SysstatJson;
@@ -57,7 +57,7 @@ struct Time<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Seconds since midnight of `17:58:54` or, in some locales, `05:58:54 PM`.
 fn seconds(text: &[u8]) -> Option<i64> {
-    let mut words = crate::head::words(text);
+    let mut words = sandbag_input::head::words(text);
     let time_s = stamp::time_of_day(words.next()?)?;
     match words.next() {
         None => Some(time_s),

@@ -9,10 +9,10 @@
 //!
 //! How they are read: [`super::snapshots`].
 
-use crate::head::words;
 use crate::number::{decimal_seconds, whole};
 use crate::reader::Reader;
 use crate::{Fault, Format};
+use sandbag_input::head::words;
 
 use super::sampled;
 use super::snapshots::{Dialect, Snapshots, Stamp};

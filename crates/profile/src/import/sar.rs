@@ -12,11 +12,11 @@
 //! interval, the stamp of a table's header the begin of its first one.
 
 use crate::error::shown;
-use crate::head::words;
 use crate::lines::Lines;
 use crate::number::cpu_number;
 use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
+use sandbag_input::head::words;
 
 use super::host::Host;
 use super::percent::Columns;

@@ -21,9 +21,9 @@
 
 use crate::error::shown;
 use crate::export::simgrid::FIRST_LINE;
-use crate::head::{Head, words};
 use crate::reader::Reader;
 use crate::{Fault, Format};
+use sandbag_input::head::{Head, words};
 
 use super::availability::{self, Dialect, Ending, Line, event, seconds};
 

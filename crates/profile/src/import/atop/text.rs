@@ -16,7 +16,6 @@
 //! labels are other activities.
 
 use crate::error::shown;
-use crate::head::words;
 use crate::import::counters::{Counters, STATES, State};
 use crate::import::{About, Sample, Samples, sampled};
 use crate::import::{duplicate_and_restart_warnings, slack};
@@ -24,6 +23,7 @@ use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
 use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
+use sandbag_input::head::words;
 
 use super::Recording;
 

@@ -18,9 +18,9 @@ mod plot;
 mod raw;
 
 use crate::error::shown;
-use crate::head::{Head, words};
 use crate::number::{NS_PER_S, decimal_seconds, whole};
 use crate::{Fault, Format};
+use sandbag_input::head::{Head, words};
 
 use super::host::Host;
 use super::snapshots::USER_HZ;

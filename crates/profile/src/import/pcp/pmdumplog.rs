@@ -15,11 +15,11 @@
 //! Old versions write the first metric behind the stamp.
 
 use crate::error::shown;
-use crate::head::Head;
 use crate::lines::Lines;
 use crate::number::{NS_PER_S, cpu_number, whole};
 use crate::reader::Reader;
 use crate::{Error, Fault, Format, Result};
+use sandbag_input::Head;
 
 use super::super::About;
 use super::super::counters::State;

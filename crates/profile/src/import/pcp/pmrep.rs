@@ -12,11 +12,11 @@
 //! whenever the CPUs change.
 
 use crate::error::shown;
-use crate::head::Head;
 use crate::lines::Lines;
 use crate::number::unquoted;
 use crate::reader::Reader;
 use crate::{Error, Fault, Format, Result};
+use sandbag_input::Head;
 
 use super::super::About;
 use super::super::counters::State;

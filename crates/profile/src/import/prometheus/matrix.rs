@@ -21,10 +21,10 @@ use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 
-use crate::head::Head;
 use crate::number::decimal;
 use crate::reader::{Input, Reader};
 use crate::{BoxSteps, Fault, Format, Result};
+use sandbag_input::Head;
 
 use super::labels::Labels;
 use super::samples;

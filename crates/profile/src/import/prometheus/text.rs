@@ -12,10 +12,10 @@
 //! older text format, which looks like the first.
 
 use crate::error::shown;
-use crate::head::{Head, words};
 use crate::number::{NS_PER_S, decimal};
 use crate::reader::{Input, Reader};
 use crate::{BoxSteps, Fault, Format, Result};
+use sandbag_input::head::{Head, words};
 
 use super::labels::{Labels, NAME, is_counter};
 use super::samples;

@@ -20,11 +20,11 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-use crate::head::{Head, words};
 use crate::lines::Lines;
 use crate::number::{MAX_CPU, NS_PER_S, Seconds, whole};
 use crate::reader::{Input, Reader};
 use crate::{Begin, BoxSteps, Fault, Format, Header, Job, Result, Step, Steps};
+use sandbag_input::head::{Head, words};
 
 use order::InOrder;
 use row::{FIELDS, LoggedJob, Row};

@@ -3,8 +3,8 @@
 
 use crate::Fault;
 use crate::error::shown;
-use crate::head::words;
 use crate::number::{decimal, decimal_seconds, whole};
+use sandbag_input::head::words;
 
 /// Numbers per job.
 pub(super) const FIELDS: usize = 18;

@@ -15,10 +15,10 @@
 //! the containers of 2017 in the same document, and the stamps of 2018 go from
 //! 0 to 691 190 s, ten seconds short of eight days.
 
-use crate::head::Head;
 use crate::number::whole;
 use crate::reader::Reader;
 use crate::{Fault, Format};
+use sandbag_input::Head;
 
 use super::{Reading, Rows, Stamps, Trace, Usual, columns, open, percentage, seconds};
 

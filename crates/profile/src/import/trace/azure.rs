@@ -8,10 +8,10 @@
 //! Stamp, machine, and the least, greatest and mean utilisation in the five
 //! minutes from then on, percent of the virtual machine.
 
-use crate::head::Head;
 use crate::number::whole;
 use crate::reader::Reader;
 use crate::{Fault, Format};
+use sandbag_input::Head;
 
 use super::{Reading, Rows, Stamps, Trace, Usual, columns, open, percentage, seconds};
 

@@ -11,9 +11,9 @@
 //! time.
 
 use crate::error::shown;
-use crate::head::Head;
 use crate::reader::Reader;
 use crate::{Fault, Format};
+use sandbag_input::Head;
 
 use super::super::stamp::{Days, Stamp};
 use super::{Clock, Reading, Rows, Stamps, Trace, Usual, columns, open, percentage};

@@ -10,10 +10,10 @@
 //! cluster; how large this one is stands in another file.
 
 use crate::error::shown;
-use crate::head::Head;
 use crate::number::{decimal, whole};
 use crate::reader::Reader;
 use crate::{Fault, Format};
+use sandbag_input::Head;
 
 use super::{Clock, Reading, Rows, Stamps, Trace, Usual, columns, open, percentage};
 
