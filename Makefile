@@ -60,7 +60,7 @@ unit: ## Tests that need no privilege
 	if [ -e /proc/self/autogroup ]; then \
 	    cargo test $(CARGO_FLAGS) -p sandbag-linux --lib -- --ignored a_session; fi
 	if [ -n "$$SANDBAG_SAMPLES" ]; then \
-	    cargo test $(CARGO_FLAGS) -p sandbag-profile --test 'samples*' -- --ignored; fi
+	    cargo test $(CARGO_FLAGS) -p sandbag-profile --test samples -- --ignored; fi
 
 mpi: ## sandbag-mpi, the benchmark of `scale bench` over MPI, beside sandbag (needs an MPI library)
 	RUSTFLAGS= cargo build $(MPI_FLAGS)

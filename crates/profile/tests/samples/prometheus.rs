@@ -1,23 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Real files that are not in the repository: a folder with `prometheus`,
-//! named by `SANDBAG_SAMPLES`. They are ignored unless asked for.
+//! Answers and dumps of Prometheus.
 
-use std::path::PathBuf;
+use sandbag_profile::Format;
 
-use sandbag_profile::{Format, Profile, ReadOptions, open};
-
-fn sample(name: &str) -> PathBuf {
-    PathBuf::from(
-        std::env::var_os("SANDBAG_SAMPLES")
-            .expect("SANDBAG_SAMPLES names the folder with the sample files"),
-    )
-    .join("prometheus")
-    .join(name)
-}
-
-fn read(name: &str) -> sandbag_profile::Result<Profile> {
-    Profile::collect(open(&sample(name), None, &ReadOptions::default())?)
-}
+use super::{read, refused};
 
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
@@ -40,7 +26,7 @@ fn samples_of_a_matrix_and_of_openmetrics() {
             "2025-10-12T",
         ),
     ] {
-        let p = read(name).unwrap_or_else(|e| panic!("{e}"));
+        let (p, _) = read(&format!("prometheus/{name}"));
         eprintln!("{name}: {} steps, {:?}", p.steps.len(), p.warnings);
         assert_eq!(p.header.format, format, "{name}");
         assert_eq!(p.header.cpus.len(), cpus, "{name}");
@@ -61,7 +47,7 @@ fn samples_that_are_no_recording_say_why() {
         ("dump-openmetrics-test.prom", "but my_counter, my_gauge"),
         ("node_exporter_fixture_cpu.prom", "have no time stamps"),
     ] {
-        let e = read(name).err().unwrap().to_string();
+        let e = refused(&format!("prometheus/{name}"));
         assert!(e.contains(said), "{name}: {e}");
     }
 }

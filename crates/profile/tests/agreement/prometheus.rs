@@ -2,20 +2,9 @@
 //! One recording by Prometheus and node_exporter, asked for in several ways
 //! (see fixtures/README.md): they agree.
 
-use std::path::{Path, PathBuf};
+use sandbag_profile::{Format, Profile, Summary, export, summarise};
 
-use sandbag_profile::{Format, Profile, ReadOptions, Summary, export, open, summarise};
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures")
-        .join(name)
-}
-
-fn read(path: &Path) -> Profile {
-    let steps = open(path, None, &ReadOptions::default());
-    Profile::collect(steps.unwrap_or_else(|e| panic!("{e}"))).unwrap()
-}
+use super::{fixture, read};
 
 fn summary(p: Profile) -> Summary {
     summarise(&mut p.into_steps()).unwrap()

@@ -1,42 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Real files that are not in the repository: a folder with `krash_profiles`,
-//! `sysstat` (its own test data) and `local_2cpu_180s`, named by
-//! `SANDBAG_SAMPLES`. They are ignored unless asked for (`make unit` asks where
-//! the variable is set).
+//! Profiles of KRASH and recordings of sysstat.
 
-use std::path::{Path, PathBuf};
+use sandbag_profile::{Cell, Format};
 
-use sandbag_profile::{Format, Profile, ReadOptions, Source, Summary, open, summarise};
-
-fn samples() -> PathBuf {
-    std::env::var_os("SANDBAG_SAMPLES")
-        .expect("SANDBAG_SAMPLES names the folder with the sample files")
-        .into()
-}
-
-fn read(path: &Path, from: Option<Format>) -> (Profile, Summary) {
-    let source = Source::new(path).unwrap();
-    let steps = || {
-        source
-            .open(from, &ReadOptions::default())
-            .unwrap_or_else(|e| panic!("{e}"))
-    };
-    let p = Profile::collect(steps()).unwrap_or_else(|e| panic!("{e}"));
-    let s = summarise(&mut steps()).unwrap();
-    assert_eq!(s.warnings, p.warnings);
-    (p, s)
-}
+use super::{read, refused};
 
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
 fn samples_of_krash() {
-    let folder = samples();
-    let (simple, _) = read(&folder.join("krash_profiles/simple.profile"), None);
+    let (simple, _) = read("krash_profiles/simple.profile");
     assert_eq!(simple.header.format, Format::Krash);
     assert_eq!(simple.header.cpus, [0, 1]);
     assert_eq!(simple.end_ns(), 150_000_000_000);
     assert_eq!(simple.steps.len(), 4);
-    let (two, summary) = read(&folder.join("krash_profiles/biprocessor.profile"), None);
+    let (two, summary) = read("krash_profiles/biprocessor.profile");
     assert_eq!(two.steps.len(), 15);
     assert_eq!(summary.end_ns, 20_000_000_000);
     assert!(two.warnings.is_empty());
@@ -45,9 +22,7 @@ fn samples_of_krash() {
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
 fn samples_of_one_recording_agree_in_every_format() {
-    let folder = samples();
-    let folder = folder.join("local_2cpu_180s");
-    let (json, summary) = read(&folder.join("sadf_j.uALL_PALL.json"), None);
+    let (json, summary) = read("local_2cpu_180s/sadf_j.uALL_PALL.json");
     assert_eq!(json.header.format, Format::SadfJson);
     assert_eq!(json.end_ns(), 180_000_000_000);
     assert!(json.warnings.is_empty(), "{:?}", json.warnings);
@@ -62,13 +37,13 @@ fn samples_of_one_recording_agree_in_every_format() {
         ("sar_PALL.txt", Format::SarText),
         ("sar_uALL_PALL.txt", Format::SarText),
     ] {
-        let (p, _) = read(&folder.join(name), None);
+        let (p, _) = read(&format!("local_2cpu_180s/{name}"));
         assert_eq!(p.header.format, format, "{name}");
         assert_eq!(p.end_ns(), json.end_ns(), "{name}");
         assert_eq!(p.steps, json.steps, "{name}");
     }
     // Sampled by another process, so equal only up to the phase: the means.
-    let (_, stat) = read(&folder.join("procstat_snapshots.txt"), None);
+    let (_, stat) = read("local_2cpu_180s/procstat_snapshots.txt");
     for (a, b) in stat.cpus.iter().zip(&summary.cpus) {
         let difference = a.mean_load_pct.unwrap() - b.mean_load_pct.unwrap();
         assert!(difference.abs() < 0.1, "{a:?} {b:?}");
@@ -78,10 +53,8 @@ fn samples_of_one_recording_agree_in_every_format() {
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
 fn samples_of_sysstat_with_cpus_that_come_and_go() {
-    let folder = samples();
-    let folder = folder.join("sysstat");
-    let (json, summary) = read(&folder.join("expected.sadf-j"), None);
-    let (csv, _) = read(&folder.join("expected.sadf-d"), None);
+    let (json, summary) = read("sysstat/expected.sadf-j");
+    let (csv, _) = read("sysstat/expected.sadf-d");
     assert_eq!(json.header.cpus, csv.header.cpus);
     assert_eq!(json.steps, csv.steps);
     assert_eq!(json.header.cpus, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
@@ -94,23 +67,21 @@ fn samples_of_sysstat_with_cpus_that_come_and_go() {
     let cpu8 = json.steps[3].cells[8].unwrap();
     assert!((cpu8.load_pct - (100.0 - 44.8 - 4.5) / 95.5 * 100.0).abs() < 1e-9);
     assert!((cpu8.steal_pct - 4.5).abs() < 1e-9);
-    let (sar, _) = read(&folder.join("expected.sar-u"), None);
+    let (sar, _) = read("sysstat/expected.sar-u");
     for (a, b) in sar.steps.iter().zip(&csv.steps).take(4) {
         for (a, b) in a.cells.iter().zip(&b.cells) {
             assert_eq!(a.is_some(), b.is_some());
-            let load = |c: &Option<sandbag_profile::Cell>| c.map_or(0.0, |c| c.load_pct);
+            let load = |c: &Option<Cell>| c.map_or(0.0, |c| c.load_pct);
             assert!((load(a) - load(b)).abs() < 0.02, "{a:?} {b:?}");
         }
     }
-    let (all, _) = read(&folder.join("expected.sar-all"), None);
+    let (all, _) = read("sysstat/expected.sar-all");
     assert_eq!(all.steps[1].cells[..], csv.steps[1].cells[..9]);
 }
 
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
 fn samples_of_older_sar_text() {
-    let folder = samples();
-    let folder = folder.join("sysstat");
     for (name, cpus, begins) in [
         ("expected.data-10.3.1", 8, "2017-01-21T08:15:09"),
         ("expected.data-11.6.5", 8, "2018-08-29T09:33:48"),
@@ -120,7 +91,7 @@ fn samples_of_older_sar_text() {
         ("expected.sar-cpu6off", 9, "2020-06-01T12:53:20"),
         ("expected.sar-cpu8onoff", 9, "2020-06-01T12:53:20"),
     ] {
-        let (p, _) = read(&folder.join(name), None);
+        let (p, _) = read(&format!("sysstat/{name}"));
         assert_eq!(p.header.format, Format::SarText, "{name}");
         assert_eq!(p.header.cpus.len(), cpus, "{name}");
         assert_eq!(p.header.begins_at.unwrap().to_string(), begins, "{name}");
@@ -131,17 +102,13 @@ fn samples_of_older_sar_text() {
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
 fn samples_without_a_single_cpu_name_the_remedy() {
-    let folder = samples();
-    let folder = folder.join("sysstat");
     for (name, remedy) in [
         ("expected.sadf-d-tz", "-P ALL"),
         ("expected.sadf-U-se-epoch", "-P ALL"),
         ("expected.sar-ISO", "-P ALL"),
         ("expected.sadf-dh", "without -h"),
     ] {
-        let e = open(&folder.join(name), None, &ReadOptions::default())
-            .err()
-            .unwrap();
-        assert!(e.to_string().contains(remedy), "{name}: {e}");
+        let e = refused(&format!("sysstat/{name}"));
+        assert!(e.contains(remedy), "{name}: {e}");
     }
 }

@@ -3,22 +3,18 @@
 //! fixtures/README.md): the two notations of each tool agree to their
 //! rounding, and all of them in the mean.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sandbag_profile::{
-    Begin, Cell, CpuSummary, Format, NS_PER_S, Profile, ReadOptions, Source, algebra, open,
-    summarise,
+    Begin, Cell, CpuSummary, Format, NS_PER_S, Profile, ReadOptions, Source, algebra, summarise,
 };
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/tools")
-        .join(name)
+    super::fixture("tools").join(name)
 }
 
 fn read(name: &str) -> Profile {
-    let steps = open(&fixture(name), None, &ReadOptions::default());
-    Profile::collect(steps.unwrap_or_else(|e| panic!("{e}"))).unwrap()
+    super::read(&fixture(name))
 }
 
 /// The greatest difference of a load or a share of steal; stamps may lie

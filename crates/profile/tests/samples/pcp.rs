@@ -1,26 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Real exports of Performance Co-Pilot that are not in the repository:
-//! `pcp_tools` and `pcp_percore` of the folder named by `SANDBAG_SAMPLES`.
-//! Ignored unless asked for, as in `samples.rs`.
+//! Exports of Performance Co-Pilot.
 
-use std::path::PathBuf;
+use sandbag_profile::{Format, Profile};
 
-use sandbag_profile::{Format, Profile, ReadOptions, open};
-
-fn samples() -> PathBuf {
-    std::env::var_os("SANDBAG_SAMPLES")
-        .expect("SANDBAG_SAMPLES names the folder with the sample files")
-        .into()
-}
-
-fn read(name: &str) -> Profile {
-    let steps = open(&samples().join(name), None, &ReadOptions::default());
-    Profile::collect(steps.unwrap_or_else(|e| panic!("{e}"))).unwrap()
-}
+use super::{read, refused, sample};
 
 /// Loads of 0 to 1 by step and CPU, from the counters of the same archive.
 fn reference(name: &str) -> Vec<Vec<Option<f64>>> {
-    let text = std::fs::read_to_string(samples().join(name)).unwrap();
+    let text = std::fs::read_to_string(sample(name)).unwrap();
     let row = |row: &str| row.split(',').skip(2).map(|v| v.parse().ok()).collect();
     text.lines().skip(1).map(row).collect()
 }
@@ -47,9 +34,9 @@ fn worst(p: &Profile, reference: &[Vec<Option<f64>>]) -> f64 {
 fn samples_of_one_archive_agree() {
     let reference = reference("pcp_percore/cputime_6cpu_9s_1s.util.csv");
     let begins = "2016-05-19T09:24:07";
-    let rates = read("pcp_tools/cputime.pmrep-csv.csv");
-    let counters = read("pcp_tools/cputime.pmrep-raw-csv.csv");
-    let json = read("pcp_tools/cputime.pcp2json.json");
+    let (rates, _) = read("pcp_tools/cputime.pmrep-csv.csv");
+    let (counters, _) = read("pcp_tools/cputime.pmrep-raw-csv.csv");
+    let (json, _) = read("pcp_tools/cputime.pcp2json.json");
     for (p, format, begins) in [
         (&rates, Format::PmrepCsv, begins),
         (&counters, Format::PmrepCsv, begins),
@@ -75,7 +62,6 @@ fn samples_of_one_archive_agree() {
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
 fn a_sample_without_all_states_is_refused() {
-    let path = samples().join("pcp_tools/cputime.pcp2json-raw.json");
-    let e = open(&path, None, &ReadOptions::default()).err().unwrap();
-    assert!(e.to_string().contains("it lacks kernel.percpu.cpu."), "{e}");
+    let e = refused("pcp_tools/cputime.pcp2json-raw.json");
+    assert!(e.contains("it lacks kernel.percpu.cpu."), "{e}");
 }

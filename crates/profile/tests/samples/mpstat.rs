@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Real files of mpstat that are not in the repository (see samples.rs).
+//! Files of mpstat.
 
-use std::path::PathBuf;
+use sandbag_profile::{Format, Profile};
 
-use sandbag_profile::{Format, Profile, ReadOptions, open};
-
-fn sample(name: &str) -> PathBuf {
-    let folder = std::env::var_os("SANDBAG_SAMPLES")
-        .expect("SANDBAG_SAMPLES names the folder with the sample files");
-    PathBuf::from(folder).join(name)
-}
-
-fn read(name: &str) -> Profile {
-    let steps = open(&sample(name), None, &ReadOptions::default());
-    Profile::collect(steps.unwrap_or_else(|e| panic!("{e}"))).unwrap()
-}
+use super::{read, refused};
 
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
 fn samples_of_mpstat_text() {
-    let p = read("local_2cpu_180s/mpstat_P_ALL.txt");
+    let (p, _) = read("local_2cpu_180s/mpstat_P_ALL.txt");
     assert_eq!(p.header.format, Format::MpstatText);
     assert_eq!(p.header.cpus, [0, 1]);
     let begins = p.header.begins_at.unwrap().to_string();
@@ -27,7 +16,7 @@ fn samples_of_mpstat_text() {
     assert_eq!(p.end_ns(), 180_000_000_000);
     assert!(p.warnings.is_empty(), "{:?}", p.warnings);
     // Recorded beside it; sampled a fraction of a second apart.
-    let sar = read("local_2cpu_180s/sar_PALL.txt");
+    let (sar, _) = read("local_2cpu_180s/sar_PALL.txt");
     assert_eq!(sar.header.format, Format::SarText);
     assert_eq!(p.steps.len(), sar.steps.len());
     let mean = |p: &Profile, cpu: usize| {
@@ -38,7 +27,7 @@ fn samples_of_mpstat_text() {
         assert!((mean(&p, cpu) - mean(&sar, cpu)).abs() < 0.1);
     }
     // A British date, which could be none in the American order.
-    let p = read("pcp_tools/cputime.mpstat");
+    let (p, _) = read("pcp_tools/cputime.mpstat");
     assert_eq!(p.header.format, Format::MpstatText);
     assert_eq!(p.header.cpus, [0, 1, 2, 3, 4, 5]);
     assert_eq!(p.header.begins_at, None);
@@ -51,9 +40,7 @@ fn samples_of_mpstat_text() {
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
 fn samples_of_mpstat_json_hold_one_sample_each() {
     for name in ["expected.mpstat-A-JSON", "expected.mpstat-T-JSON"] {
-        let path = sample("sysstat").join(name);
-        let e = open(&path, None, &ReadOptions::default()).err().unwrap();
-        let e = e.to_string();
+        let e = refused(&format!("sysstat/{name}"));
         assert!(
             e.contains("mpstat-json: it holds one sample"),
             "{name}: {e}"

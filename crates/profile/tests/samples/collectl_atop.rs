@@ -1,36 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Real files of collectl and atop that are not in the repository: folders
-//! `collectl` (those of Performance Co-Pilot's tests) and `local_2cpu_180s`,
-//! in the folder named by `SANDBAG_SAMPLES`. They are ignored unless asked for.
+//! Files of collectl and atop.
 
-use std::path::{Path, PathBuf};
+use sandbag_profile::Format;
 
-use sandbag_profile::{Format, Profile, ReadOptions, Source, Summary, summarise};
-
-fn samples() -> PathBuf {
-    std::env::var_os("SANDBAG_SAMPLES")
-        .expect("SANDBAG_SAMPLES names the folder with the sample files")
-        .into()
-}
-
-fn read(path: &Path) -> (Profile, Summary) {
-    let source = Source::new(path).unwrap();
-    let steps = || {
-        source
-            .open(None, &ReadOptions::default())
-            .unwrap_or_else(|e| panic!("{e}"))
-    };
-    let p = Profile::collect(steps()).unwrap_or_else(|e| panic!("{e}"));
-    let s = summarise(&mut steps()).unwrap();
-    assert_eq!(s.warnings, p.warnings);
-    (p, s)
-}
+use super::read;
 
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
 fn samples_of_collectl() {
-    let folder = samples().join("collectl");
-    let (two, summary) = read(&folder.join("debian_sid_defaults.raw.gz"));
+    let (two, summary) = read("collectl/debian_sid_defaults.raw.gz");
     assert_eq!(two.header.format, Format::CollectlRaw);
     assert_eq!(two.header.cpus, [0, 1]);
     assert_eq!(two.header.host.as_deref(), Some("verge"));
@@ -45,7 +23,7 @@ fn samples_of_collectl() {
         assert_eq!(cpu.unknown_ns, 0);
     }
     // Two samples, of which one differs from the other by a tick of user.
-    let (four, _) = read(&folder.join("some_host.raw"));
+    let (four, _) = read("collectl/some_host.raw");
     assert_eq!(four.header.cpus, [0, 1, 2, 3]);
     assert_eq!(four.end_ns(), 10_000_000_000);
     for cell in &four.steps[0].cells {
@@ -56,8 +34,7 @@ fn samples_of_collectl() {
 #[test]
 #[ignore = "needs SANDBAG_SAMPLES, a folder with sample files"]
 fn samples_of_atop() {
-    let folder = samples().join("local_2cpu_180s");
-    let (text, summary) = read(&folder.join("atop_P_CPU_cpu.txt"));
+    let (text, summary) = read("local_2cpu_180s/atop_P_CPU_cpu.txt");
     assert_eq!(text.header.format, Format::Atop);
     assert_eq!(text.header.host.as_deref(), Some("vm"));
     assert_eq!(
@@ -69,7 +46,7 @@ fn samples_of_atop() {
     for cpu in &summary.cpus {
         assert!(cpu.mean_load_pct.unwrap() < 50.0, "{cpu:?}");
     }
-    let (json, _) = read(&folder.join("atop_J_CPU_cpu.json"));
+    let (json, _) = read("local_2cpu_180s/atop_J_CPU_cpu.json");
     assert_eq!(json.header.format, Format::AtopJson);
     assert!(json.steps[0].cells[1].unwrap().load_pct > 99.0);
     assert_eq!(json.warnings.len(), 1, "{:?}", json.warnings);

@@ -2,19 +2,10 @@
 //! One archive of Performance Co-Pilot, exported by three of its tools (see
 //! fixtures/README.md): the importers agree to the rounding of each format.
 
-use std::path::{Path, PathBuf};
-
-use sandbag_profile::{Cell, Format, Profile, ReadOptions, open};
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/tools")
-        .join(name)
-}
+use sandbag_profile::{Cell, Format, Profile};
 
 fn read(name: &str, format: Format) -> Profile {
-    let steps = open(&fixture(name), None, &ReadOptions::default());
-    let p = Profile::collect(steps.unwrap_or_else(|e| panic!("{e}"))).unwrap();
+    let p = super::read(&super::fixture("tools").join(name));
     assert_eq!(p.header.format, format, "{name}");
     assert_eq!(p.header.cpus, [0, 1], "{name}");
     p

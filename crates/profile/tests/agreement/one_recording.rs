@@ -2,22 +2,15 @@
 //! One recording in every format (see fixtures/README.md), through the public
 //! interface: the importers agree, and what is exported is read back.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sandbag_input::Existing;
 use sandbag_profile::{
     Format, Gaps, Profile, ReadOptions, algebra, export, export_simgrid, open, summarise,
 };
 
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures")
-        .join(name)
-}
-
 fn read(name: &str) -> Profile {
-    let steps = open(&fixture(name), None, &ReadOptions::default());
-    Profile::collect(steps.unwrap_or_else(|e| panic!("{e}"))).unwrap()
+    super::read(&super::fixture(name))
 }
 
 #[test]
@@ -63,7 +56,7 @@ fn what_is_exported_as_native_is_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("day.csv");
     std::fs::write(&path, &text).unwrap();
-    let back = Profile::collect(open(&path, None, &ReadOptions::default()).unwrap()).unwrap();
+    let back = super::read(&path);
     assert_eq!(back.header.host, json.header.host);
     assert_eq!(back.header.begins_at, json.header.begins_at);
     assert_eq!(back.end_ns(), json.end_ns());
@@ -93,7 +86,7 @@ fn krash_there_and_back_loses_what_the_report_says() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("day.profile");
     std::fs::write(&path, &text).unwrap();
-    let back = Profile::collect(open(&path, None, &ReadOptions::default()).unwrap()).unwrap();
+    let back = super::read(&path);
     assert_eq!(back.header.format, Format::Krash);
     assert_eq!(back.end_ns(), json.end_ns());
     let seconds = |p: Profile| {

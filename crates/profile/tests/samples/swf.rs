@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Real job logs that are not in the repository, in the folders `swf` and
-//! `lublin_reference` of the one named by `SANDBAG_SAMPLES`. They are ignored
-//! unless asked for.
-
-use std::path::PathBuf;
+//! Job logs.
 
 use sandbag_profile::{
     Format, NS_PER_S, ReadOptions, Source, Spread, Steps, Summary, open, summarise,
 };
 
-fn sample(name: &str) -> PathBuf {
-    let folder = std::env::var_os("SANDBAG_SAMPLES")
-        .expect("SANDBAG_SAMPLES names the folder with the sample files");
-    PathBuf::from(folder).join(name)
-}
+use super::sample;
 
 fn on(name: &str, cpus: Option<u32>) -> (sandbag_profile::BoxSteps, Summary) {
     let source = Source::new(&sample(name)).unwrap();

@@ -2,16 +2,10 @@
 //! A load of 40 s as sadc and two mpstats saw it (scripts/record-fixtures):
 //! both forms of mpstat and the text of sar agree.
 
-use std::path::Path;
-
-use sandbag_profile::{Format, Profile, ReadOptions, open, summarise};
+use sandbag_profile::{Format, Profile, summarise};
 
 fn read(name: &str) -> Profile {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures")
-        .join(name);
-    let steps = open(&path, None, &ReadOptions::default());
-    Profile::collect(steps.unwrap_or_else(|e| panic!("{e}"))).unwrap()
+    super::read(&super::fixture(name))
 }
 
 #[test]
