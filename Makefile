@@ -6,22 +6,28 @@ TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 # What is linked with the MPI library of the machine (MPICC says with which).
 MPI_DIR := $(TARGET_DIR)/mpi
-MPI_FLAGS := --release --locked --manifest-path mpi/Cargo.toml --target-dir $(MPI_DIR)
+MPI_TEST_FLAGS := --locked --manifest-path mpi/Cargo.toml --target-dir $(MPI_DIR)
+MPI_FLAGS := --release $(MPI_TEST_FLAGS)
 HAS_MPI := command -v mpicc >/dev/null && command -v mpirun >/dev/null && scripts/has-libclang
 RELEASE := $(TARGET_DIR)/$(TARGET)/release
 LAB := $(RELEASE)/sandbag-lab
 # What evaluates sandbag is a workspace of its own, built into the same directory.
-LAB_FLAGS := --manifest-path lab/Cargo.toml --release --locked --target $(TARGET) --target-dir $(TARGET_DIR)
+LAB_TEST_FLAGS := --manifest-path lab/Cargo.toml --locked --target $(TARGET) --target-dir $(TARGET_DIR)
+LAB_FLAGS := --release $(LAB_TEST_FLAGS)
 SANDBAG := $(RELEASE)/sandbag
 # One static binary. Naming the target keeps the flag away from build scripts.
 export RUSTFLAGS := -C target-feature=+crt-static
-CARGO_FLAGS := --release --locked --target $(TARGET)
+# All test programs, and the sandbag that they start, are built once, by the profile
+# that builds fastest.
+TEST_FLAGS := --locked --target $(TARGET)
+TESTED := $(TARGET_DIR)/$(TARGET)/debug
+CARGO_FLAGS := --release $(TEST_FLAGS)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
 # The tests measure the machine that they share.
 .NOTPARALLEL:
-.PHONY: build run test unit mpi mpi-test machine guest guest-results bench nodes audit-bench lab lint install man clean help
+.PHONY: build run test test-all check unit mpi mpi-test machine guest guest-results bench nodes audit-bench lab lint install man clean help
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -42,25 +48,41 @@ run: build ## Replay a real recorded load beside a busy program (root, 30 s)
 	    $$(test "$$(nproc)" -ge 2 && echo --cpus 0,1 || echo --map mean) \
 	    --force --out sandbag-run-example -- examples/busy.sh 30
 
-test: setup unit mpi-test machine guest ## All tests; as root also the machine and guest tests
+test: setup unit machine ## Tests of every claim of safety and correctness (root; others: without the machine tests)
 	@echo "all test programs passed"
+
+test-all: ## The same, all rounds of them, and with MPI, Prometheus and guests with other kernels
+	@$(MAKE) setup
+	@SANDBAG_TEST_ALL=1 $(MAKE) unit mpi-test machine guest
+	@echo "all test programs passed"
+
+check: ## What to run before a commit: formatting, clippy and unit tests of the crates that changed
+	scripts/check
 
 .PHONY: setup
 setup: ## Install what the tests need (root; says what is missing otherwise)
 	scripts/setup-tests
 
+# Always of the whole workspace: other selections of packages have other features, and
+# would be built again.
+.PHONY: built
+built:
+	cargo test $(TEST_FLAGS) --workspace --no-run
+
 unit: ## Tests that need no privilege
-	cargo test $(CARGO_FLAGS) --workspace --exclude sandbag-machine-tests
-	cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --lib
-	cargo test $(LAB_FLAGS)
+	cargo test $(TEST_FLAGS) --workspace
+	cargo test $(LAB_TEST_FLAGS)
 	@# Tests that need something not everybody has are ignored above, and
 	@# run here where it is there.
+	@echo "again, those that were ignored above:"
 	if command -v groff >/dev/null; then \
-	    cargo test $(CARGO_FLAGS) -p sandbag --test cli -- --ignored man_pages; fi
+	    cargo test $(TEST_FLAGS) --workspace --test cli -- --ignored man_pages; fi
 	if [ -e /proc/self/autogroup ]; then \
-	    cargo test $(CARGO_FLAGS) -p sandbag-linux --lib -- --ignored a_session; fi
+	    cargo test $(TEST_FLAGS) --workspace --lib -- --ignored a_session; fi
+	if [ "$$(id -u)" = 0 ]; then \
+	    cargo test $(TEST_FLAGS) --workspace --lib -- --ignored the_migrations; fi
 	if [ -n "$$SANDBAG_SAMPLES" ]; then \
-	    cargo test $(CARGO_FLAGS) -p sandbag-profile --test samples -- --ignored; fi
+	    cargo test $(TEST_FLAGS) --workspace --test samples -- --ignored; fi
 
 mpi: ## sandbag-mpi, the benchmark of `scale bench` over MPI, beside sandbag (needs an MPI library)
 	RUSTFLAGS= cargo build $(MPI_FLAGS)
@@ -68,26 +90,25 @@ mpi: ## sandbag-mpi, the benchmark of `scale bench` over MPI, beside sandbag (ne
 	cp $(MPI_DIR)/release/sandbag-mpi $(RELEASE)/
 	@echo "$(RELEASE)/sandbag-mpi"
 
-mpi-test: build ## Its tests, with 2 and 4 ranks
+mpi-test: built ## Its tests, with 2 and 4 ranks
 	@if $(HAS_MPI); then \
-	    RUSTFLAGS= SANDBAG_BIN=$(SANDBAG) cargo test $(MPI_FLAGS); \
+	    RUSTFLAGS= SANDBAG_BIN=$(TESTED)/sandbag cargo test $(MPI_TEST_FLAGS); \
 	else \
-	    echo "skipped 1: sandbag-mpi (no MPI library or no libclang here: apt-get install libopenmpi-dev openmpi-bin libclang-dev)"; \
+	    echo "test result: ok. 0 passed; 0 failed; 1 ignored: sandbag-mpi (no MPI library or no libclang here: apt-get install libopenmpi-dev openmpi-bin libclang-dev)"; \
 	fi
 
-machine: build ## Tests on this machine's own cgroup tree (root)
-	cargo build $(LAB_FLAGS)
-	cargo test $(CARGO_FLAGS) -p sandbag-linux --lib -- --ignored the_migrations
-	SANDBAG_BIN=$(SANDBAG) SANDBAG_LAB_BIN=$(LAB) \
-	    cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --test machine
+machine: built ## Tests on this machine's own cgroup tree (root)
+	cargo build $(LAB_TEST_FLAGS)
+	SANDBAG_BIN=$(TESTED)/sandbag SANDBAG_LAB_BIN=$(TESTED)/sandbag-lab \
+	    cargo test $(TEST_FLAGS) --workspace --test machine
 
 guest-results: build ## Jitter, figures and an audit of guests, into OUT (30 min)
 	cargo build $(LAB_FLAGS)
 	cargo build $(CARGO_FLAGS) -p sandbag-machine-tests
 	SANDBAG_BIN=$(SANDBAG) scripts/guest-results $(or $(OUT),guest-results)
 
-guest: build ## Tests in emulated machines with another kernel
-	SANDBAG_BIN=$(SANDBAG) cargo test $(CARGO_FLAGS) -p sandbag-machine-tests --test guest
+guest: build ## Tests in emulated machines with another kernel, of the released binary
+	SANDBAG_BIN=$(SANDBAG) cargo test $(TEST_FLAGS) --workspace --test guest
 
 bench: build ## The tables of loads, of OS jitter, of jitter at scale and of audits (root; QUICK=1: an hour; else half a day)
 	cargo build $(LAB_FLAGS)

@@ -19,6 +19,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
@@ -88,6 +89,61 @@ impl Test for Case {
     }
 }
 
+/// Set by `make test-all`: the whole of the random series, and the cases that
+/// `make test` leaves out.
+pub const ALL: &str = "SANDBAG_TEST_ALL";
+
+/// Whether all is to be run.
+#[must_use]
+pub fn is_all_wanted() -> bool {
+    std::env::var_os(ALL).is_some()
+}
+
+/// Rounds of a random series of so many: a quarter in `make test`.
+#[must_use]
+pub fn rounds(all: usize) -> usize {
+    if is_all_wanted() {
+        all
+    } else {
+        all.div_ceil(4)
+    }
+}
+
+/// For [`Case::can_run`] of what takes long and shows no safety or correctness
+/// that another case does not show.
+///
+/// # Errors
+/// Where not all is wanted.
+pub fn only_in_all() -> Result<(), String> {
+    if is_all_wanted() {
+        return Ok(());
+    }
+    Err("left to `make test-all`".to_owned())
+}
+
+/// How long each case took.
+static TIMES: Mutex<Vec<(String, Duration)>> = Mutex::new(Vec::new());
+
+/// How many of the slowest cases are named at the end of a long run.
+const SLOWEST: usize = 20;
+
+/// `the 20 slowest of 400 s: a 30.1, b 20.0, ...`.
+fn slowest(mut times: Vec<(String, Duration)>) -> String {
+    let all: Duration = times.iter().map(|(_, took)| *took).sum();
+    times.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+    times.truncate(SLOWEST);
+    let each: Vec<String> = times
+        .iter()
+        .map(|(name, took)| format!("{name} {:.1}", took.as_secs_f64()))
+        .collect();
+    format!(
+        "the {} slowest of {:.0} s: {}",
+        times.len(),
+        all.as_secs_f64(),
+        each.join(", ")
+    )
+}
+
 /// Said once more after all cases.
 static REMARKS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -119,6 +175,10 @@ pub fn run<T: Test>(cases: &[T]) -> ExitCode {
     if !skipped.is_empty() {
         println!("{}\n", summary(&skipped));
     }
+    let times = std::mem::take(&mut *TIMES.lock().unwrap_or_else(|poison| poison.into_inner()));
+    if times.len() > SLOWEST {
+        println!("{}\n", slowest(times));
+    }
     conclusion.exit_code()
 }
 
@@ -130,7 +190,7 @@ pub fn note(text: &str) {
 }
 
 fn trial<T: Test>(case: T) -> Trial {
-    Trial::ignorable_test(case.name(), move || match outcome(&case) {
+    Trial::ignorable_test(case.name(), move || match timed(&case) {
         Ok(None) => Ok(Completion::Completed),
         Ok(Some(reason)) => {
             SKIPPED
@@ -141,6 +201,16 @@ fn trial<T: Test>(case: T) -> Trial {
         }
         Err(error) => Err(Failed::from(format!("{error:#}"))),
     })
+}
+
+fn timed(case: &impl Test) -> anyhow::Result<Option<String>> {
+    let begin = Instant::now();
+    let outcome = outcome(case);
+    TIMES
+        .lock()
+        .unwrap_or_else(|poison| poison.into_inner())
+        .push((case.name(), begin.elapsed()));
+    outcome
 }
 
 /// `Some` reason if the case was skipped.
@@ -230,6 +300,16 @@ mod tests {
             },
         );
         assert_eq!(outcome(&fact).unwrap_err().to_string(), "run 4");
+    }
+
+    #[test]
+    fn the_slowest_come_first() {
+        let times = [("a", 1), ("b", 30), ("c", 2)]
+            .map(|(name, s)| (name.to_owned(), Duration::from_secs(s)));
+        assert_eq!(
+            slowest(times.to_vec()),
+            "the 3 slowest of 33 s: b 30.0, c 2.0, a 1.0"
+        );
     }
 
     #[test]

@@ -171,7 +171,7 @@ fn doctor_killed_at_any_moment_leaves_nothing() -> anyhow::Result<()> {
     let place = Place::new()?;
     let seed = fastrand::u64(..);
     let mut chance = fastrand::Rng::with_seed(seed);
-    for round in 0..KILLS {
+    for round in 0..case::rounds(KILLS) {
         let run = place.start("doctor")?;
         let moment = Duration::from_millis(chance.u64(0..MOMENTS_MS));
         std::thread::sleep(moment);

@@ -51,10 +51,12 @@ fn compiler() -> Result<(), String> {
 }
 
 fn mpi() -> Result<(), String> {
+    case::only_in_all()?;
     has("mpicc --version").and(has("mpirun --version"))
 }
 
 fn hpcc() -> Result<(), String> {
+    case::only_in_all()?;
     has("mpirun --version").and(has("command -v hpcc"))
 }
 

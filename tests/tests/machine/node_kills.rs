@@ -74,7 +74,7 @@ fn a_node_s_programs_are_free_after_kills_of_one() -> anyhow::Result<()> {
     let (mut rounds, mut late, mut worst) = (0, 0, Duration::ZERO);
     for method in METHODS {
         for (role, count) in VICTIMS {
-            for _ in 0..count {
+            for _ in 0..case::rounds(count) {
                 // Mostly the one that nobody can catch.
                 let signal = match chance.u8(..4) {
                     0 => Signal::SIGTERM,

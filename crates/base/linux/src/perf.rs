@@ -258,7 +258,7 @@ mod tests {
 
     /// A shell in a v2 group is moved to and fro by its affinity.
     #[test]
-    #[ignore = "needs root, two CPUs and a v2 tree; make machine runs it"]
+    #[ignore = "needs root, two CPUs and a v2 tree; make unit runs it"]
     fn the_migrations_of_a_group_are_counted() {
         let tree = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
             .map(Path::new)
