@@ -23,13 +23,31 @@ use sandbag_run::journal::Journal;
 
 pub use calibrate::{Bench, calibrate, on_cpu};
 
-/// What a user may say about the hardware.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wishes {
-    /// CPUs outside the node may change with it.
+/// Options of `freq` and `gov` about the hardware.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
+pub struct FrequencyOptions {
+    /// freq, gov: also where CPUs outside the node then change speed with it
+    #[arg(long, num_args = 0..=1, default_value_t = false, default_missing_value = "true",
+          require_equals = true, action = clap::ArgAction::Set, hide_possible_values = true)]
     pub split_domains: bool,
-    /// The speed of each frequency is measured and not believed.
+
+    /// freq, gov: measure the speed of each frequency before
+    #[arg(long, num_args = 0..=1, default_value_t = false, default_missing_value = "true",
+          require_equals = true, action = clap::ArgAction::Set, hide_possible_values = true)]
     pub calibrate: bool,
+}
+
+impl FrequencyOptions {
+    /// Whether each option was given, the methods that have it, and what the
+    /// others do not have.
+    #[must_use]
+    pub fn given(&self) -> [(bool, &'static [&'static str], &'static str); 2] {
+        let owners = &["freq", "gov"];
+        [
+            (self.split_domains, owners, "no frequency domain"),
+            (self.calibrate, owners, "no calibration"),
+        ]
+    }
 }
 
 /// The steps that all CPUs of a node have.
@@ -48,7 +66,11 @@ impl Ladder {
     /// [`KernelError::Missing`] where only some have one, they differ in
     /// their steps, or change together with CPUs outside; what
     /// [`Policy::of`] says.
-    pub fn read(root: &Root, cpus: &[u32], wishes: Wishes) -> sandbag_linux::Result<Option<Self>> {
+    pub fn read(
+        root: &Root,
+        cpus: &[u32],
+        wishes: FrequencyOptions,
+    ) -> sandbag_linux::Result<Option<Self>> {
         let cpus: CpuList = cpus.iter().copied().collect();
         let has = |cpu: &u32| {
             let dir = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq");

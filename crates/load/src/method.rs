@@ -3,8 +3,9 @@
 //!
 //! A [`Method`] is pure: from the asked level and an estimate of the
 //! competition it says what the burners do and what their groups need. The
-//! supervisor applies it and knows no method by name, so a new one is a new
-//! file here and a line in [`by_name`].
+//! supervisor applies it and knows no method by name. A new one is a file here
+//! with its options, its name and a line in [`with_options`] below, and a
+//! verdict of `sandbag doctor`.
 
 mod cap;
 mod deadline;
@@ -15,24 +16,23 @@ mod pace;
 mod quota;
 mod rt;
 mod shares;
-mod slowing;
 
+use clap::Args;
 use sandbag_linux::cgroup::{Cap, Weight};
 use sandbag_linux::sched::Attributes;
 use sandbag_linux::{CpuList, Root};
 
 use crate::board::BOUNDARY_NS;
 use crate::burn::Duty;
-use crate::frequencies::Wishes;
-use crate::throttle::LimVariant;
+use crate::frequencies::FrequencyOptions;
 use sandbag_run::error::Result as Outcome;
 
 pub use cap::NodeCap;
 pub use deadline::Deadline;
 pub use frequency::{Freq, Gov};
-pub use hogs::{Hogs, Sync};
-pub use lim::Lim;
-pub use pace::Pace;
+pub use hogs::{Hogs, HogsOptions, Sync};
+pub use lim::{Lim, LimOptions};
+pub use pace::{Pace, PaceOptions};
 pub use quota::Quota;
 pub use rt::Rt;
 pub use shares::Shares;
@@ -98,7 +98,12 @@ pub trait Method: std::fmt::Debug + Send {
     fn duty(&self) -> Duty;
 
     /// Scheduling attributes of a burner.
-    fn attributes(&self) -> Attributes;
+    fn attributes(&self) -> Attributes {
+        Attributes::Fair {
+            nice: 0,
+            slice_ns: 0,
+        }
+    }
 
     /// The level (0 to 1) that is served for `asked`: itself, or the nearest
     /// that the method reaches.
@@ -152,32 +157,78 @@ pub const SLOWING: [&str; 10] = [
 ];
 
 /// Constants of methods that a user may choose; `None` is the method's own.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Options {
-    /// Period, ns.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct MethodOptions {
+    /// Period, ns; `load` and `slow` describe it each in its own words.
+    #[arg(skip)]
     pub period_ns: Option<u64>,
-    /// Weight of pace's burners on each CPU, in place of one that makes room.
-    pub weight: Option<Weight>,
-    /// Slice of pace's burners, ns; 0 for the kernel's own.
-    pub slice_ns: Option<u64>,
-    /// What keeps hogs in phase.
-    pub sync: Option<Sync>,
-    /// Real-time priority of hogs.
-    pub priority: Option<u32>,
     /// For a virtual node: all CPUs must be taken at the same time.
+    #[arg(skip)]
     pub in_phase: bool,
-    /// Which of the two published lims.
-    pub lim: Option<LimVariant>,
-    /// Time between two looks of lim, ns.
-    pub interval_ns: Option<u64>,
-    /// About the hardware's frequencies.
-    pub frequencies: Wishes,
+    #[command(flatten)]
+    pub pace: PaceOptions,
+    #[command(flatten)]
+    pub hogs: HogsOptions,
+    #[command(flatten)]
+    pub lim: LimOptions,
+    #[command(flatten)]
+    pub frequencies: FrequencyOptions,
+}
+
+/// Whether an option was given, the methods that have it, and what the others
+/// do not have.
+type Given = (bool, &'static [&'static str], &'static str);
+
+impl MethodOptions {
+    /// Options of methods by name, as they may stand in a nodes file.
+    #[must_use]
+    pub fn names() -> Vec<String> {
+        let all = Self::augment_args(clap::Command::new("method"));
+        let long = all.get_arguments().filter_map(|option| option.get_long());
+        std::iter::once("period")
+            .chain(long)
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Rejects options that the method does not have.
+    fn reject_foreign(&self, name: &str) -> Result<(), String> {
+        let own = [self.pace.given(), self.hogs.given()].into_iter();
+        let all = own.chain(self.lim.given());
+        for (given, owners, what) in all.chain(self.frequencies.given()) {
+            if given && !owners.contains(&name) {
+                let have = if owners.len() > 1 { "have" } else { "has" };
+                let owners = owners.join(" and ");
+                return Err(format!("{name} has {what}: {owners} {have}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A period that no boundary of the windows cuts, ns.
+    fn period_on_grid(&self, name: &str, default: u64) -> Result<u64, String> {
+        match self.period_ns {
+            None => Ok(default),
+            Some(ns) if ns >= LEAST_PERIOD_NS && BOUNDARY_NS.is_multiple_of(ns) => Ok(ns),
+            Some(_) => Err(format!(
+                "the period of {name} must be at least 1 ms and divide 100 ms"
+            )),
+        }
+    }
+
+    /// Rejects a period with this reason.
+    fn no_period(&self, reason: &str) -> Result<(), String> {
+        match self.period_ns {
+            Some(_) => Err(reason.to_owned()),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The method of that name with its default constants.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Box<dyn Method>> {
-    with_options(name, Options::default()).ok()
+    with_options(name, &MethodOptions::default()).ok()
 }
 
 /// The same with constants of the user's.
@@ -185,59 +236,20 @@ pub fn by_name(name: &str) -> Option<Box<dyn Method>> {
 /// # Errors
 /// The reason, in words, where there is no such method, it has no such
 /// constant, or the constant cannot be that.
-pub fn with_options(name: &str, options: Options) -> Result<Box<dyn Method>, String> {
-    let on_grid = |default: u64| match options.period_ns {
-        None => Ok(default),
-        Some(ns) if ns >= LEAST_PERIOD_NS && BOUNDARY_NS.is_multiple_of(ns) => Ok(ns),
-        Some(_) => Err(format!(
-            "the period of {name} must be at least 1 ms and divide 100 ms"
-        )),
-    };
-    if name != "pace" && (options.weight.is_some() || options.slice_ns.is_some()) {
-        return Err(format!("{name} has no weight or slice to choose: pace has"));
-    }
-    let is_hogs = name == "hogs";
-    if !is_hogs && (options.sync.is_some() || options.priority.is_some()) {
-        return Err(format!("{name} has neither phase nor priority: hogs has"));
-    }
-    slowing::refuse_what_it_has_not(name, options)?;
+pub fn with_options(name: &str, options: &MethodOptions) -> Result<Box<dyn Method>, String> {
+    options.reject_foreign(name)?;
     Ok(match name {
-        "pace" => Box::new(Pace::with_options(
-            on_grid(Pace::default().period_ns)?,
-            options,
-        )?),
-        "quota" => Box::new(match options.period_ns {
-            None => Quota::default(),
-            Some(ns) if (LEAST_PERIOD_NS..=1_000_000_000).contains(&ns) => Quota {
-                period_us: ns / 1000,
-            },
-            Some(_) => return Err("the period of quota must be between 1 ms and 1 s".to_owned()),
-        }),
-        "hogs" => {
-            let sync = options.sync.unwrap_or_default();
-            let own = match sync {
-                Sync::Clock => 1,
-                Sync::Barrier => 99,
-            };
-            let priority = options.priority.unwrap_or(own);
-            if !(1..=99).contains(&priority) {
-                return Err("a real-time priority lies between 1 and 99".to_owned());
-            }
-            Box::new(Hogs {
-                period_ns: on_grid(Hogs::default().period_ns)?,
-                sync,
-                priority,
-            })
-        }
-        "rt" => Box::new(Rt {
-            period_ns: on_grid(Rt::default().period_ns)?,
-        }),
-        "deadline" => Box::new(Deadline {
-            period_ns: on_grid(Deadline::default().period_ns)?,
-        }),
-        "shares" if options.period_ns.is_some() => return Err("shares has no period".to_owned()),
-        "shares" => Box::new(Shares),
-        _ => return slowing::with_options(name, options, on_grid),
+        "pace" => Box::new(Pace::with_options(options)?),
+        "quota" => Box::new(Quota::with_options(options)?),
+        "shares" => Box::new(Shares::with_options(options)?),
+        "hogs" => Box::new(Hogs::with_options(options)?),
+        "rt" => Box::new(Rt::with_options(options)?),
+        "deadline" => Box::new(Deadline::with_options(options)?),
+        "lim" => Box::new(Lim::with_options(options)?),
+        "freq" => Box::new(Freq::with_options(options)?),
+        "gov" => Box::new(Gov::with_options(options)?),
+        "cap" => Box::new(NodeCap::with_options(options)?),
+        _ => return Err(format!("there is no method {name}")),
     })
 }
 
@@ -273,55 +285,94 @@ mod tests {
         assert!(by_name("hogs-of-war").is_none());
     }
 
+    /// A method with options as on the command line.
+    fn with(name: &str, words: &[&str]) -> Result<Box<dyn Method>, String> {
+        use clap::FromArgMatches as _;
+        let mut words = words.to_vec();
+        let period = words.first().filter(|word| !word.starts_with('-')).copied();
+        words.retain(|word| Some(*word) != period);
+        let command = MethodOptions::augment_args(clap::Command::new("x").no_binary_name(true));
+        let matches = command.try_get_matches_from(words).unwrap();
+        let mut options = MethodOptions::from_arg_matches(&matches).unwrap();
+        options.period_ns = period.map(|us| us.parse::<u64>().unwrap() * 1000);
+        with_options(name, &options)
+    }
+
+    /// The first word without a dash is the period, us.
     #[test]
     fn constants_that_cannot_be_are_refused() {
-        let period = |name, ns| {
-            with_options(
-                name,
-                Options {
-                    period_ns: Some(ns),
-                    ..Options::default()
-                },
-            )
-        };
-        assert!(period("pace", 10_000_000).is_ok());
-        assert!(period("pace", 30_000_000).is_err());
-        assert!(period("hogs", 100_000).is_err());
-        assert!(period("quota", 500_000).is_err());
-        assert!(period("shares", 20_000_000).is_err());
-        let priority = |name, priority| {
-            with_options(
-                name,
-                Options {
-                    priority: Some(priority),
-                    ..Options::default()
-                },
-            )
-        };
-        let slice = |name| {
-            with_options(
-                name,
-                Options {
-                    slice_ns: Some(5_000_000),
-                    ..Options::default()
-                },
-            )
-        };
-        assert!(slice("pace").is_ok());
-        assert!(slice("hogs").is_err() && slice("lim").is_err());
-        assert!(priority("hogs", 99).is_ok());
-        assert!(priority("hogs", 100).is_err());
-        assert!(priority("pace", 1).is_err());
+        for (name, words, reason) in [
+            ("pace", "10000", ""),
+            ("pace", "30000", "must be at least 1 ms and divide 100 ms"),
+            ("hogs", "100", "at least 1 ms"),
+            ("quota", "500", "between 1 ms and 1 s"),
+            ("quota", "1000000", ""),
+            ("shares", "20000", "shares has no period"),
+            ("cap", "20000", ""),
+            ("cap", "200000", "the period of cap"),
+            ("gov", "20000", ""),
+            ("freq", "20000", "freq has no period: gov has"),
+            ("lim", "10000", "lim has no period, but an interval"),
+            ("pace", "--pace-slice=5ms", ""),
+            ("hogs", "--pace-slice=5ms", "no weight or slice"),
+            ("lim", "--pace-weight=3", "no weight or slice"),
+            ("hogs", "--hog-priority=99", ""),
+            ("hogs", "--hog-priority=100", "between 1 and 99"),
+            ("pace", "--hog-priority=1", "neither phase nor priority"),
+            ("lim", "--lim-interval=1ms", ""),
+            ("lim", "--lim-interval=999us", "between 1 and 100 ms"),
+            ("lim", "--lim-interval=200ms", "between 1 and 100 ms"),
+            (
+                "hogs",
+                "--lim-interval=1ms",
+                "hogs has no interval: lim has",
+            ),
+            ("lim", "--lim-variant=wrekavoc", ""),
+            (
+                "cap",
+                "--lim-variant=wrekavoc",
+                "cap has no variant: lim has",
+            ),
+            ("gov", "--split-domains", ""),
+            ("freq", "--calibrate", ""),
+            (
+                "lim",
+                "--split-domains",
+                "lim has no frequency domain: freq and gov have",
+            ),
+            (
+                "hogs",
+                "--calibrate",
+                "hogs has no calibration: freq and gov have",
+            ),
+            ("none", "10000", "there is no method none"),
+        ] {
+            match with(name, &words.split(' ').collect::<Vec<_>>()) {
+                Ok(method) => assert!(reason.is_empty() && method.name() == name, "{words}"),
+                Err(found) => {
+                    assert!(
+                        !reason.is_empty() && found.contains(reason),
+                        "{words}: {found}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]
     fn hogs_at_a_barrier_are_as_published() {
-        let options = Options {
-            sync: Some(Sync::Barrier),
-            ..Options::default()
-        };
-        let hogs = with_options("hogs", options).unwrap();
+        let hogs = with("hogs", &["--hog-sync=barrier"]).unwrap();
         assert_eq!(hogs.attributes(), Attributes::Fifo { priority: 99 });
+    }
+
+    #[test]
+    fn a_nodes_file_has_every_option_of_a_method() {
+        let names = MethodOptions::names();
+        assert_eq!(names.len(), 9, "{names:?}");
+        assert_eq!(
+            (names[0].as_str(), names[3].as_str()),
+            ("period", "hog-sync")
+        );
     }
 
     #[test]

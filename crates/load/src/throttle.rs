@@ -27,7 +27,7 @@ mod taken;
 use sandbag_linux::{Error, Result, Root};
 use serde::{Deserialize, Serialize};
 
-use crate::frequencies::{Ladder, Wishes};
+use crate::frequencies::{FrequencyOptions, Ladder};
 use sandbag_run::journal::{Entry, Journal};
 use sandbag_run::node_group::NodeGroup;
 
@@ -51,7 +51,7 @@ pub enum Throttling {
     /// Its CPUs run at the nearest frequency.
     Frequency {
         /// About the hardware.
-        wishes: Wishes,
+        wishes: FrequencyOptions,
     },
     /// Its CPUs alternate between the two neighbouring frequencies; the lower
     /// one may be zero.
@@ -59,7 +59,7 @@ pub enum Throttling {
         /// Once both, ns.
         period_ns: u64,
         /// About the hardware.
-        wishes: Wishes,
+        wishes: FrequencyOptions,
     },
     /// Its group may use the sum of its speeds per period.
     Cap {
@@ -128,7 +128,7 @@ pub fn make(throttling: Throttling, node: &NodeGroup) -> Result<Box<dyn Throttle
     })
 }
 
-fn ladder(node: &NodeGroup, wishes: Wishes) -> Result<Option<Ladder>> {
+fn ladder(node: &NodeGroup, wishes: FrequencyOptions) -> Result<Option<Ladder>> {
     let ladder = Ladder::read(&Root::default(), &node.cpus, wishes)?;
     match ladder {
         Some(ladder) if wishes.calibrate => Ok(Some(ladder.calibrated()?)),

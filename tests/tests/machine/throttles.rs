@@ -17,7 +17,7 @@ use sandbag_linux::cgroup::{Version, find, find_freezer, remove_dir};
 use sandbag_linux::{CpuList, Root, sched};
 use sandbag_load::board::{BOUNDARY_NS, Board, Order};
 use sandbag_load::burn::{Duty, Setup};
-use sandbag_load::method::{self, Method};
+use sandbag_load::method::{self, Method, MethodOptions};
 use sandbag_load::throttle::{self, Throttling};
 use sandbag_machine_tests::case::Case;
 use sandbag_machine_tests::figure;
@@ -254,14 +254,14 @@ fn hold(node: &Node, throttler: &Throttler, level: f64, boundaries: u64) -> anyh
     })
 }
 
-fn method(name: &str, options: method::Options) -> anyhow::Result<Box<dyn Method>> {
-    method::with_options(name, options).map_err(anyhow::Error::msg)
+fn method(name: &str, options: MethodOptions) -> anyhow::Result<Box<dyn Method>> {
+    method::with_options(name, &options).map_err(anyhow::Error::msg)
 }
 
 fn gov_freezes_for_its_part_of_every_period() -> anyhow::Result<()> {
     let place = Place::new()?;
     let node = Node::new(&place)?;
-    let gov = method("gov", method::Options::default())?;
+    let gov = method("gov", MethodOptions::default())?;
     let throttler = Throttler::start(&place, &node, &*gov)?;
     for level in [0.5, 0.9, 0.2] {
         let held = hold(&node, &throttler, level, 20)?;
@@ -276,7 +276,7 @@ fn gov_freezes_for_its_part_of_every_period() -> anyhow::Result<()> {
 fn cap_limits_the_group() -> anyhow::Result<()> {
     let place = Place::new()?;
     let node = Node::new(&place)?;
-    let cap = method("cap", method::Options::default())?;
+    let cap = method("cap", MethodOptions::default())?;
     let throttler = Throttler::start(&place, &node, &*cap)?;
     let held = hold(&node, &throttler, 0.7, 20)?;
     figure!(held.used < 0.3 + TOLERANCE, "{held:?}");
@@ -292,7 +292,7 @@ fn cap_limits_the_group() -> anyhow::Result<()> {
 fn lim_stops_who_is_above_its_share() -> anyhow::Result<()> {
     let place = Place::new()?;
     let node = Node::new(&place)?;
-    let lim = method("lim", method::Options::default())?;
+    let lim = method("lim", MethodOptions::default())?;
     let throttler = Throttler::start(&place, &node, &*lim)?;
     // Low, so that the spinners are above it whoever else is here.
     let held = hold(&node, &throttler, 0.9, 20)?;
@@ -306,10 +306,8 @@ fn lim_stops_who_is_above_its_share() -> anyhow::Result<()> {
 fn wrekavoc_stops_for_seconds() -> anyhow::Result<()> {
     let place = Place::new()?;
     let node = Node::new(&place)?;
-    let options = method::Options {
-        lim: Some(throttle::LimVariant::Wrekavoc),
-        ..method::Options::default()
-    };
+    let mut options = MethodOptions::default();
+    options.lim.lim_variant = Some(throttle::LimVariant::Wrekavoc);
     let throttler = Throttler::start(&place, &node, &*method("lim", options)?)?;
     throttler.order(monotonic()?, 0.95);
     let all = "T".repeat(SPINNERS);

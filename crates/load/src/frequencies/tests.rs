@@ -72,7 +72,7 @@ const INTEL: Files<'_> = &[
     ("scaling_max_freq", "3000000"),
 ];
 
-const WISHES: Wishes = Wishes {
+const WISHES: FrequencyOptions = FrequencyOptions {
     split_domains: false,
     calibrate: false,
 };
@@ -180,7 +180,7 @@ fn a_part_of_a_domain_is_refused_unless_the_user_says_so() {
     assert_eq!(fake.text(0, "scaling_governor"), "ondemand");
     assert_eq!(settings(&journal), 0);
     let split = Throttling::Frequency {
-        wishes: Wishes {
+        wishes: FrequencyOptions {
             split_domains: true,
             ..WISHES
         },

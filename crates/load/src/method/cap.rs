@@ -10,9 +10,7 @@
 //! period, the budget buys less work: users report 250 s at 20 % where 75 s
 //! were expected.
 
-use sandbag_linux::sched::Attributes;
-
-use super::{Method, Scope};
+use super::{Method, MethodOptions, Scope};
 use crate::burn::Duty;
 use crate::throttle::Throttling;
 
@@ -32,6 +30,20 @@ impl Default for NodeCap {
 /// Lowest speed, 0.01: a quota shorter than 1 ms is refused by the kernel.
 const MOST: f64 = 0.99;
 
+impl NodeCap {
+    /// With a user's constants.
+    ///
+    /// # Errors
+    /// The reason, in words, where a constant cannot be that.
+    pub fn with_options(options: &MethodOptions) -> Result<Self, String> {
+        // A period that no boundary cuts: what was taken is known at its end.
+        let own_ns = Self::default().period_us * 1000;
+        Ok(Self {
+            period_us: options.period_on_grid("cap", own_ns)? / 1000,
+        })
+    }
+}
+
 impl Method for NodeCap {
     fn name(&self) -> &'static str {
         "cap"
@@ -45,13 +57,6 @@ impl Method for NodeCap {
         Duty::Throttle(Throttling::Cap {
             period_us: self.period_us,
         })
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::Fair {
-            nice: 0,
-            slice_ns: 0,
-        }
     }
 
     fn serves(&self, asked: f64) -> f64 {

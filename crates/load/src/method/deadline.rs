@@ -15,7 +15,7 @@
 use sandbag_linux::sched::Attributes;
 
 use super::hogs::MOST_REAL_TIME;
-use super::{MachineNeed, Method};
+use super::{MachineNeed, Method, MethodOptions};
 use crate::burn::Duty;
 
 /// See the module's text.
@@ -30,6 +30,17 @@ impl Default for Deadline {
         Self {
             period_ns: 10_000_000,
         }
+    }
+}
+
+impl Deadline {
+    /// With a user's constants.
+    ///
+    /// # Errors
+    /// The reason, in words, where a constant cannot be that.
+    pub fn with_options(options: &MethodOptions) -> Result<Self, String> {
+        let period_ns = options.period_on_grid("deadline", Self::default().period_ns)?;
+        Ok(Self { period_ns })
     }
 }
 

@@ -36,11 +36,11 @@
 use sandbag_linux::sched::Attributes;
 use sandbag_linux::{CpuList, Root};
 
-use super::{MachineNeed, Method, Scope};
+use super::{MachineNeed, Method, MethodOptions, Scope};
 use crate::burn::Duty;
-use crate::frequencies::{self, Ladder, Wishes};
+use crate::frequencies::{self, FrequencyOptions, Ladder};
 use crate::throttle::{Throttling, nearest};
-use sandbag_run::error::Result;
+use sandbag_run::error::Result as Outcome;
 
 /// Before the hogs of other nodes, so that a frozen node is thawed in time.
 const PRIORITY: u32 = 2;
@@ -52,7 +52,7 @@ const MOST: f64 = 0.99;
 #[derive(Debug, Clone, Default)]
 pub struct Freq {
     /// About the hardware.
-    pub wishes: Wishes,
+    pub wishes: FrequencyOptions,
     ladder: Option<Ladder>,
 }
 
@@ -62,7 +62,7 @@ pub struct Gov {
     /// Both once, ns.
     pub period_ns: u64,
     /// About the hardware.
-    pub wishes: Wishes,
+    pub wishes: FrequencyOptions,
     ladder: Option<Ladder>,
 }
 
@@ -70,14 +70,14 @@ impl Default for Gov {
     fn default() -> Self {
         Self {
             period_ns: 100_000_000,
-            wishes: Wishes::default(),
+            wishes: FrequencyOptions::default(),
             ladder: None,
         }
     }
 }
 
 /// The frequencies of a node for its report.
-fn describe(ladder: Option<&Ladder>, wishes: Wishes) -> Vec<(&'static str, String)> {
+fn describe(ladder: Option<&Ladder>, wishes: FrequencyOptions) -> Vec<(&'static str, String)> {
     let Some(ladder) = ladder else {
         return Vec::new();
     };
@@ -99,13 +99,16 @@ fn cpus_of(cpus: &CpuList) -> Vec<u32> {
 }
 
 impl Freq {
-    /// With what the user says about the hardware.
-    #[must_use]
-    pub fn new(wishes: Wishes) -> Self {
-        Self {
-            wishes,
+    /// With a user's constants.
+    ///
+    /// # Errors
+    /// The reason, in words, where a constant cannot be that.
+    pub fn with_options(options: &MethodOptions) -> Result<Self, String> {
+        options.no_period("freq has no period: gov has")?;
+        Ok(Self {
+            wishes: options.frequencies,
             ladder: None,
-        }
+        })
     }
 
     fn throttling(&self) -> Throttling {
@@ -124,20 +127,13 @@ impl Method for Freq {
         "the nearest frequency that the hardware has"
     }
 
-    fn fit_to(&mut self, root: &Root, cpus: &CpuList) -> Result<()> {
+    fn fit_to(&mut self, root: &Root, cpus: &CpuList) -> Outcome<()> {
         self.ladder = frequencies::needed(root, &cpus_of(cpus), self.throttling())?;
         Ok(())
     }
 
     fn duty(&self) -> Duty {
         Duty::Throttle(self.throttling())
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::Fair {
-            nice: 0,
-            slice_ns: 0,
-        }
     }
 
     /// By the advertised frequencies.
@@ -166,14 +162,16 @@ impl Method for Freq {
 }
 
 impl Gov {
-    /// With a period and what the user says about the hardware.
-    #[must_use]
-    pub fn new(period_ns: u64, wishes: Wishes) -> Self {
-        Self {
-            period_ns,
-            wishes,
+    /// With a user's constants.
+    ///
+    /// # Errors
+    /// The reason, in words, where a constant cannot be that.
+    pub fn with_options(options: &MethodOptions) -> Result<Self, String> {
+        Ok(Self {
+            period_ns: options.period_on_grid("gov", Self::default().period_ns)?,
+            wishes: options.frequencies,
             ladder: None,
-        }
+        })
     }
 
     fn throttling(&self) -> Throttling {
@@ -193,7 +191,7 @@ impl Method for Gov {
         "alternates between the two neighbouring frequencies; below the lowest the node is frozen"
     }
 
-    fn fit_to(&mut self, root: &Root, cpus: &CpuList) -> Result<()> {
+    fn fit_to(&mut self, root: &Root, cpus: &CpuList) -> Outcome<()> {
         self.ladder = frequencies::needed(root, &cpus_of(cpus), self.throttling())?;
         Ok(())
     }
@@ -287,15 +285,11 @@ mod tests {
         let two: CpuList = (0..2).collect();
         assert!(Freq::default().fit_to(&fake.root, &two).is_err());
         assert!(Gov::default().fit_to(&fake.root, &two).is_err());
-        let insist = Wishes {
-            split_domains: true,
-            ..Wishes::default()
-        };
-        assert!(Freq::new(insist).fit_to(&fake.root, &two).is_ok());
-        assert!(
-            Gov::new(100_000_000, insist)
-                .fit_to(&fake.root, &two)
-                .is_ok()
-        );
+        let mut insist = MethodOptions::default();
+        insist.frequencies.split_domains = true;
+        for name in ["freq", "gov"] {
+            let mut method = super::super::with_options(name, &insist).unwrap();
+            assert!(method.fit_to(&fake.root, &two).is_ok());
+        }
     }
 }

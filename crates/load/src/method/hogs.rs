@@ -18,13 +18,33 @@
 //! Whatever else runs on these CPUs is stopped for L*P in every period: input
 //! and output, too. A process that wakes in the busy part waits for its end.
 
+use clap::{Args, ValueEnum};
 use sandbag_linux::sched::Attributes;
 
-use super::Method;
+use super::{Given, Method, MethodOptions};
 use crate::burn::Duty;
 
+/// Options of `hogs`.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct HogsOptions {
+    /// hogs: in phase by the clock, or at a barrier as published
+    #[arg(long, value_name = "HOW")]
+    pub hog_sync: Option<Sync>,
+
+    /// hogs: real-time priority, 1 to 99 [default: 1; at a barrier 99]
+    #[arg(long, value_name = "N")]
+    pub hog_priority: Option<u32>,
+}
+
+impl HogsOptions {
+    pub(super) fn given(&self) -> Given {
+        let given = self.hog_sync.is_some() || self.hog_priority.is_some();
+        (given, &["hogs"], "neither phase nor priority")
+    }
+}
+
 /// What keeps hogs in phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Sync {
     /// The grid of the clock.
     #[default]
@@ -61,6 +81,27 @@ const GAP_NS: f64 = 5e6;
 const PERIODS_NS: [u64; 4] = [10_000_000, 20_000_000, 50_000_000, 100_000_000];
 
 impl Hogs {
+    /// With a user's constants.
+    ///
+    /// # Errors
+    /// The reason, in words, where a constant cannot be that.
+    pub fn with_options(options: &MethodOptions) -> Result<Self, String> {
+        let sync = options.hogs.hog_sync.unwrap_or_default();
+        let own = match sync {
+            Sync::Clock => 1,
+            Sync::Barrier => 99,
+        };
+        let priority = options.hogs.hog_priority.unwrap_or(own);
+        if !(1..=99).contains(&priority) {
+            return Err("a real-time priority lies between 1 and 99".to_owned());
+        }
+        Ok(Self {
+            period_ns: options.period_on_grid("hogs", Self::default().period_ns)?,
+            sync,
+            priority,
+        })
+    }
+
     /// The period for a node that stands for at most this part of the time: the
     /// shortest that leaves gaps of 5 ms, or the longest there is.
     #[must_use]

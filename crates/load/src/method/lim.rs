@@ -23,11 +23,42 @@
 //! A process that its user stopped before us is left alone. One that he stops
 //! while we hold it goes on with ours: a process is stopped once.
 
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use clap::Args;
 use sandbag_linux::sched::Attributes;
 
-use super::{Method, Scope};
+use super::{Given, Method, MethodOptions, Scope};
+use crate::board::BOUNDARY_NS;
 use crate::burn::Duty;
 use crate::throttle::{LimVariant, Throttling};
+use sandbag_ui::units::{self, nanos};
+
+/// Options of `lim`.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct LimOptions {
+    /// lim: as rewritten (cpu-lim), or as first published (wrekavoc)
+    #[arg(long, value_name = "WHICH")]
+    pub lim_variant: Option<LimVariant>,
+
+    /// lim: time between two looks at the processes, 1 to 100 ms
+    /// [default: 10ms; wrekavoc 100ms, and each process once a second]
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub lim_interval: Option<Duration>,
+}
+
+impl LimOptions {
+    pub(super) fn given(&self) -> [Given; 2] {
+        [
+            (self.lim_variant.is_some(), &["lim"], "no variant"),
+            (self.lim_interval.is_some(), &["lim"], "no interval"),
+        ]
+    }
+}
+
+/// Times between two looks, ns.
+const INTERVALS_NS: RangeInclusive<u64> = 1_000_000..=BOUNDARY_NS;
 
 /// See the module's text.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +71,20 @@ pub struct Lim {
 }
 
 impl Lim {
+    /// With a user's constants.
+    ///
+    /// # Errors
+    /// The reason, in words, where a constant cannot be that.
+    pub fn with_options(options: &MethodOptions) -> Result<Self, String> {
+        options.no_period("lim has no period, but an interval")?;
+        let own = Self::of(options.lim.lim_variant.unwrap_or_default());
+        let interval_ns = options.lim.lim_interval.map_or(own.interval_ns, nanos);
+        if !INTERVALS_NS.contains(&interval_ns) {
+            return Err("the interval of lim lies between 1 and 100 ms".to_owned());
+        }
+        Ok(Self { interval_ns, ..own })
+    }
+
     /// The interval of a variant if the user names none.
     #[must_use]
     pub fn of(variant: LimVariant) -> Self {

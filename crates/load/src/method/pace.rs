@@ -55,14 +55,51 @@
 
 use std::ops::RangeInclusive;
 
+use clap::Args;
 use sandbag_linux::cgroup::Weight;
 use sandbag_linux::sched::Attributes;
 use sandbag_linux::{CpuList, Root};
 
-use super::{Demand, Method, Options, headroom_weight};
+use super::{Demand, Given, Method, MethodOptions, headroom_weight};
 use crate::burn::Duty;
 use crate::probe;
 use sandbag_run::error::{Error, Result as Outcome};
+use sandbag_ui::units;
+
+/// Constants of `pace` in place of its own. In `--help`, not in `-h`.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct PaceOptions {
+    /// pace: weight of its group on each CPU, 0.01 to 100 default weights
+    /// [default: as much as makes room; in a node the maximum]
+    ///
+    /// Nothing is added where it is too little, so the load may be missed: for
+    /// experiments.
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub pace_weight: Option<f64>,
+
+    /// pace: slice of its tasks, 100us to 100ms, or `kernel` for the kernel's
+    /// own [default: 100ms]
+    ///
+    /// Linux 6.12 and later (EEVDF). For experiments: docs/methods.md says what
+    /// it does.
+    #[arg(long, value_name = "TIME", value_parser = slice, hide_short_help = true)]
+    pub pace_slice: Option<u64>,
+}
+
+impl PaceOptions {
+    pub(super) fn given(&self) -> Given {
+        let given = self.pace_weight.is_some() || self.pace_slice.is_some();
+        (given, &["pace"], "no weight or slice to choose")
+    }
+}
+
+/// A slice, ns; 0 is the kernel's own.
+fn slice(text: &str) -> Result<u64, String> {
+    match text {
+        "kernel" => Ok(0),
+        time => units::positive_duration(time).map(units::nanos),
+    }
+}
 
 /// See the module's text.
 #[derive(Debug, Clone, Copy)]
@@ -101,28 +138,27 @@ const WEIGHTS: RangeInclusive<f64> = 0.01..=100.0;
 const MOST: f64 = 0.995;
 
 impl Pace {
-    /// With constants of the user's; the period is already checked.
+    /// With a user's constants.
     ///
     /// # Errors
     /// The reason, in words, where a constant cannot be that.
-    pub fn with_options(period_ns: u64, options: Options) -> Result<Self, String> {
-        if let Some(Weight(weight)) = options.weight
-            && !WEIGHTS.contains(&weight)
-        {
+    pub fn with_options(options: &MethodOptions) -> Result<Self, String> {
+        let PaceOptions {
+            pace_weight: weight,
+            pace_slice: slice_ns,
+        } = options.pace;
+        if weight.is_some_and(|weight| !WEIGHTS.contains(&weight)) {
             return Err("the weight of pace lies between 0.01 and 100 default weights".to_owned());
         }
-        if let Some(slice) = options.slice_ns
-            && slice != 0
-            && !SLICES_NS.contains(&slice)
-        {
+        if slice_ns.is_some_and(|slice| slice != 0 && !SLICES_NS.contains(&slice)) {
             return Err(
                 "the slice of pace lies between 0.1 and 100 ms, or is the kernel's".to_owned(),
             );
         }
         Ok(Self {
-            period_ns,
-            asked_slice_ns: options.slice_ns,
-            asked_weight: options.weight,
+            period_ns: options.period_on_grid("pace", Self::default().period_ns)?,
+            asked_slice_ns: slice_ns,
+            asked_weight: weight.map(Weight),
             in_phase: options.in_phase,
         })
     }
@@ -236,45 +272,38 @@ mod tests {
         assert_eq!(crate::board::BOUNDARY_NS % Pace::default().period_ns, 0);
     }
 
-    fn with(options: Options) -> Result<Pace, String> {
-        Pace::with_options(20_000_000, options)
+    fn with(weight: Option<f64>, slice: Option<u64>) -> Result<Pace, String> {
+        let mut options = MethodOptions::default();
+        (options.pace.pace_weight, options.pace.pace_slice) = (weight, slice);
+        Pace::with_options(&options)
     }
 
     #[test]
     fn weights_and_slices_beyond_the_kernels_are_refused() {
-        let weight = |weight| {
-            with(Options {
-                weight: Some(Weight(weight)),
-                ..Options::default()
-            })
-        };
         for inside in [0.01, 1.0, 100.0] {
-            assert!(weight(inside).is_ok(), "{inside}");
+            assert!(with(Some(inside), None).is_ok(), "{inside}");
         }
         for outside in [0.0, 0.009, 100.1, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(weight(outside).is_err(), "{outside}");
+            assert!(with(Some(outside), None).is_err(), "{outside}");
         }
-        let slice = |ns| {
-            with(Options {
-                slice_ns: Some(ns),
-                ..Options::default()
-            })
-        };
         for inside in [0, 100_000, 20_000_000, 100_000_000] {
-            assert!(slice(inside).is_ok(), "{inside}");
+            assert!(with(None, Some(inside)).is_ok(), "{inside}");
         }
         for outside in [1, 99_999, 100_000_001, u64::MAX] {
-            assert!(slice(outside).is_err(), "{outside}");
+            assert!(with(None, Some(outside)).is_err(), "{outside}");
         }
     }
 
     #[test]
+    fn a_slice_is_a_time_or_the_kernels() {
+        assert_eq!(slice("kernel"), Ok(0));
+        assert_eq!(slice("5ms"), Ok(5_000_000));
+        assert!(slice("0ms").is_err() && slice("soon").is_err());
+    }
+
+    #[test]
     fn a_weight_that_was_asked_for_stays() {
-        let pace = with(Options {
-            weight: Some(Weight(3.0)),
-            ..Options::default()
-        })
-        .unwrap();
+        let pace = with(Some(3.0), None).unwrap();
         assert!(!pace.wants_headroom());
         for competition in [1.0, 64.0] {
             assert_eq!(pace.demand(0.9, competition).weight, Weight(3.0));

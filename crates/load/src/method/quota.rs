@@ -12,9 +12,8 @@
 //! 50 % each 100 ms gives 52.7 %): they are written on change only.
 
 use sandbag_linux::cgroup::Cap;
-use sandbag_linux::sched::Attributes;
 
-use super::{Demand, Method, headroom_weight};
+use super::{Demand, LEAST_PERIOD_NS, Method, MethodOptions, headroom_weight};
 use crate::burn::Duty;
 
 /// See the module's text.
@@ -37,6 +36,20 @@ const LONGEST_PERIOD_US: f64 = 1_000_000.0;
 const MOST: f64 = 0.995;
 
 impl Quota {
+    /// With a user's constants.
+    ///
+    /// # Errors
+    /// The reason, in words, where a constant cannot be that.
+    pub fn with_options(options: &MethodOptions) -> Result<Self, String> {
+        match options.period_ns {
+            None => Ok(Self::default()),
+            Some(ns) if (LEAST_PERIOD_NS..=1_000_000_000).contains(&ns) => Ok(Self {
+                period_us: ns / 1000,
+            }),
+            Some(_) => Err("the period of quota must be between 1 ms and 1 s".to_owned()),
+        }
+    }
+
     fn cap(self, level: f64) -> Cap {
         // A level so small that its quota would be refused gets a longer
         // period instead.
@@ -64,13 +77,6 @@ impl Method for Quota {
 
     fn duty(&self) -> Duty {
         Duty::Spin
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::Fair {
-            nice: 0,
-            slice_ns: 0,
-        }
     }
 
     fn serves(&self, asked: f64) -> f64 {

@@ -8,8 +8,8 @@
 
 use sandbag_linux::sched::Attributes;
 
-use super::Method;
 use super::hogs::MOST_REAL_TIME;
+use super::{Method, MethodOptions};
 use crate::burn::Duty;
 
 /// See the module's text.
@@ -24,6 +24,17 @@ impl Default for Rt {
         Self {
             period_ns: 100_000_000,
         }
+    }
+}
+
+impl Rt {
+    /// With a user's constants.
+    ///
+    /// # Errors
+    /// The reason, in words, where a constant cannot be that.
+    pub fn with_options(options: &MethodOptions) -> Result<Self, String> {
+        let period_ns = options.period_on_grid("rt", Self::default().period_ns)?;
+        Ok(Self { period_ns })
     }
 }
 

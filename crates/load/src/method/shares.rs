@@ -15,14 +15,24 @@
 //! else's tasks, so base is the wrapped command's group.
 
 use sandbag_linux::cgroup::Weight;
-use sandbag_linux::sched::Attributes;
 
-use super::{Demand, Method};
+use super::{Demand, Method, MethodOptions};
 use crate::burn::Duty;
 
 /// See the module's text.
 #[derive(Debug, Clone, Copy)]
 pub struct Shares;
+
+impl Shares {
+    /// With a user's constants.
+    ///
+    /// # Errors
+    /// The reason, in words, where a constant cannot be that.
+    pub fn with_options(options: &MethodOptions) -> Result<Self, String> {
+        options.no_period("shares has no period")?;
+        Ok(Self)
+    }
+}
 
 impl Method for Shares {
     fn name(&self) -> &'static str {
@@ -35,13 +45,6 @@ impl Method for Shares {
 
     fn duty(&self) -> Duty {
         Duty::Spin
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::Fair {
-            nice: 0,
-            slice_ns: 0,
-        }
     }
 
     fn serves(&self, asked: f64) -> f64 {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::board::Board;
 use crate::burn::Duty;
-use crate::frequencies::Wishes;
+use crate::frequencies::FrequencyOptions;
 use crate::throttle::{self, LimVariant, Throttling};
 use sandbag_run::error::Result;
 use sandbag_run::journal::Journal;
@@ -159,7 +159,7 @@ const LIM: Throttling = Throttling::Lim {
 };
 const GOV: Throttling = Throttling::Governor {
     period_ns: 100_000_000,
-    wishes: Wishes {
+    wishes: FrequencyOptions {
         split_domains: false,
         calibrate: false,
     },

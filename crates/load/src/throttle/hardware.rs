@@ -95,7 +95,7 @@ impl Speeds for Hardware {
 mod tests {
     use super::*;
     use crate::frequencies::tests::{Fake, X5570};
-    use crate::frequencies::{Ladder, Wishes};
+    use crate::frequencies::{FrequencyOptions, Ladder};
     use sandbag_linux::cgroup::Version;
     use std::fs;
 
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn frequency_before_thaw_and_both_released() {
         let fake = Fake::new(&[(&[0, 1, 2, 3], X5570)]);
-        let ladder = Ladder::read(&fake.root, &[0, 1, 2, 3], Wishes::default()).unwrap();
+        let ladder = Ladder::read(&fake.root, &[0, 1, 2, 3], FrequencyOptions::default()).unwrap();
         let (dir, freezer) = freezer();
         let state = || fs::read_to_string(dir.path().join("freezer.state")).unwrap();
         let mut hardware = Hardware::new(ladder, Some(freezer));

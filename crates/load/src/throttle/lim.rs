@@ -28,13 +28,14 @@ use sandbag_run::members;
 use sandbag_run::node_group::NodeGroup;
 
 /// The two published variants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimVariant {
-    /// HPCC's rewrite: all processes at every interval.
+    /// One real-time process polls all processes of the node.
+    // As HPCC rewrote it.
     #[default]
     CpuLim,
-    /// Wrekavoc: each process once a second.
+    /// Every process by itself, stops of whole seconds.
     Wrekavoc,
 }
 

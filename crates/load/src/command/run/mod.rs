@@ -5,13 +5,12 @@ mod failure;
 pub mod hold_options;
 mod observer;
 pub mod options;
-pub mod pace_options;
 mod record;
 mod schedule;
 
 use std::fmt::Write as _;
 
-use crate::method::{self, Method, Scope};
+use crate::method::{self, Method, MethodOptions, Scope};
 use crate::report::run::Run;
 use crate::report::{terminal, write};
 use crate::supervisor::{self, Control, End, NodePlan, Plan, StartOn};
@@ -64,12 +63,12 @@ pub struct Node {
 
 /// Makes the run and everything it leaves; returns the exit code.
 pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> {
-    let mut constants = method::Options {
+    let constants = MethodOptions {
         period_ns: options.period.map(nanos),
-        ..method::Options::default()
+        pace: options.pace,
+        ..MethodOptions::default()
     };
-    options.pace.put_into(&mut constants);
-    let mut method = method::with_options(&options.method, constants)
+    let mut method = method::with_options(&options.method, &constants)
         .map_err(|reason| exit::BadInput(format!("--method: {reason}")))?;
     method.fit_to(&Root::default(), &load.cpus.iter().copied().collect())?;
     run_by(load, method, None, options, messages)

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use crate::method::PaceOptions;
 use crate::supervisor::StartOn;
 use clap::Args;
 use nix::sys::signal::Signal;
 
 use super::hold_options::HoldOptions;
-use super::pace_options::PaceOptions;
 use sandbag_ui::units::{self, Cpus};
 
 /// How a run is made, and what it leaves.

@@ -86,7 +86,7 @@ pub fn check(options: &NodeOptions, registry: &Registry) -> Result<Checked> {
     options.method(0.0)?;
     let machine = Machine::read(&root)?;
     let placed = place(vec![spec(options)?], &machine, &held(registry)?, |_| {
-        domains(&options.method, options.split_domains)
+        domains(&options.method, options.constants.frequencies.split_domains)
     })?
     .pop()
     .context("a node has a place")?;
@@ -289,7 +289,7 @@ fn as_run(options: &NodeOptions) -> RunOptions {
     RunOptions {
         method: options.method.clone(),
         period: options.period,
-        pace: options.pace,
+        pace: options.constants.pace,
         windows: None,
         at: None,
         start_on: None,

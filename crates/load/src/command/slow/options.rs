@@ -4,16 +4,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::frequencies::Wishes;
-use crate::method::{self, Hogs, Method};
+use crate::method::{self, Hogs, Method, MethodOptions};
 use crate::node::{NodeName, Speeds};
-use crate::throttle::LimVariant;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use sandbag_linux::CpuList;
 use sandbag_ui::failure::Result;
 
 use crate::command::run::hold_options::HoldOptions;
-use crate::command::run::pace_options::PaceOptions;
 use sandbag_ui::exit::BadInput;
 use sandbag_ui::units::{self, nanos};
 
@@ -69,55 +66,10 @@ pub struct NodeOptions {
     pub period: Option<Duration>,
 
     #[command(flatten)]
-    pub pace: PaceOptions,
-
-    /// hogs: in phase by the clock, or at a barrier as published
-    #[arg(long, value_name = "HOW")]
-    pub hog_sync: Option<HogSync>,
-
-    /// hogs: real-time priority, 1 to 99 [default: 1; at a barrier 99]
-    #[arg(long, value_name = "N")]
-    pub hog_priority: Option<u32>,
-
-    /// lim: as rewritten (cpu-lim), or as first published (wrekavoc)
-    #[arg(long, value_name = "WHICH")]
-    pub lim_variant: Option<LimChoice>,
-
-    /// lim: time between two looks at the processes, 1 to 100 ms
-    /// [default: 10ms; wrekavoc 100ms, and each process once a second]
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub lim_interval: Option<Duration>,
-
-    /// freq, gov: also where CPUs outside the node then change speed with it
-    #[arg(long, num_args = 0..=1, default_value_t = false, default_missing_value = "true",
-          require_equals = true, action = clap::ArgAction::Set, hide_possible_values = true)]
-    pub split_domains: bool,
-
-    /// freq, gov: measure the speed of each frequency before
-    #[arg(long, num_args = 0..=1, default_value_t = false, default_missing_value = "true",
-          require_equals = true, action = clap::ArgAction::Set, hide_possible_values = true)]
-    pub calibrate: bool,
+    pub constants: MethodOptions,
 
     #[command(flatten)]
     pub hold: HoldOptions,
-}
-
-/// What keeps hogs in phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum HogSync {
-    /// The grid of the clock.
-    Clock,
-    /// A barrier before each sleep, as published.
-    Barrier,
-}
-
-/// Which lim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LimChoice {
-    /// One real-time process polls all processes of the node.
-    CpuLim,
-    /// Every process by itself, stops of whole seconds.
-    Wrekavoc,
 }
 
 impl NodeOptions {
@@ -127,43 +79,14 @@ impl NodeOptions {
     /// # Errors
     /// [`BadInput`]: it has no such option, or not of that value.
     pub fn method(&self, level: f64) -> Result<Box<dyn Method>> {
+        let mut options = self.constants;
         // As published, the barrier keeps its own.
-        let by_clock = self.method == "hogs" && self.hog_sync != Some(HogSync::Barrier);
+        let by_clock =
+            self.method == "hogs" && options.hogs.hog_sync != Some(method::Sync::Barrier);
         let own = by_clock.then(|| Hogs::period_for(level));
-        let mut options = method::Options {
-            period_ns: self.period.map(nanos).or(own),
-            sync: self.hog_sync.map(|sync| match sync {
-                HogSync::Clock => method::Sync::Clock,
-                HogSync::Barrier => method::Sync::Barrier,
-            }),
-            priority: self.hog_priority,
-            in_phase: true,
-            lim: self.lim_variant.map(|which| match which {
-                LimChoice::CpuLim => LimVariant::CpuLim,
-                LimChoice::Wrekavoc => LimVariant::Wrekavoc,
-            }),
-            interval_ns: self.lim_interval.map(nanos),
-            frequencies: Wishes {
-                split_domains: self.split_domains,
-                calibrate: self.calibrate,
-            },
-            ..method::Options::default()
-        };
-        self.pace.put_into(&mut options);
-        method::with_options(&self.method, options)
+        options.period_ns = self.period.map(nanos).or(own);
+        options.in_phase = true;
+        method::with_options(&self.method, &options)
             .map_err(|reason| BadInput(format!("--method: {reason}")).into())
     }
 }
-
-/// Options of methods as they may stand in a nodes file.
-pub const METHOD_OPTIONS: [&str; 9] = [
-    "period",
-    "pace-weight",
-    "pace-slice",
-    "hog-sync",
-    "hog-priority",
-    "lim-variant",
-    "lim-interval",
-    "split-domains",
-    "calibrate",
-];

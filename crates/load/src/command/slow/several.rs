@@ -8,7 +8,7 @@ mod nodes;
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::method;
+use crate::method::{self, MethodOptions};
 use crate::node::place::{Placed, place};
 use crate::node::socket::Directory;
 use crate::node::{Machine, NodeSpec, NodesFile, Vocabulary};
@@ -20,7 +20,7 @@ use sandbag_ui::failure::{Context as _, Result};
 
 use super::SlowArgs;
 use super::one;
-use super::options::{METHOD_OPTIONS, NodeOptions};
+use super::options::NodeOptions;
 use sandbag_run::directory::RunDir;
 use sandbag_run::program;
 use sandbag_ui::exit;
@@ -38,9 +38,10 @@ struct NodeLine {
 /// Makes the nodes, runs their commands, and waits for them.
 pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u8> {
     one::refuse_nesting()?;
+    let names = MethodOptions::names();
     let vocabulary = Vocabulary {
         methods: &method::SLOWING,
-        options: &METHOD_OPTIONS,
+        options: &names.iter().map(String::as_str).collect::<Vec<_>>(),
     };
     options.hold.refuse_existing()?;
     let wanted = NodesFile::read(file, &vocabulary)?;
