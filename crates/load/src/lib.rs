@@ -10,9 +10,6 @@
 //!       `--pipe--> guardian --journal--> undo, when the pipe closes
 //! ```
 
-#[cfg(test)]
-extern crate self as sandbag_load;
-
 pub mod barrier;
 pub mod board;
 pub mod burn;

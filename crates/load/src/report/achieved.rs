@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `achieved.csv`: one row per CPU and window, written while the run goes on.
 //!
-//! Plain CSV without comments, so that any tool opens it. The columns are
-//! [`ACHIEVED_COLUMNS`]; times are seconds on the run's own clock, exact to
-//! the nanosecond, loads percent of one CPU to four decimals. Of a virtual
-//! node they are the loads that slow it, not its speeds.
+//! Plain CSV without comments, so that any tool opens it. Times are seconds on
+//! the run's own clock, exact to the nanosecond, loads percent of one CPU to
+//! four decimals. Of a virtual node they are the loads that slow it: its CPU
+//! had the speed `100 - got_pct` percent where `100 - asked_pct` was asked, and
+//! `error_points` above zero says that it was slower than asked.
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,6 @@ use sandbag_stats::window::share_pct;
 use serde::{Deserialize, Serialize};
 
 use crate::report::Error;
-use crate::report::run::ACHIEVED_COLUMNS;
 
 /// Appends windows to `achieved.csv`; each call leaves whole rows behind, so
 /// a killed run keeps everything up to its last window.
@@ -54,7 +53,7 @@ impl<W: Write> AchievedWriter<W> {
     /// # Errors
     /// [`Error::Write`] if the header cannot be written.
     pub fn new(mut sink: W, path: &Path) -> Result<Self, Error> {
-        let header = ACHIEVED_COLUMNS.join(",") + "\n";
+        let header = names().join(",") + "\n";
         sink.write_all(header.as_bytes())
             .and_then(|()| sink.flush())
             .map_err(|cause| Error::Write {
@@ -83,7 +82,9 @@ impl<W: Write> AchievedWriter<W> {
         }
         self.batch.clear();
         for window in windows {
-            push_row(&mut self.batch, window);
+            let row: Vec<String> = COLUMNS.iter().map(|(_, text)| text(window)).collect();
+            self.batch.push_str(&row.join(","));
+            self.batch.push('\n');
         }
         let written = self
             .sink
@@ -107,40 +108,40 @@ impl<W: Write> AchievedWriter<W> {
     }
 }
 
-fn push_row(out: &mut String, w: &Window) {
-    push_seconds(out, w.start_ns);
-    out.push(',');
-    push_seconds(out, w.length_ns);
-    // Writing to a String cannot fail.
-    let _ = write!(
-        out,
-        ",{},{:.4},{:.4},{:.4},",
-        w.cpu,
-        w.asked_pct,
-        w.got_pct(),
-        w.error_points()
-    );
-    push_seconds(out, w.burner_ns);
-    let _ = write!(out, ",{:.4}", w.steal_pct());
-    for pct in [
-        w.busy_ns.map(|ns| share_pct(ns, w.delivered_ns())),
-        w.command_pct(),
-    ] {
-        out.push(',');
-        if let Some(pct) = pct {
-            let _ = write!(out, "{pct:.4}");
-        }
-    }
-    out.push_str(if w.hole { ",1\n" } else { ",0\n" });
+/// The columns in order: name, and text of a window's value. [`Row`] reads them.
+static COLUMNS: [(&str, fn(&Window) -> String); 11] = [
+    ("time_s", |w| seconds(w.start_ns)),
+    ("length_s", |w| seconds(w.length_ns)),
+    ("cpu", |w| w.cpu.to_string()),
+    ("asked_pct", |w| decimals(w.asked_pct)),
+    ("got_pct", |w| decimals(w.got_pct())),
+    ("error_points", |w| decimals(w.error_points())),
+    ("burner_s", |w| seconds(w.burner_ns)),
+    ("steal_pct", |w| decimals(w.steal_pct())),
+    ("busy_pct", |w| {
+        let share = |ns| decimals(share_pct(ns, w.delivered_ns()));
+        w.busy_ns.map_or_else(String::new, share)
+    }),
+    ("command_pct", |w| {
+        w.command_pct().map_or_else(String::new, decimals)
+    }),
+    ("hole", |w| u8::from(w.hole).to_string()),
+];
+
+fn names() -> Vec<&'static str> {
+    COLUMNS.iter().map(|(name, _)| *name).collect()
+}
+
+fn decimals(value: f64) -> String {
+    format!("{value:.4}")
 }
 
 /// Nanoseconds as seconds, exact, without the float's rounding.
-fn push_seconds(out: &mut String, ns: u64) {
-    let _ = write!(out, "{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+fn seconds(ns: u64) -> String {
+    format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-/// One row of `achieved.csv`; the fields are described at
-/// [`ACHIEVED_COLUMNS`].
+/// One row of `achieved.csv`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Start of the window on the run's clock, seconds.
@@ -217,7 +218,7 @@ impl<R: BufRead> Rows<R> {
             line: 1,
             cause: cause.to_string(),
         })?;
-        if *found != ACHIEVED_COLUMNS[..] {
+        if *found != names()[..] {
             return Err(Error::Header {
                 path: path.to_owned(),
                 found: found.iter().collect::<Vec<_>>().join(","),
@@ -234,10 +235,10 @@ impl<R: BufRead> Rows<R> {
     fn read(&mut self) -> Result<Option<Row>, String> {
         match self.reader.read_record(&mut self.record) {
             Ok(false) => Ok(None),
-            Ok(true) if self.record.len() != ACHIEVED_COLUMNS.len() => Err(format!(
+            Ok(true) if self.record.len() != COLUMNS.len() => Err(format!(
                 "{} values, expected {}",
                 self.record.len(),
-                ACHIEVED_COLUMNS.len()
+                COLUMNS.len()
             )),
             Ok(true) => self
                 .record
@@ -247,7 +248,7 @@ impl<R: BufRead> Rows<R> {
                     csv::ErrorKind::Deserialize { err, .. } => match err.field() {
                         Some(n) => format!(
                             "{}: {}",
-                            ACHIEVED_COLUMNS.get(n as usize).unwrap_or(&"row"),
+                            COLUMNS.get(n as usize).map_or("row", |column| column.0),
                             err.kind()
                         ),
                         None => err.kind().to_string(),

@@ -5,10 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use sandbag_load::report::achieved::AchievedWriter;
-use sandbag_load::report::run::{
-    CommandResult, CpuResult, MethodUsed, NodeUse, Run, SupervisorCost,
-};
+use crate::report::achieved::AchievedWriter;
+use crate::report::run::{CommandResult, CpuResult, MethodUsed, NodeUse, Run, SupervisorCost};
 use sandbag_run::{directory::FORMAT, machine::Machine};
 use sandbag_stats::{Accuracy, Tolerance, Verdict, VerdictCounter, Window};
 

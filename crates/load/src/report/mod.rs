@@ -2,8 +2,8 @@
 //! What a run leaves behind: `run.json`, `achieved.csv`, `report.html`, and
 //! the tables on the terminal.
 
-// The made-up runs are also used by an example, outside this crate.
 pub mod achieved;
+mod columns;
 pub mod error;
 #[cfg(test)]
 mod fixture;
@@ -13,7 +13,6 @@ pub mod plot;
 pub mod run;
 mod series;
 pub mod terminal;
-mod together;
 mod track;
 mod view;
 pub mod write;

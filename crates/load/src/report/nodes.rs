@@ -8,8 +8,8 @@ use sandbag_linux::CpuList;
 use sandbag_stats::Verdict;
 use serde::{Deserialize, Serialize};
 
+use crate::report::columns::{self, CpuColumn};
 use crate::report::run::{CpuResult, NodeUse, Run};
-use crate::report::together::Together;
 use crate::report::view::View;
 
 /// Version of the format of `nodes.json`.
@@ -136,14 +136,14 @@ fn speeds(cpus: &[CpuResult]) -> Vec<SpeedResult> {
     groups
         .iter()
         .map(|group| {
-            let together = Together::of(group);
+            let known = |column: CpuColumn| column.value(group);
             SpeedResult {
                 cpus: group.iter().map(|c| c.cpu).collect::<CpuList>().to_string(),
-                asked_speed_pct: together.asked_pct,
-                got_speed_pct: together.got_pct,
-                mean_abs_points: together.mean_abs_points,
-                worst_points: together.worst_points,
-                holes: together.holes,
+                asked_speed_pct: known(columns::ASKED).unwrap_or(0.0),
+                got_speed_pct: known(columns::GOT).unwrap_or(0.0),
+                mean_abs_points: known(columns::MEAN_ABS),
+                worst_points: known(columns::WORST),
+                holes: known(columns::HOLES).unwrap_or(0.0) as u64,
             }
         })
         .collect()

@@ -216,27 +216,3 @@ pub struct CommandResult {
     /// its `first thread` alone (all that cgroup v1 tells).
     pub migrations_of: Option<String>,
 }
-
-/// Columns of `achieved.csv`, in order. One row per CPU and window.
-///
-/// `time_s` start of the window on the run's clock, `length_s` its length,
-/// `cpu`, `asked_pct`, `got_pct`, `error_points`, `burner_s`, `steal_pct`,
-/// `busy_pct` and `command_pct` of the delivered time (empty where unknown),
-/// `hole` 0 or 1.
-///
-/// Of a virtual node, too, these are loads: its CPU had the speed
-/// `100 - got_pct` percent where `100 - asked_pct` was asked, and
-/// `error_points` above zero says that it was slower than asked.
-pub const ACHIEVED_COLUMNS: [&str; 11] = [
-    "time_s",
-    "length_s",
-    "cpu",
-    "asked_pct",
-    "got_pct",
-    "error_points",
-    "burner_s",
-    "steal_pct",
-    "busy_pct",
-    "command_pct",
-    "hole",
-];

@@ -3,9 +3,9 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
+use crate::report::columns::{CPU_COLUMNS, CpuColumn};
 use crate::report::nodes::Nodes;
 use crate::report::run::{CommandResult, CpuResult, NodeUse, Run, worst_first};
-use crate::report::together::Together;
 use crate::report::view::View;
 use sandbag_ui::text::{signed, times, visible};
 
@@ -111,20 +111,17 @@ pub fn nodes_table(nodes: &Nodes) -> String {
     lines(&table)
 }
 
+/// The columns of the terminal with their heads.
+fn shown() -> impl Iterator<Item = (&'static CpuColumn, &'static str)> {
+    CPU_COLUMNS.iter().filter_map(|c| Some((c, c.terminal?)))
+}
+
 fn table(cpus: &[CpuResult]) -> String {
     let mut table = Table::new();
     table
         .load_preset(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header([
-            "cpu",
-            "asked %",
-            "got %",
-            "mean abs",
-            "worst 1 s",
-            "steal %",
-            "",
-        ]);
+        .set_header(["cpu"].into_iter().chain(shown().map(|(_, head)| head)));
     if cpus.len() <= MOST_ROWS {
         for cpu in cpus {
             table.add_row(row(cpu.cpu.to_string(), &[cpu]));
@@ -151,23 +148,10 @@ fn lines(table: &Table) -> String {
         .collect()
 }
 
-/// One line for one CPU or for many: means over the CPUs, worst over all.
-fn row(name: String, cpus: &[&CpuResult]) -> [String; 7] {
-    let t = Together::of(cpus);
-    let none = || "-".to_owned();
-    [
-        name,
-        format!("{:.2}", t.asked_pct),
-        format!("{:.2}", t.got_pct),
-        t.mean_abs_points.map_or_else(none, |e| format!("{e:.2}")),
-        t.worst_points.map_or_else(none, |e| signed(e, 2)),
-        format!("{:.1}", t.steal_pct),
-        match t.holes {
-            0 => String::new(),
-            1 => "1 hole".to_owned(),
-            n => format!("{n} holes"),
-        },
-    ]
+/// One line for one CPU or for many.
+fn row(name: String, cpus: &[&CpuResult]) -> Vec<String> {
+    let cells = shown().map(|(column, _)| column.terminal_text(cpus));
+    std::iter::once(name).chain(cells).collect()
 }
 
 /// Only what is known.

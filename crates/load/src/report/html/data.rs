@@ -10,6 +10,8 @@ use crate::report::series::Series;
 use crate::report::track::Track;
 use crate::report::view::View;
 
+/// Up to this many CPUs each has a chart of its own; above, heat maps.
+pub(super) const MOST_CHARTS: usize = 8;
 /// Bars on each side of zero.
 const BARS: i32 = 20;
 
@@ -47,7 +49,7 @@ impl<'a> Charts<'a> {
     pub(super) fn of_run(view: &View<'_>, series: Option<&'a Series>) -> Self {
         let run = &view.run;
         let cpus = series.map_or(&[][..], |s| &s.cpus);
-        let lines = cpus.len() <= super::MOST_CHARTS;
+        let lines = cpus.len() <= MOST_CHARTS;
         Self {
             length_s: run.length_s,
             width_s: series.map_or(1.0, |s| s.width_s),

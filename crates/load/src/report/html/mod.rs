@@ -17,15 +17,12 @@ use sandbag_stats::{Verdict, verdict};
 use crate::report::run::Run;
 use crate::report::series::Series;
 use crate::report::view::View;
-use data::Charts;
+use data::{Charts, MOST_CHARTS};
 pub use nodes::render as render_nodes;
 use sandbag_ui::page::{CREDIT, frame_around, sentence, signed, to_json};
 use sandbag_ui::text::{self, command_line, visible};
 
 const SCRIPT: &str = include_str!("page.js");
-
-/// Up to this many CPUs each has a chart of its own; above, heat maps.
-const MOST_CHARTS: usize = 8;
 
 /// The page for `run` with the windows in `achieved`. It is always whole: if
 /// the windows cannot be read, the page says why in the place of the charts.

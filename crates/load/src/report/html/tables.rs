@@ -2,12 +2,11 @@
 //! The tables of the page.
 
 use maud::{Markup, html};
-use sandbag_stats::ErrorStats;
 
+use crate::report::columns::{CPU_COLUMNS, CpuColumn};
 use crate::report::run::{CommandResult, CpuResult, NodeUse, Run, worst_first};
 use crate::report::view::View;
 use sandbag_run::machine::Machine;
-use sandbag_ui::page::signed;
 use sandbag_ui::text::{command_line, visible};
 
 /// Tables with more lines scroll on the screen; on paper they are whole.
@@ -16,8 +15,9 @@ const LONG: usize = 16;
 /// Asked against got, one line per CPU.
 pub(super) fn cpus(view: &View<'_>) -> Markup {
     let (run, words) = (&*view.run, view.words);
-    let fine = run.cpus.iter().any(|c| c.error_100ms.is_some());
-    let limit = run.cpus.iter().any(|c| c.headroom_pct.is_some());
+    let known = |column: &CpuColumn| run.cpus.iter().any(|cpu| column.value(&[cpu]).is_some());
+    let columns = CPU_COLUMNS.iter().filter(|c| !c.is_optional || known(c));
+    let columns: Vec<&CpuColumn> = columns.collect();
     let long = run.cpus.len() > LONG;
     let order: Vec<&CpuResult> = if long {
         worst_first(&run.cpus)
@@ -33,19 +33,13 @@ pub(super) fn cpus(view: &View<'_>) -> Markup {
                     thead {
                         tr {
                             th { "CPU" }
-                            th { "asked" small { (words.unit) } }
-                            th { "got" small { (words.unit) } }
-                            th { "mean error" small { "points" } }
-                            th { "mean abs." small { "points" } }
-                            th { "99 % within" small { "points" } }
-                            th { "worst 1 s" small { "points" } }
-                            @if fine { th { "mean abs. 100 ms" small { "points" } } }
-                            th { "steal" small { "%" } }
-                            th { "holes" small { "windows" } }
-                            @if limit { th { (words.limit) small { (words.limit_unit) } } }
+                            @for column in &columns {
+                                @let (name, unit) = (column.head)(words);
+                                th { (name) small { (unit) } }
+                            }
                         }
                     }
-                    tbody { @for cpu in &order { (cpu_row(cpu, fine, limit)) } }
+                    tbody { @for cpu in &order { (cpu_row(cpu, &columns)) } }
                 }
             }
             @if long { p .note { "All " (order.len()) " CPUs, the worst first." } }
@@ -53,24 +47,13 @@ pub(super) fn cpus(view: &View<'_>) -> Markup {
     }
 }
 
-fn cpu_row(cpu: &CpuResult, fine: bool, limit: bool) -> Markup {
-    let e = cpu.error_1s;
-    let of = |value: fn(&ErrorStats) -> String| e.as_ref().map_or_else(none, value);
+fn cpu_row(cpu: &CpuResult, columns: &[&CpuColumn]) -> Markup {
     html! {
         tr {
             th { (cpu.cpu) }
-            td { (format!("{:.2}", cpu.asked_pct)) }
-            td { (format!("{:.2}", cpu.got_pct)) }
-            td { (of(|e| signed(e.mean_points, 2))) }
-            td { (of(|e| format!("{:.2}", e.mean_abs_points))) }
-            td { (of(|e| format!("{:.2}", e.p99_abs_points))) }
-            td { (of(|e| signed(e.worst_points, 2))) }
-            @if fine {
-                td { (cpu.error_100ms.map_or_else(none, |e| format!("{:.2}", e.mean_abs_points))) }
+            @for column in columns {
+                td { (column.text(&[cpu]).map_or_else(none, |text| text.replace('-', "\u{2212}"))) }
             }
-            td { (format!("{:.1}", cpu.steal_pct)) }
-            td { (cpu.holes) }
-            @if limit { td { (cpu.headroom_pct.map_or_else(none, |h| format!("{h:.1}"))) } }
         }
     }
 }

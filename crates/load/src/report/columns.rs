@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The columns of the table of CPUs: what each is called, what it shows, and
+//! how several CPUs share a line. Terminal and page come from this list, so a
+//! new column is a field of [`CpuResult`] (which is run.json's), its value in
+//! the record of a run, and an entry here.
+
+use sandbag_stats::ErrorStats;
+
+use crate::report::run::CpuResult;
+use crate::report::view::Words;
+use sandbag_ui::text::signed;
+
+/// One column.
+pub(crate) struct CpuColumn {
+    /// Head and unit on the page.
+    pub head: fn(&Words) -> (&'static str, &'static str),
+    /// Head on the terminal; `None` where the column is only on the page.
+    pub terminal: Option<&'static str>,
+    /// Left out where no CPU has a value.
+    pub is_optional: bool,
+    /// The value of one CPU.
+    value: fn(&CpuResult) -> Option<f64>,
+    merge: Merge,
+    format: Format,
+}
+
+/// How the values of several CPUs become one.
+enum Merge {
+    /// Mean over the CPUs.
+    Mean,
+    /// Mean over the 1 s windows of all CPUs.
+    MeanOfWindows,
+    /// The value of largest magnitude, with its sign.
+    Worst,
+    Sum,
+}
+
+enum Format {
+    /// With so many decimals.
+    Number(usize),
+    /// With its sign and so many decimals.
+    Signed(usize),
+    /// Windows, which the terminal names and only where there are any.
+    Windows,
+}
+
+const fn error(
+    head: fn(&Words) -> (&'static str, &'static str),
+    value: fn(&CpuResult) -> Option<f64>,
+) -> CpuColumn {
+    CpuColumn {
+        head,
+        terminal: None,
+        is_optional: false,
+        value,
+        merge: Merge::MeanOfWindows,
+        format: Format::Number(2),
+    }
+}
+
+fn of(cpu: &CpuResult, value: fn(&ErrorStats) -> f64) -> Option<f64> {
+    cpu.error_1s.as_ref().map(value)
+}
+
+/// Asked load or speed, percent.
+pub(crate) const ASKED: CpuColumn = CpuColumn {
+    terminal: Some("asked %"),
+    merge: Merge::Mean,
+    ..error(|words| ("asked", words.unit), |cpu| Some(cpu.asked_pct))
+};
+/// Load or speed that was got, percent.
+pub(crate) const GOT: CpuColumn = CpuColumn {
+    terminal: Some("got %"),
+    merge: Merge::Mean,
+    ..error(|words| ("got", words.unit), |cpu| Some(cpu.got_pct))
+};
+/// Mean absolute error of the 1 s windows, points.
+pub(crate) const MEAN_ABS: CpuColumn = CpuColumn {
+    terminal: Some("mean abs"),
+    ..error(
+        |_| ("mean abs.", "points"),
+        |cpu| of(cpu, |e| e.mean_abs_points),
+    )
+};
+/// The error of a 1 s window of largest magnitude, points.
+pub(crate) const WORST: CpuColumn = CpuColumn {
+    terminal: Some("worst 1 s"),
+    merge: Merge::Worst,
+    format: Format::Signed(2),
+    ..error(
+        |_| ("worst 1 s", "points"),
+        |cpu| of(cpu, |e| e.worst_points),
+    )
+};
+/// Windows in which the load was absent.
+pub(crate) const HOLES: CpuColumn = CpuColumn {
+    terminal: Some(""),
+    merge: Merge::Sum,
+    format: Format::Windows,
+    ..error(|_| ("holes", "windows"), |cpu| Some(cpu.holes as f64))
+};
+
+/// All columns but the CPU's number, in order.
+pub(crate) const CPU_COLUMNS: [CpuColumn; 10] = [
+    ASKED,
+    GOT,
+    CpuColumn {
+        format: Format::Signed(2),
+        ..error(
+            |_| ("mean error", "points"),
+            |cpu| of(cpu, |e| e.mean_points),
+        )
+    },
+    MEAN_ABS,
+    error(
+        |_| ("99 % within", "points"),
+        |cpu| of(cpu, |e| e.p99_abs_points),
+    ),
+    WORST,
+    CpuColumn {
+        is_optional: true,
+        ..error(
+            |_| ("mean abs. 100 ms", "points"),
+            |cpu| cpu.error_100ms.map(|e| e.mean_abs_points),
+        )
+    },
+    CpuColumn {
+        terminal: Some("steal %"),
+        merge: Merge::Mean,
+        format: Format::Number(1),
+        ..error(|_| ("steal", "%"), |cpu| Some(cpu.steal_pct))
+    },
+    HOLES,
+    CpuColumn {
+        is_optional: true,
+        format: Format::Number(1),
+        ..error(
+            |words| (words.limit, words.limit_unit),
+            |cpu| cpu.headroom_pct,
+        )
+    },
+];
+
+impl CpuColumn {
+    /// The value of one CPU, or of several in one line; `None` where it is not
+    /// known.
+    pub fn value(&self, cpus: &[&CpuResult]) -> Option<f64> {
+        let values = || cpus.iter().filter_map(|cpu| (self.value)(cpu));
+        let by_windows = cpus.iter().filter_map(|cpu| {
+            let windows = cpu.error_1s?.windows as f64;
+            Some(((self.value)(cpu)? * windows, windows))
+        });
+        match self.merge {
+            _ if cpus.len() == 1 => values().next(),
+            Merge::Mean => Some(values().sum::<f64>() / cpus.len() as f64),
+            Merge::MeanOfWindows => {
+                let (sum, windows) = by_windows.fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+                (windows > 0.0).then(|| sum / windows)
+            }
+            Merge::Worst => values().max_by(|a, b| a.abs().total_cmp(&b.abs())),
+            Merge::Sum => Some(values().sum()),
+        }
+    }
+
+    /// The value as text; `None` where it is not known.
+    pub fn text(&self, cpus: &[&CpuResult]) -> Option<String> {
+        let value = self.value(cpus)?;
+        Some(match self.format {
+            Format::Number(digits) => format!("{value:.digits$}"),
+            Format::Signed(digits) => signed(value, digits),
+            Format::Windows => value.to_string(),
+        })
+    }
+
+    /// The same for the terminal.
+    pub fn terminal_text(&self, cpus: &[&CpuResult]) -> String {
+        let text = self.text(cpus).unwrap_or_else(|| "-".to_owned());
+        match (&self.format, text.as_str()) {
+            (Format::Windows, "0") => String::new(),
+            (Format::Windows, "1") => "1 hole".to_owned(),
+            (Format::Windows, _) => format!("{text} holes"),
+            _ => text,
+        }
+    }
+}
