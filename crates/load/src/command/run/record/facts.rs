@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What was known before the run.
+
+use crate::report::run::MethodUsed;
+use sandbag_run::machine::Machine;
+use sandbag_stats::Tolerance;
+
+/// What was known before the run.
+pub struct Facts {
+    /// The machine.
+    pub machine: Machine,
+    /// The method.
+    pub method: MethodUsed,
+    /// Name of the profile.
+    pub profile: String,
+    /// RFC 3339.
+    pub started_at: String,
+    /// Loaded CPUs, in the order of the plan.
+    pub cpus: Vec<u32>,
+    /// The command, empty if there is none.
+    pub command: Vec<String>,
+    /// What counts as kept.
+    pub tolerance: Tolerance,
+    /// Name of the virtual node, if it is one.
+    pub node: Option<String>,
+    /// Length of the profile, if it has an end.
+    pub length_ns: Option<u64>,
+    /// The method takes its load as CPU time.
+    pub burns: bool,
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::*;
+use crate::board::BOUNDARY_NS;
+use crate::supervisor::{
+    CommandOutcome, Cost, CpuOutcome, ForeignProcess, NodeOutcome, Windows as _,
+};
+use sandbag_run::command::Ended;
+use sandbag_run::machine::Machine;
+use sandbag_stats::Window;
+use sandbag_ui::messages::Messages;
+
+const S: u64 = 1_000_000_000;
+
+fn facts(node: bool) -> Facts {
+    Facts {
+        machine: Machine::default(),
+        method: MethodUsed::default(),
+        profile: String::new(),
+        started_at: String::new(),
+        cpus: vec![0],
+        command: Vec::new(),
+        tolerance: Tolerance::default(),
+        node: node.then(|| "small".to_owned()),
+        length_ns: None,
+        burns: true,
+    }
+}
+
+/// A run of 5 s whose program used 2 s, `used_s` of it by its own clock.
+fn outcome(node: bool, used_s: f64) -> Outcome {
+    Outcome {
+        run_ns: 5 * S,
+        paused_ns: 0,
+        end: End::CommandOver,
+        load_start: LoadStart::WithCommand,
+        cpus: vec![CpuOutcome {
+            cpu: 0,
+            burner_ns: 5 * S / 2,
+            lost_ns: 0,
+            least_headroom: None,
+            weight_changes: 0,
+            command_ns: Some(2 * S),
+        }],
+        command: Some(CommandOutcome {
+            wall_ns: 5 * S,
+            how: Ended {
+                exit_code: Some(0),
+                signal: None,
+                user_s: used_s,
+                system_s: 0.0,
+                switches: (0, 0),
+            },
+            migrations: None,
+        }),
+        node: node.then(|| NodeOutcome {
+            entered: 1,
+            used_ns: Some(2 * S),
+            ..NodeOutcome::default()
+        }),
+        foreign: vec![ForeignProcess {
+            pid: 77,
+            name: "spinner".to_owned(),
+            used_ns: S,
+        }],
+        cost: Cost::default(),
+    }
+}
+
+/// The record of windows in which the load of 50 % was held exactly and
+/// the CPU was busy for `busy_ms` of 1 s, 400 ms of them by the program.
+fn record_of(facts: Facts, outcome: &Outcome, busy_ms: u64) -> Run {
+    let messages = Messages::new(true, 0);
+    let mut collector = Collector::new(&[0], true, None, None, false, &messages);
+    for second in 0..5 {
+        collector.whole(&Window {
+            cpu: 0,
+            start_ns: second * S,
+            length_ns: S,
+            asked_pct: 50.0,
+            burner_ns: S / 2,
+            steal_ns: 0,
+            busy_ns: Some(busy_ms * 1_000_000),
+            command_ns: Some(2 * S / 5),
+            hole: false,
+        });
+    }
+    record(facts, outcome, &collector, Vec::new())
+}
+
+#[test]
+fn a_node_beside_foreign_load_is_undecided_and_the_load_is_named() {
+    let quiet = record_of(facts(true), &outcome(true, 2.0), 915);
+    assert_eq!(
+        (quiet.verdict, quiet.warnings.len()),
+        (Verdict::Kept, 0),
+        "{:?}",
+        quiet.warnings
+    );
+    let run = record_of(facts(true), &outcome(true, 2.0), 950);
+    assert_eq!(run.verdict, Verdict::Undecided);
+    assert!(run.reason.contains("5.0 % of CPU 0"), "{}", run.reason);
+    assert!(
+        run.warnings[0].contains("spinner (process 77) 1.00 s"),
+        "{:?}",
+        run.warnings
+    );
+    assert!((run.cpus[0].foreign_pct.unwrap() - 5.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_load_beside_foreign_load_is_kept_and_warns() {
+    let run = record_of(facts(false), &outcome(false, 2.0), 1000);
+    assert_eq!(run.verdict, Verdict::Kept);
+    assert!(run.warnings[0].contains("10.0 % of CPU 0 from the command"));
+}
+
+#[test]
+fn what_is_beside_a_node_that_nobody_entered_is_not_foreign() {
+    let mut outcome = outcome(true, 2.0);
+    outcome.node = Some(NodeOutcome::default());
+    outcome.command = None;
+    let run = record_of(facts(true), &outcome, 1000);
+    assert_eq!((run.verdict, run.warnings.len()), (Verdict::Kept, 0));
+    assert_eq!(run.cpus[0].foreign_pct, None);
+}
+
+#[test]
+fn what_a_method_without_burners_takes_is_no_cpu_time() {
+    let throttled = Facts {
+        burns: false,
+        ..facts(true)
+    };
+    let run = record_of(throttled, &outcome(true, 2.0), 600);
+    assert!((run.cpus[0].foreign_pct.unwrap() - 20.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_node_whose_program_left_its_groups_is_missed() {
+    let mut seen = outcome(true, 2.0);
+    seen.node.as_mut().unwrap().left = vec![(12, "sh".to_owned())];
+    let run = record_of(facts(true), &seen, 900);
+    assert_eq!(run.verdict, Verdict::Missed);
+    assert!(
+        run.reason.starts_with("sh (process 12) left"),
+        "{}",
+        run.reason
+    );
+    assert!(run.warnings[0].starts_with("sh (process 12) left"));
+    // One that ended before it was seen: 3 s, of which the node has 2.
+    let run = record_of(facts(true), &outcome(true, 3.0), 900);
+    assert_eq!(run.verdict, Verdict::Missed);
+    assert!(
+        run.reason.contains("1.00 s of CPU time outside"),
+        "{}",
+        run.reason
+    );
+}
+
+#[test]
+fn a_run_that_ends_before_its_profile_says_what_its_verdict_is_about() {
+    let planned = |length_ns| Facts {
+        length_ns,
+        ..facts(false)
+    };
+    let run = record_of(planned(Some(6 * S)), &outcome(false, 2.0), 900);
+    assert_eq!(run.verdict, Verdict::Kept);
+    assert!(
+        run.reason.starts_with("the first 5.0 of 6.0 s only: "),
+        "{}",
+        run.reason
+    );
+    assert_eq!(
+        run.warnings,
+        [
+            "the command ended 1.0 s before the profile: the verdict is about the first 5.0 \
+             of 6.0 s only"
+        ]
+    );
+    for length_ns in [None, Some(5 * S), Some(5 * S + BOUNDARY_NS)] {
+        let run = record_of(planned(length_ns), &outcome(false, 2.0), 900);
+        assert!(run.warnings.is_empty(), "{:?}", run.warnings);
+    }
+}
+
+#[test]
+fn efficiency_is_of_the_loaded_time_alone() {
+    // 3.2 s in its whole life, 2 of them under the load.
+    let run = record_of(facts(false), &outcome(false, 3.2), 900);
+    let command = run.command.unwrap();
+    assert_eq!(command.used_s, Some(2.0));
+    assert_eq!(command.available_s, Some(2.5));
+    assert!((command.efficiency.unwrap() - 0.8).abs() < 1e-9);
+}
