@@ -107,221 +107,58 @@ fn a_speed_of_a_node_replaces_the_default_profile() {
     assert_eq!(file.nodes[1].course, Course::Profile("dir/p.csv".into()));
 }
 
-/// Line, key, a part of the cause, a part of the remedy.
+/// Lines below the name, line and key that the message names, a part of the
+/// cause, a part of the remedy.
+const FAULTS: &str = r#"cpu = 0 | 3 | cpu | not a known key | did you mean cpus?
+cpus = 0\nzzz = 1 | 4 | zzz | not a known key | known are name, cpus
+cpus = 0\nspeed = 1\nhogsync = 1 | 5 | hogsync | known key | hog-sync?
+cpus = 0\ncores = 1 | 4 | cores | cpus as well | one of the two
+speed = 1 | 1 | cpus | has none | cores = 2
+cpus = 0 | 1 | speed | has none | speed = 0.5
+cpus = ''\nspeed = 1 | 3 | cpus | no CPU | 0,2-3
+cpus = '3-1'\nspeed = 1 | 3 | cpus | `3-1` | 0,2-3
+cpus = [0, 0]\nspeed = 1 | 3 | cpus | named twice | [0, 2, 3]
+cpus = -1\nspeed = 1 | 3 | cpus | `-1` | 0,2-3
+cpus = true\nspeed = 1 | 3 | cpus | found boolean | 0,2-3
+cores = 0\nspeed = 1 | 3 | cores | no number of cores | cores = 2
+cores = '2'\nspeed = 1 | 3 | cores | found string | cores = 2
+cpus = 0\nspeed = 0 | 4 | speed | never finish | 0.5 or 50%
+cpus = 0\nspeed = 1.5 | 4 | speed | `1.5` | ratio
+cpus = 0\nspeed = nan | 4 | speed | not a number | ratio
+cpus = 0\nspeed = '0,5' | 4 | speed | comma | point
+cpus = 0\nspeed = [1] | 4 | speed | found array | 50%
+cpus = 0\nspeed = { } | 4 | speed | none | ratio
+cpus = 0\nspeed = { x = 1 } | 4 | x | list of CPUs | 0.4
+cpus = 0\nspeed = { 0 = 2 } | 4 | speed | `2` | 2%
+cpus = 0\nspeed = { 0 = 1, '0-1' = 1 } | 4 | speed | twice | one speed
+cpus = 0\nspeed = 1\nprofile = 'p' | 5 | profile | as well | constant
+cpus = 0\nprofile = '' | 4 | profile | empty | name a file
+cpus = 0\nprofile = 1 | 4 | profile | found integer | quotes
+cpus = 0\nspeed = 1\nmethod = 'hog' | 5 | method | `hog` | mean hogs?
+cpus = 0\nspeed = 1\nmethod = 'zzz' | 5 | method | `zzz` | known are hogs
+cpus = 0\nspeed = 1\nperiod = [1] | 5 | period | found array | one value
+cpus = 0\nspeed = 1\ncommand = [] | 5 | command | missing | ./app
+cpus = 0\nspeed = 1\ncommand = '' | 5 | command | missing | ./app
+cpus = 0\nspeed = 1\ncommand = "'x" | 5 | command | quote | close it
+cpus = 0\nspeed = 1\ncommand = 1 | 5 | command | found integer | ./app
+cpus = 0\nspeed = 1\ncommand = "a\u0000" | 5 | command | NUL | leave
+cpus = 0\nspeed = 1\ncommand = [['a']] | 5 | command | words | ./app
+cpus = 0\nspeed = 1\ncommands = [] | 5 | commands | none | leave it out
+cpus = 0\nspeed = 1\ncommands = 'a' | 5 | commands | list | command =
+cpus = 0\nspeed = 1\ncommand = 'a'\ncommands = ['b'] | 6 | commands | as well | list
+cpus = 0\nspeed = 1\nenv = 'A=1' | 5 | env | a table | NAME
+cpus = 0\nspeed = 1\nenv = { 'A=B' = 1 } | 5 | A=B | this name | another
+cpus = 0\nspeed = 1\nenv = { SANDBAG_NODE = 1 } | 5 | SANDBAG_NODE | itself | leave
+cpus = 0\nspeed = 1\ncwd = 1 | 5 | cwd | found integer | quotes"#;
+
 #[test]
 fn every_fault_names_line_key_cause_and_remedy() {
-    for (lines, line, key, cause, remedy) in [
-        ("cpu = 0", 3, "cpu", "not a known key", "did you mean cpus?"),
-        (
-            "cpus = 0\nzzz = 1",
-            4,
-            "zzz",
-            "not a known key",
-            "known are name, cpus",
-        ),
-        (
-            "cpus = 0\nspeed = 1\nhogsync = 1",
-            5,
-            "hogsync",
-            "known key",
-            "hog-sync?",
-        ),
-        (
-            "cpus = 0\ncores = 1",
-            4,
-            "cores",
-            "cpus as well",
-            "one of the two",
-        ),
-        ("speed = 1", 1, "cpus", "has none", "cores = 2"),
-        ("cpus = 0", 1, "speed", "has none", "speed = 0.5"),
-        ("cpus = ''\nspeed = 1", 3, "cpus", "no CPU", "0,2-3"),
-        ("cpus = '3-1'\nspeed = 1", 3, "cpus", "`3-1`", "0,2-3"),
-        (
-            "cpus = [0, 0]\nspeed = 1",
-            3,
-            "cpus",
-            "named twice",
-            "[0, 2, 3]",
-        ),
-        ("cpus = -1\nspeed = 1", 3, "cpus", "`-1`", "0,2-3"),
-        (
-            "cpus = true\nspeed = 1",
-            3,
-            "cpus",
-            "found boolean",
-            "0,2-3",
-        ),
-        (
-            "cores = 0\nspeed = 1",
-            3,
-            "cores",
-            "no number of cores",
-            "cores = 2",
-        ),
-        (
-            "cores = '2'\nspeed = 1",
-            3,
-            "cores",
-            "found string",
-            "cores = 2",
-        ),
-        (
-            "cpus = 0\nspeed = 0",
-            4,
-            "speed",
-            "never finish",
-            "0.5 or 50%",
-        ),
-        ("cpus = 0\nspeed = 1.5", 4, "speed", "`1.5`", "ratio"),
-        ("cpus = 0\nspeed = nan", 4, "speed", "not a number", "ratio"),
-        ("cpus = 0\nspeed = '0,5'", 4, "speed", "comma", "point"),
-        ("cpus = 0\nspeed = [1]", 4, "speed", "found array", "50%"),
-        ("cpus = 0\nspeed = { }", 4, "speed", "none", "ratio"),
-        ("cpus = 0\nspeed = { x = 1 }", 4, "x", "list of CPUs", "0.4"),
-        ("cpus = 0\nspeed = { 0 = 2 }", 4, "speed", "`2`", "2%"),
-        (
-            "cpus = 0\nspeed = { 0 = 1, '0-1' = 1 }",
-            4,
-            "speed",
-            "twice",
-            "one speed",
-        ),
-        (
-            "cpus = 0\nspeed = 1\nprofile = 'p'",
-            5,
-            "profile",
-            "as well",
-            "constant",
-        ),
-        (
-            "cpus = 0\nprofile = ''",
-            4,
-            "profile",
-            "empty",
-            "name a file",
-        ),
-        (
-            "cpus = 0\nprofile = 1",
-            4,
-            "profile",
-            "found integer",
-            "quotes",
-        ),
-        (
-            "cpus = 0\nspeed = 1\nmethod = 'hog'",
-            5,
-            "method",
-            "`hog`",
-            "mean hogs?",
-        ),
-        (
-            "cpus = 0\nspeed = 1\nmethod = 'zzz'",
-            5,
-            "method",
-            "`zzz`",
-            "known are hogs",
-        ),
-        (
-            "cpus = 0\nspeed = 1\nperiod = [1]",
-            5,
-            "period",
-            "found array",
-            "one value",
-        ),
-        (
-            "cpus = 0\nspeed = 1\ncommand = []",
-            5,
-            "command",
-            "missing",
-            "./app",
-        ),
-        (
-            "cpus = 0\nspeed = 1\ncommand = ''",
-            5,
-            "command",
-            "missing",
-            "./app",
-        ),
-        (
-            "cpus = 0\nspeed = 1\ncommand = \"'x\"",
-            5,
-            "command",
-            "quote",
-            "close it",
-        ),
-        (
-            "cpus = 0\nspeed = 1\ncommand = 1",
-            5,
-            "command",
-            "found integer",
-            "./app",
-        ),
-        (
-            "cpus = 0\nspeed = 1\ncommand = \"a\\u0000\"",
-            5,
-            "command",
-            "NUL",
-            "leave",
-        ),
-        (
-            "cpus = 0\nspeed = 1\ncommand = [['a']]",
-            5,
-            "command",
-            "words",
-            "./app",
-        ),
-        (
-            "cpus = 0\nspeed = 1\ncommands = []",
-            5,
-            "commands",
-            "none",
-            "leave it out",
-        ),
-        (
-            "cpus = 0\nspeed = 1\ncommands = 'a'",
-            5,
-            "commands",
-            "list",
-            "command =",
-        ),
-        (
-            "cpus = 0\nspeed = 1\ncommand = 'a'\ncommands = ['b']",
-            6,
-            "commands",
-            "as well",
-            "list",
-        ),
-        (
-            "cpus = 0\nspeed = 1\nenv = 'A=1'",
-            5,
-            "env",
-            "a table",
-            "NAME",
-        ),
-        (
-            "cpus = 0\nspeed = 1\nenv = { 'A=B' = 1 }",
-            5,
-            "A=B",
-            "this name",
-            "another",
-        ),
-        (
-            "cpus = 0\nspeed = 1\nenv = { SANDBAG_NODE = 1 }",
-            5,
-            "SANDBAG_NODE",
-            "itself",
-            "leave",
-        ),
-        (
-            "cpus = 0\nspeed = 1\ncwd = 1",
-            5,
-            "cwd",
-            "found integer",
-            "quotes",
-        ),
-    ] {
-        let error = refused(&node(lines));
+    for row in FAULTS.lines() {
+        let [lines, line, key, cause, remedy] = row.split(" | ").collect::<Vec<_>>()[..] else {
+            panic!("{row}")
+        };
+        let lines = lines.replace("\\n", "\n");
+        let error = refused(&node(&lines));
         assert!(
             error.starts_with(&format!("n.toml:{line}: {key}: ")),
             "{lines}\n{error}"
