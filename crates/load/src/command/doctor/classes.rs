@@ -9,25 +9,8 @@ use sandbag_linux::{Error, Root};
 use sandbag_run::realtime::RT_RUNTIME;
 
 use super::check::{Check, State};
-use super::judge::{self, Judgement};
+use super::judge::{self, Judgement, Refusal, Reserving};
 use super::probes::{Found, failed, said, twice};
-
-/// Why something does not work, and what to do.
-pub type Refusal = (String, String);
-
-/// What a reservation for a pinned task needs here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reserving {
-    /// Nothing: the limit on real-time classes is off.
-    Admitted,
-    /// That sandbag takes the limit off for the run.
-    WithoutLimit {
-        /// It may.
-        may: bool,
-    },
-    /// It is refused for another reason.
-    Refused(Refusal),
-}
 
 /// What decides about a refusal beside what the kernel said.
 #[derive(Debug, Clone, Copy)]

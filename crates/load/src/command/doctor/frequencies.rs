@@ -8,7 +8,7 @@ use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
 
 use super::check::Check;
-use super::classes::Refusal;
+use super::judge::Refusal;
 
 /// Whether frequencies can be set.
 #[derive(Debug, Clone, PartialEq, Eq)]

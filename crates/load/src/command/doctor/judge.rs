@@ -7,6 +7,23 @@
 
 use std::time::Duration;
 
+/// Why something does not work, and what to do.
+pub type Refusal = (String, String);
+
+/// What a reservation for a pinned task needs here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reserving {
+    /// Nothing: the limit on real-time classes is off.
+    Admitted,
+    /// That sandbag takes the limit off for the run.
+    WithoutLimit {
+        /// It may.
+        may: bool,
+    },
+    /// It is refused for another reason.
+    Refused(Refusal),
+}
+
 /// What a figure says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {

@@ -10,9 +10,9 @@ use crate::method::{NAMES, SLOWING};
 use serde::Serialize;
 
 use super::check::{Check, State};
-use super::classes::Refusal;
 use super::frequencies::Setting;
 use super::judge::Judgement;
+use super::judge::Refusal;
 use super::probes::Found;
 
 /// What else decides.

@@ -9,8 +9,8 @@ use sandbag_linux::cgroup::{Cap, Weight};
 use sandbag_run::Result;
 
 use super::check::{Check, State};
-use super::classes::{Refusal, Reserving};
 use super::judge::{self, Judgement};
+use super::judge::{Refusal, Reserving};
 
 /// What the probes found; the reports of those that were made, and what
 /// methods and facts are judged by.

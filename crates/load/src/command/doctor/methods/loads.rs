@@ -5,8 +5,8 @@ use crate::method;
 use sandbag_run::realtime::RT_RUNTIME;
 
 use super::super::check::{Check, State};
-use super::super::classes::Reserving;
 use super::super::judge::Judgement;
+use super::super::judge::Reserving;
 use super::super::probes::Found;
 use super::{Ground, needs, needs_real_time, refused, too_busy};
 

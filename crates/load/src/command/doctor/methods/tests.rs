@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What each method is said to do.
 
-use super::super::classes::Reserving;
+use super::super::judge::Reserving;
 use super::*;
 
 const GROUND: Ground<'_> = Ground {

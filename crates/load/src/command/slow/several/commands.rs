@@ -5,13 +5,12 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus};
 
 use crate::node::place::Placed;
-use nix::sys::signal::{SigSet, Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::{SigSet, Signal};
 use sandbag_linux::signals::ENDING;
 use sandbag_ui::failure::{Context as _, Result};
 
 use super::super::options::NodeOptions;
-use super::nodes::Nodes;
+use super::nodes::{Nodes, signal};
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
 
@@ -112,11 +111,6 @@ impl Drop for Commands {
         self.tell(Signal::SIGTERM);
         let _ = self.blocked.thread_unblock();
     }
-}
-
-/// To a child of ours that was not reaped, so the number is its own.
-pub fn signal(pid: u32, signal: Signal) {
-    let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
 }
 
 fn reaped(mut one: Running) -> (Running, Option<ExitStatus>) {

@@ -15,7 +15,8 @@ use crate::node::socket::{Directory, ask};
 use crate::report::run::Run;
 use crate::report::{nodes as report, terminal, write};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sandbag_run::child::keep_across_exec;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::{bail, ensure};
@@ -103,7 +104,7 @@ impl Nodes {
             node.ended = node.ended.or_else(|| node.child.try_wait().ok().flatten());
             // Not by its name, which somebody else may have by now.
             if node.ended.is_none() {
-                super::commands::signal(node.child.id(), Signal::SIGTERM);
+                signal(node.child.id(), Signal::SIGTERM);
             }
         }
         for node in &mut self.running {
@@ -196,6 +197,11 @@ pub fn arguments(node: &Placed, options: &NodeOptions) -> Vec<OsString> {
         words.push("--as-root".into());
     }
     words
+}
+
+/// To a child of ours that was not reaped, so the number is its own.
+pub fn signal(pid: u32, signal: Signal) {
+    let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
 }
 
 fn start(node: &Placed, dir: Option<&RunDir>, options: &NodeOptions) -> Result<Running> {
