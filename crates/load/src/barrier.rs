@@ -8,8 +8,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sandbag_linux::clock::monotonic;
-
-use crate::board::futex;
+use sandbag_linux::shared;
 
 /// A barrier. All zero is a barrier at which nobody waits.
 #[repr(C)]
@@ -28,7 +27,7 @@ impl Barrier {
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 >= parties {
             self.arrived.store(0, Ordering::Release);
             self.round.fetch_add(1, Ordering::AcqRel);
-            self.call(libc::FUTEX_WAKE, i32::MAX as u32, None);
+            shared::wake_all(self.round.as_ptr());
             return true;
         }
         while self.round.load(Ordering::Acquire) == round {
@@ -39,13 +38,9 @@ impl Barrier {
                     .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| n.checked_sub(1));
                 return left.is_err() || self.round.load(Ordering::Acquire) != round;
             }
-            self.call(libc::FUTEX_WAIT_BITSET, round, Some(until));
+            shared::wait_on(self.round.as_ptr(), round, Some(until));
         }
         true
-    }
-
-    fn call(&self, operation: libc::c_int, value: u32, until: Option<u64>) {
-        futex(self.round.as_ptr(), operation, value, until);
     }
 }
 

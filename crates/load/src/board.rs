@@ -11,9 +11,10 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use sandbag_linux::shared::{self, SharedMemory};
 
 use crate::barrier::Barrier;
 use crate::pacing::Orders;
@@ -109,17 +110,10 @@ pub enum Note {
 /// The mapped board.
 #[derive(Debug)]
 pub struct Board {
-    memory: NonNull<u8>,
-    bytes: usize,
+    memory: SharedMemory,
     slots: usize,
     file: OwnedFd,
 }
-
-// SAFETY: everything behind the pointer is atomic, and the mapping lives as
-// long as the board.
-unsafe impl Send for Board {}
-// SAFETY: as above.
-unsafe impl Sync for Board {}
 
 fn bytes_for(slots: usize) -> usize {
     slots_at() + slots * size_of::<Slot>()
@@ -133,17 +127,8 @@ impl Board {
     /// A new board of `slots` slots in anonymous shared memory. Pages of
     /// slots that are never used are never allocated.
     pub fn create(slots: usize) -> io::Result<Self> {
-        // SAFETY: the name is a valid C string; the flag makes the descriptor
-        // close on exec, burners get theirs explicitly.
-        let fd = unsafe { libc::memfd_create(c"sandbag".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the call above returned a descriptor that nobody else owns.
-        let file = unsafe { OwnedFd::from_raw_fd(fd) };
-        let file = File::from(file);
-        file.set_len(bytes_for(slots) as u64)?;
-        let board = Self::map(file.into(), slots, true)?;
+        let file = shared::memory_file(c"sandbag", bytes_for(slots))?;
+        let board = Self::map(file, slots, true)?;
         board.head().slots.store(slots as u64, Ordering::Relaxed);
         board.head().magic.store(MAGIC, Ordering::Release);
         Ok(board)
@@ -168,26 +153,8 @@ impl Board {
     }
 
     fn map(file: OwnedFd, slots: usize, writable: bool) -> io::Result<Self> {
-        let bytes = bytes_for(slots);
-        let write = if writable { libc::PROT_WRITE } else { 0 };
-        // SAFETY: a new mapping at an address of the kernel's choice; the
-        // file is at least `bytes` long (set or checked by the callers).
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | write,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
         Ok(Self {
-            memory: NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
-            bytes,
+            memory: SharedMemory::of_file(&file, bytes_for(slots), writable, false)?,
             slots,
             file,
         })
@@ -214,7 +181,7 @@ impl Board {
     fn head(&self) -> &Head {
         // SAFETY: the mapping starts with a Head, is page-aligned, and any
         // bit pattern is a valid Head.
-        unsafe { self.memory.cast::<Head>().as_ref() }
+        unsafe { self.memory.start().cast::<Head>().as_ref() }
     }
 
     /// A burner's slot.
@@ -228,6 +195,7 @@ impl Board {
         // bit pattern is a valid Slot.
         unsafe {
             self.memory
+                .start()
                 .add(slots_at())
                 .cast::<Slot>()
                 .add(index)
@@ -239,18 +207,13 @@ impl Board {
     pub fn set_paused(&self, paused: bool) {
         let word = &self.head().paused;
         word.store(u32::from(paused), Ordering::Release);
-        futex(word.as_ptr(), libc::FUTEX_WAKE, i32::MAX as u32, None);
+        shared::wake_all(word.as_ptr());
     }
 
     /// Burner: sleeps until the run goes on.
     pub fn wait_while_paused(&self) {
         while self.paused() {
-            futex(
-                self.head().paused.as_ptr(),
-                libc::FUTEX_WAIT_BITSET,
-                1,
-                None,
-            );
+            shared::wait_on(self.head().paused.as_ptr(), 1, None);
         }
     }
 
@@ -264,14 +227,6 @@ impl Board {
     #[must_use]
     pub fn paused(&self) -> bool {
         self.head().paused.load(Ordering::Acquire) != 0
-    }
-}
-
-impl Drop for Board {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made by `map` with this length, and no
-        // reference into it outlives the board.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), self.bytes) };
     }
 }
 
@@ -352,7 +307,7 @@ impl Slot {
         std::sync::atomic::fence(Ordering::SeqCst);
         let sleeps = [&self.idle, &self.listens];
         if sleeps.iter().any(|flag| flag.load(Ordering::Acquire) != 0) {
-            futex(self.futex(), libc::FUTEX_WAKE, i32::MAX as u32, None);
+            shared::wake_all(self.futex());
         }
     }
 
@@ -368,7 +323,7 @@ impl Slot {
     /// Burner: sleeps until an order beyond `seen` is published, or `until`
     /// (monotonic) if given.
     pub fn wait_for_order(&self, seen: u64, until: Option<u64>) {
-        futex(self.futex(), libc::FUTEX_WAIT_BITSET, seen as u32, until);
+        shared::wait_on(self.futex(), seen as u32, until);
     }
 
     /// Burner: notes its clocks at boundary `number`.
@@ -392,10 +347,12 @@ impl Slot {
             away: raw.away.load(Ordering::Acquire) != 0,
         };
         let after = raw.number.load(Ordering::Acquire);
-        match before == number && after == number {
-            true => Note::Noted(boundary),
-            false if before.max(after) > number => Note::Overwritten,
-            false => Note::NotYet,
+        if before == number && after == number {
+            Note::Noted(boundary)
+        } else if before.max(after) > number {
+            Note::Overwritten
+        } else {
+            Note::NotYet
         }
     }
 
@@ -406,30 +363,6 @@ impl Slot {
             Note::Noted(boundary) => Some(boundary),
             Note::NotYet | Note::Overwritten => None,
         }
-    }
-}
-
-/// The system call on a word that several processes map; `until` is an
-/// absolute time of CLOCK_MONOTONIC, ns, of FUTEX_WAIT_BITSET.
-pub(crate) fn futex(word: *const u32, operation: libc::c_int, value: u32, until: Option<u64>) {
-    let deadline = until.map(|ns| libc::timespec {
-        tv_sec: (ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
-    });
-    // SAFETY: the callers' words are in mapped shared memory; the kernel reads
-    // the time or takes null, and FUTEX_WAKE ignores it.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word,
-            operation,
-            value,
-            deadline
-                .as_ref()
-                .map_or(std::ptr::null(), std::ptr::from_ref),
-            0,
-            u32::MAX,
-        );
     }
 }
 

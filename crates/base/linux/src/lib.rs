@@ -26,6 +26,7 @@ pub mod process;
 pub mod procstat;
 pub mod root;
 pub mod sched;
+pub mod shared;
 pub mod signals;
 pub mod stop_signals;
 pub mod sysctl;

@@ -5,20 +5,17 @@ use std::io;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use sandbag_linux::clock::monotonic;
+use sandbag_linux::shared::{SharedMemory, wait_on, wake_all};
 use sandbag_linux::{CpuList, sched};
 
 use crate::{Error, Result};
 
 /// Anonymous memory that a process shares with those it forks.
 pub(super) struct Shared {
-    first: *const AtomicU32,
+    memory: SharedMemory,
     words: usize,
 }
-
-// SAFETY: it is atomics only, and the mapping lives as long as this.
-unsafe impl Sync for Shared {}
-// SAFETY: as above; nothing in it belongs to a thread.
-unsafe impl Send for Shared {}
 
 fn failed(call: &'static str) -> Error {
     Error::Call {
@@ -30,23 +27,9 @@ fn failed(call: &'static str) -> Error {
 impl Shared {
     /// All 0, and touched, so that nobody faults while he measures.
     pub(super) fn new(words: usize) -> Result<Self> {
-        let bytes = words.max(1) * size_of::<AtomicU32>();
-        // SAFETY: a new mapping at a place that the kernel chooses.
-        let first = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
-                -1,
-                0,
-            )
-        };
-        if first == libc::MAP_FAILED {
-            return Err(failed("mmap"));
-        }
+        let memory = SharedMemory::anonymous(words.max(1) * size_of::<AtomicU32>());
         Ok(Self {
-            first: first.cast(),
+            memory: memory.map_err(|_| failed("mmap"))?,
             words: words.max(1),
         })
     }
@@ -54,7 +37,7 @@ impl Shared {
     pub(super) fn words(&self) -> &[AtomicU32] {
         // SAFETY: so many words were mapped, are 0 at first, and are only
         // reached as atomics.
-        unsafe { std::slice::from_raw_parts(self.first, self.words) }
+        unsafe { std::slice::from_raw_parts(self.memory.start().cast().as_ptr(), self.words) }
     }
 
     /// A number in two words; who reads it knows that it is there.
@@ -71,46 +54,13 @@ impl Shared {
 
     /// Sleeps if the word is this, until it is woken; or a little.
     pub(super) fn sleep_while(&self, word: usize, value: u32) {
-        let little = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 50_000_000,
-        };
-        // SAFETY: the word and the time live through the call; every error
-        // means that it is to be looked at again.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.words()[word].as_ptr(),
-                libc::FUTEX_WAIT,
-                value,
-                &raw const little,
-            )
-        };
+        let little = monotonic() + 50_000_000;
+        wait_on(self.words()[word].as_ptr(), value, Some(little));
     }
 
     /// Wakes who sleeps on the word.
     pub(super) fn wake_all(&self, word: usize) {
-        // SAFETY: the word lives through the call.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.words()[word].as_ptr(),
-                libc::FUTEX_WAKE,
-                i32::MAX,
-            )
-        };
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new`, and nobody has a reference any more.
-        unsafe {
-            libc::munmap(
-                self.first.cast_mut().cast(),
-                self.words * size_of::<AtomicU32>(),
-            )
-        };
+        wake_all(self.words()[word].as_ptr());
     }
 }
 

@@ -8,11 +8,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::{
     AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
+
+use sandbag_linux::shared::{SharedMemory, memory_file};
 
 use super::Measured;
 use crate::replay::column::Planned;
@@ -168,16 +169,10 @@ pub struct Orders {
 /// The mapped memory.
 #[derive(Debug)]
 pub struct Board {
-    memory: NonNull<u8>,
+    memory: SharedMemory,
     capacity: usize,
     file: OwnedFd,
 }
-
-// SAFETY: everything behind the pointer is atomic, and the mapping lives as
-// long as the board.
-unsafe impl Send for Board {}
-// SAFETY: as above.
-unsafe impl Sync for Board {}
 
 fn bytes_for(capacity: usize) -> Option<usize> {
     let event = usize::try_from(EVENT_BYTES).ok()?;
@@ -191,15 +186,8 @@ impl Board {
     /// There is not that much memory.
     pub fn create(capacity: usize) -> io::Result<Self> {
         let bytes = bytes_for(capacity).ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: a valid C string.
-        let fd = unsafe { libc::memfd_create(c"sandbag-inject".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the call above returned a descriptor that nobody else owns.
-        let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        file.set_len(bytes as u64)?;
-        let board = Self::map(file.into(), capacity)?;
+        let file = memory_file(c"sandbag-inject", bytes)?;
+        let board = Self::map(file, capacity)?;
         board.head().capacity.store(capacity as u64, Relaxed);
         board.head().magic.store(MAGIC, Release);
         Ok(board)
@@ -226,24 +214,9 @@ impl Board {
 
     fn map(file: OwnedFd, capacity: usize) -> io::Result<Self> {
         let bytes = bytes_for(capacity).ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: a new mapping at an address of the kernel's choice; the file
-        // is at least that long (set or checked by the callers).
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                // Its pages are there before the first event is due.
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+        // Its pages are there before the first event is due.
         Ok(Self {
-            memory: NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
+            memory: SharedMemory::of_file(&file, bytes, true, true)?,
             capacity,
             file,
         })
@@ -257,14 +230,18 @@ impl Board {
     fn head(&self) -> &Head {
         // SAFETY: the mapping begins with a Head and is page-aligned; any
         // bytes are a valid Head.
-        unsafe { self.memory.cast::<Head>().as_ref() }
+        unsafe { self.memory.start().cast::<Head>().as_ref() }
     }
 
     fn raw_events(&self) -> &[RawEvent] {
         // SAFETY: behind the head, whose size is a multiple of 8, the mapping
         // holds so many; any bytes are valid.
         unsafe {
-            let at = self.memory.add(size_of::<Head>()).cast::<RawEvent>();
+            let at = self
+                .memory
+                .start()
+                .add(size_of::<Head>())
+                .cast::<RawEvent>();
             std::slice::from_raw_parts(at.as_ptr(), self.capacity)
         }
     }
@@ -274,7 +251,7 @@ impl Board {
         // SAFETY: behind the events, whose size is a multiple of 8, the
         // mapping holds so many; any bytes are valid.
         unsafe {
-            let at = self.memory.add(before).cast::<RawRecord>();
+            let at = self.memory.start().add(before).cast::<RawRecord>();
             std::slice::from_raw_parts(at.as_ptr(), self.capacity)
         }
     }
@@ -474,14 +451,6 @@ impl Board {
     pub fn sizes(&self, which: Sizes) -> Vec<u64> {
         let counts = &self.head().sizes[which as usize];
         counts.iter().map(|count| count.load(Relaxed)).collect()
-    }
-}
-
-impl Drop for Board {
-    fn drop(&mut self) {
-        let bytes = bytes_for(self.capacity).unwrap_or(0);
-        // SAFETY: made by `map` with this length; nobody borrows from it.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), bytes) };
     }
 }
 

@@ -60,10 +60,5 @@ fn what_is_no_board_is_refused() {
 
 /// A file that is long enough and holds zeros.
 fn tempfile() -> OwnedFd {
-    // SAFETY: a valid C string.
-    let fd = unsafe { libc::memfd_create(c"x".as_ptr(), libc::MFD_CLOEXEC) };
-    // SAFETY: nobody else owns it.
-    let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-    file.set_len(1 << 20).unwrap();
-    file.into()
+    memory_file(c"x", 1 << 20).unwrap()
 }
