@@ -140,7 +140,7 @@ impl Tracing {
         let tree = TraceFs::open(root).map_err(|e| said(&e))?;
         let registry = Registry::open().map_err(|e| said(&e))?;
         let pid = std::process::id();
-        let info = RunInfo::of_watcher("audit");
+        let info = RunInfo::of_this_process("audit");
         let journal = registry.register(info, &CpuList::default());
         let mut tracing = Self {
             attribute: None,

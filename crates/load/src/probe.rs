@@ -164,18 +164,10 @@ impl<'a> Bench<'a> {
         let board =
             Board::create(slots.max(1)).map_err(|cause| Error::call("memfd_create", cause))?;
         let info = RunInfo {
-            pid: std::process::id(),
-            process: None,
             cpus: cpus.to_string(),
             method: "probe".to_owned(),
-            load: "a probe of sandbag doctor".to_owned(),
-            command: Vec::new(),
-            started_s: std::time::SystemTime::now()
-                .duration_since(std::time::UNIX_EPOCH)
-                .map_or(0, |d| d.as_secs()),
             board_fd: board.fd(),
-            kill: false,
-            shares: false,
+            ..RunInfo::of_this_process("a probe of sandbag doctor")
         };
         let mut journal = self.registry.register(info, &cpus)?;
         let guardian = match guardian::start(journal.path()) {

@@ -152,21 +152,15 @@ pub fn run(plan: Plan, registry: &Registry, observer: &mut dyn Observer) -> Resu
     let guardian = guardian::start(&registry.own_journal())?;
     let registered = registry.register(
         RunInfo {
-            pid: std::process::id(),
-            process: None,
             cpus: cpus.to_string(),
             method: plan.method.name().to_owned(),
-            load: plan.load.clone(),
             command: plan.command.as_ref().map_or_else(Vec::new, |c| {
                 let words = c.arguments.iter();
                 words.map(|a| a.to_string_lossy().into_owned()).collect()
             }),
-            started_s: std::time::SystemTime::now()
-                .duration_since(std::time::UNIX_EPOCH)
-                .map_or(0, |d| d.as_secs()),
             board_fd: board.fd(),
             kill: plan.command.as_ref().is_some_and(|c| c.kill),
-            shares: false,
+            ..RunInfo::of_this_process(&plan.load)
         },
         &cpus,
     );

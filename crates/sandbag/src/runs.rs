@@ -368,7 +368,7 @@ mod tests {
             cpus: foreign.to_owned(),
             method: foreign.to_owned(),
             command: vec![foreign.to_owned(); 2],
-            ..RunInfo::of_watcher(foreign)
+            ..RunInfo::of_this_process(foreign)
         };
         let text = heading(&run, &run.load);
         assert_eq!(text, visible(&text));

@@ -4,7 +4,7 @@
 //! It holds the other end of a pipe. When the pipe closes and the journal is
 //! there, the supervisor did not get to clean up, and the guardian undoes the
 //! journal. It is started before there is a journal, so that there is no
-//! moment at which a change is noted and nobody watches. It lives in a session
+//! moment at which a change is noted and no guardian watches. It lives in a session
 //! of its own and ignores the signals that people send to programs; only
 //! SIGKILL ends it early, and then the supervisor starts another.
 
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::undo::{Left, Leftovers, undo_on};
 
-/// How long a journal may be held by somebody else after the supervisor's
+/// How long a journal may be held by another process after the supervisor's
 /// end: by the supervisor itself, whose descriptors close one after another,
 /// or by another sandbag that found it and undoes it. After that it is undone
 /// all the same: each step may be done twice.
@@ -46,7 +46,7 @@ pub fn start(journal: &Path) -> Result<Child> {
 }
 
 /// Closes the pipe and waits until the guardian has undone what it found.
-/// Nobody else may hold the journal any more.
+/// No other process may hold the journal any more.
 pub fn dismiss(mut guardian: Child) {
     drop(guardian.stdin.take());
     let _ = guardian.wait();
@@ -111,7 +111,7 @@ fn finish(
             std::thread::sleep(POLL);
             continue;
         }
-        // Removed by whoever had it.
+        // Removed by the process that held it.
         if locked && !path.exists() {
             return;
         }
@@ -133,7 +133,7 @@ mod tests {
     fn journal(dir: &Path) -> Journal {
         let info = RunInfo {
             pid: 7,
-            ..RunInfo::of_watcher("test")
+            ..RunInfo::of_this_process("test")
         };
         Journal::create(dir, info).unwrap()
     }

@@ -165,10 +165,9 @@ pub struct RunInfo {
 }
 
 impl RunInfo {
-    /// Of a process that loads nothing and only has something to undo, `what` it
-    /// does: others may load any CPU meanwhile.
+    /// This process, as a run that loads no CPU; `what` says what it does.
     #[must_use]
-    pub fn of_watcher(what: &str) -> Self {
+    pub fn of_this_process(what: &str) -> Self {
         Self {
             pid: std::process::id(),
             process: None,
@@ -436,15 +435,9 @@ mod tests {
     fn info(pid: u32) -> RunInfo {
         RunInfo {
             pid,
-            process: None,
             cpus: "0-1".into(),
-            method: "pace".into(),
-            load: "constant 50 %".into(),
-            command: vec![],
             started_s: 0,
-            board_fd: 5,
-            kill: false,
-            shares: false,
+            ..RunInfo::of_this_process("test")
         }
     }
 

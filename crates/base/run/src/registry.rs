@@ -252,15 +252,8 @@ mod tests {
     fn info(pid: u32, cpus: &str) -> RunInfo {
         RunInfo {
             pid,
-            process: None,
             cpus: cpus.into(),
-            method: "pace".into(),
-            load: String::new(),
-            command: vec![],
-            started_s: 0,
-            board_fd: 0,
-            kill: false,
-            shares: false,
+            ..RunInfo::of_this_process("test")
         }
     }
 

@@ -84,19 +84,9 @@ impl Wrapped {
         }
         let words = spec.arguments.iter();
         let info = RunInfo {
-            pid: std::process::id(),
-            process: None,
-            // It takes no CPU from anybody.
-            cpus: String::new(),
-            method: "none".to_owned(),
-            load: what.to_owned(),
             command: words.map(|a| a.to_string_lossy().into_owned()).collect(),
-            started_s: std::time::SystemTime::now()
-                .duration_since(std::time::UNIX_EPOCH)
-                .map_or(0, |d| d.as_secs()),
-            board_fd: -1,
             kill: spec.kill,
-            shares: false,
+            ..RunInfo::of_this_process(what)
         };
         // Not SIGTSTP: a recording that is stopped stops, as any program does.
         let signals = Signals::take(&[], None).map_err(|e| Error::call("signalfd", e))?;

@@ -143,7 +143,7 @@ fn traced(root: &Root, cpus: &CpuList, max_memory: u64, messages: &Messages) -> 
         }
     }
     let pid = std::process::id();
-    let info = RunInfo::of_watcher("jitter record");
+    let info = RunInfo::of_this_process("jitter record");
     let journal = registry.register(info, &CpuList::default())?;
     let mut prepared = Prepared {
         attribute: None,

@@ -86,15 +86,7 @@ fn journal() -> (tempfile::TempDir, Journal) {
     let dir = tempfile::tempdir().unwrap();
     let info = RunInfo {
         pid: 7,
-        process: None,
-        cpus: "0-1".into(),
-        method: "gov".into(),
-        load: String::new(),
-        command: vec![],
-        started_s: 0,
-        board_fd: 5,
-        kill: false,
-        shares: false,
+        ..RunInfo::of_this_process("test")
     };
     let journal = Journal::create(dir.path(), info).unwrap();
     (dir, journal)

@@ -38,15 +38,8 @@ impl Fake {
     fn journal_in(&self, dir: &str, pid: u32) -> Journal {
         let info = RunInfo {
             pid,
-            process: None,
             cpus: "0".into(),
-            method: "pace".into(),
-            load: String::new(),
-            command: vec![],
-            started_s: 0,
-            board_fd: 0,
-            kill: false,
-            shares: false,
+            ..RunInfo::of_this_process("test")
         };
         Journal::create(&self.path(dir), info).unwrap()
     }

@@ -72,15 +72,8 @@ fn the_controller_is_noted_before_it_is_enabled() {
 fn journal(dir: &Path, pid: u32) -> Journal {
     let info = crate::journal::RunInfo {
         pid,
-        process: None,
         cpus: "0".into(),
-        method: "pace".into(),
-        load: String::new(),
-        command: vec![],
-        started_s: 0,
-        board_fd: 0,
-        kill: false,
-        shares: false,
+        ..crate::journal::RunInfo::of_this_process("test")
     };
     Journal::create(dir, info).unwrap()
 }

@@ -11,15 +11,9 @@ fn journal(dir: &Path, pid: u32, kill: bool, entries: &[Entry]) -> Journal {
     fs::create_dir_all(&dir).unwrap();
     let info = RunInfo {
         pid,
-        process: None,
         cpus: "0".into(),
-        method: "pace".into(),
-        load: String::new(),
-        command: vec![],
-        started_s: 0,
-        board_fd: 0,
         kill,
-        shares: false,
+        ..RunInfo::of_this_process("test")
     };
     let mut journal = Journal::create(&dir, info).unwrap();
     for entry in entries {
@@ -397,7 +391,7 @@ fn what_was_changed_before_the_machine_was_started_anew_is_not_put_back() {
             boot: "another".into(),
             ..RunProcess::own().unwrap()
         }),
-        ..RunInfo::of_watcher("test")
+        ..RunInfo::of_this_process("test")
     };
     let mut journal = Journal::create(&dir.path().join("journals"), info).unwrap();
     let setting = Setting {

@@ -5,7 +5,6 @@
 
 use std::ffi::OsString;
 use std::process::Child;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use sandbag_linux::CpuList;
 use sandbag_run::guardian;
@@ -30,18 +29,11 @@ impl Listed {
     ) -> Self {
         let cpus: CpuList = cpus.iter().copied().collect();
         let info = RunInfo {
-            pid: std::process::id(),
-            process: None,
             cpus: cpus.to_string(),
             method: method.to_owned(),
-            load: what,
             command: words(command),
-            started_s: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |time| time.as_secs()),
-            board_fd: -1,
-            kill: false,
             shares: true,
+            ..RunInfo::of_this_process(&what)
         };
         let entered = Registry::open().and_then(|registry| {
             // As every run does; what could not be undone a load would say.

@@ -91,15 +91,8 @@ mod tests {
     fn info(pid: u32) -> RunInfo {
         RunInfo {
             pid,
-            process: None,
             cpus: "0".into(),
-            method: "pace".into(),
-            load: "constant 50 %".into(),
-            command: vec![],
-            started_s: 0,
-            board_fd: 0,
-            kill: false,
-            shares: false,
+            ..RunInfo::of_this_process("test")
         }
     }
 
