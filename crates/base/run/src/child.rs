@@ -33,9 +33,9 @@ pub fn from_args<T: DeserializeOwned>(args: &[String]) -> Option<T> {
 }
 
 /// This program under a hidden verb, with `inherit` and nothing else left open
-/// across the exec: whoever waits for the end of a pipe that he shared with
-/// us must not have to wait for a guardian. Its standard input is a pipe of ours (the gate), its output goes
-/// nowhere, its last words are kept for us.
+/// across the exec: a process that waits for the end of a pipe shared with us
+/// must not have to wait for a guardian. Its standard input is a pipe of ours
+/// (the gate), its output is discarded, its standard error is kept for us.
 pub fn own(verb: &str, arguments: &[String], inherit: &[RawFd], die_with_us: bool) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command

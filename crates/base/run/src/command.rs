@@ -250,7 +250,7 @@ fn give_as(fd: i32, number: i32, status: File) -> io::Result<File> {
     };
     if fd != number {
         // SAFETY: numbers of descriptors; `fd` is ours alone, and what was at
-        // `number` belongs to nobody in this process any more.
+        // `number` is no longer used in this process.
         unsafe {
             if libc::dup2(fd, number) < 0 {
                 return Err(io::Error::last_os_error());

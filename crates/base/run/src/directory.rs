@@ -32,10 +32,10 @@ pub const FILES: [&str; 4] = [RUN_JSON, ACHIEVED_CSV, SHORT_CSV, REPORT_HTML];
 
 /// Creates a file of a run directory that is written while the run goes on.
 /// What had its name is removed and never written through: it may be a link,
-/// or a FIFO that nobody reads.
+/// or a FIFO without a reader.
 ///
 /// # Errors
-/// What the system says..
+/// What the system says.
 pub fn create(path: &Path) -> io::Result<File> {
     let removed = fs::symlink_metadata(path).and_then(|meta| {
         let kind = meta.file_type();
@@ -95,8 +95,8 @@ impl RunDir {
         &self.path
     }
 
-    /// Gives our files to the user behind sudo. Nobody else's: the directory
-    /// may have been there before.
+    /// Gives our files to the user behind sudo, and no other file: the
+    /// directory may have been there before.
     pub fn give(&self) {
         for name in FILES {
             give_to(&self.path.join(name), self.user.as_ref());

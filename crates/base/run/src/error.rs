@@ -39,7 +39,7 @@ pub enum Error {
         cpu: u32,
         /// `offline` or `not present`.
         state: &'static str,
-        /// What there is.
+        /// What was found.
         online: CpuList,
     },
     /// A kernel interface refused.

@@ -2,8 +2,8 @@
 //! The journal: what was changed, written down before it is changed.
 //!
 //! One file per run, a JSON object per line. The supervisor holds a lock on it
-//! (flock); a journal that can be locked by somebody else belongs to nobody
-//! alive, and is undone by whoever finds it: the supervisor's guardian, which
+//! (flock); a journal that another process can lock belongs to no live
+//! run, and is undone by the process that finds it: the supervisor's guardian, which
 //! waits for that, or another sandbag.
 
 use std::fs::{self, File};
@@ -89,8 +89,8 @@ pub enum Entry {
     },
     /// Processes of a group and of groups below it may be stopped from now on,
     /// and continued, as often as it pleases. To undo, all that are in it get
-    /// a SIGCONT, those that somebody else stopped as well: nobody can tell
-    /// them apart.
+    /// a SIGCONT, those that another process stopped as well: they cannot be
+    /// distinguished.
     StoppedGroup {
         /// Its directory in the cpu hierarchy (v1) or the tree (v2).
         dir: PathBuf,
@@ -191,7 +191,7 @@ impl RunInfo {
     }
 
     /// The supervisor by the number that it has here, if it lives and is
-    /// proven to be the one that is meant: nobody else gets a signal.
+    /// proven to be the one that is meant: no other process gets a signal.
     #[must_use]
     pub fn supervisor(&self) -> Option<Named> {
         self.process.as_ref()?.find(self.pid)
@@ -219,7 +219,7 @@ impl Journal {
         dir.join(format!("{}.journal", run.into()))
     }
 
-    /// Creates and locks the journal of this run, readable by nobody else.
+    /// Creates and locks the journal of this run, readable by its owner only.
     pub fn create(dir: &Path, mut info: RunInfo) -> Result<Self> {
         if info.pid == std::process::id() {
             info.process = RunProcess::own();
@@ -237,10 +237,10 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens a journal that was found, if nobody alive holds it.
+    /// Opens a journal that was found, if no live process holds it.
     ///
     /// # Errors
-    /// [`Error::File`] if it cannot be opened, or somebody else may have
+    /// [`Error::File`] if it cannot be opened, or another user may have
     /// written it.
     pub fn take_over(path: &Path) -> Result<Option<Self>> {
         let Some(journal) = Self::open(path)? else {
@@ -250,8 +250,8 @@ impl Journal {
         Ok((journal.lock()? && path.exists()).then_some(journal))
     }
 
-    /// Opens a journal that was found, whoever holds it: for the guardian,
-    /// who knows that its run has ended. `None` if it is gone.
+    /// Opens a journal that was found, even if it is held: for the guardian,
+    /// which knows that its run has ended. `None` if it is gone.
     ///
     /// # Errors
     /// As [`take_over`](Self::take_over).
@@ -269,7 +269,7 @@ impl Journal {
         }
     }
 
-    /// Locks it unless somebody else holds it.
+    /// Locks it unless another process holds it.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -354,7 +354,7 @@ pub struct Contents {
 /// problem, of a disk or of a newer sandbag, and the others still count.
 ///
 /// # Errors
-/// [`Error::File`] if it cannot be read at all, or somebody else may have
+/// [`Error::File`] if it cannot be read at all, or another user may have
 /// written it.
 pub fn read(path: &Path) -> Result<Contents> {
     let file = private::open(path).map_err(|cause| Error::File {
@@ -417,7 +417,7 @@ pub fn run_of(path: &Path) -> Option<RunId> {
 }
 
 /// The entries of the other runs' journals, of live and dead ones. One that
-/// cannot be read has none: whoever undoes it says so.
+/// cannot be read has none: undoing it reports that.
 #[must_use]
 pub fn of_others(own: &Journal) -> Vec<Entry> {
     let others = all(own.dir()).unwrap_or_default().into_iter();

@@ -5,8 +5,8 @@
 //! One rule for all: each burner has a group of its own directly below the
 //! top of the tree, because the weight of a common parent would be divided
 //! over the CPUs that it burns on, and because a burner must compete with
-//! everything on its CPU and not only with the wrapped command. Nobody else's
-//! task is moved.
+//! everything on its CPU and not only with the wrapped command. No
+//! foreign task is moved.
 
 mod by_hand;
 mod by_systemd;
@@ -143,7 +143,7 @@ impl Layout {
 
     fn check_access(&self) -> Result<()> {
         if self.kind == Kind::V2Systemd {
-            // PID 1 decides by who asks; only root is let through unasked.
+            // PID 1 decides by the caller; only root is let through unasked.
             // SAFETY: no arguments, cannot fail.
             if unsafe { libc::geteuid() } == 0 {
                 return Ok(());
@@ -236,8 +236,8 @@ impl Layout {
         let _lock = Lock::of(journal.dir())?;
         let enabled = root::read(&path)?;
         let is_enabled = enabled.split_whitespace().any(|c| c == controller);
-        // Enabled by another run: whoever ends last undoes it. Enabled by
-        // somebody else: it is not ours to undo.
+        // Enabled by another run: the last run to end undoes it.
+        // Enabled by anything else: it is not ours to undo.
         if is_enabled && !journal::of_others(journal).contains(&entry) {
             return Ok(());
         }

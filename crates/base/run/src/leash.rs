@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A group of processes that dies with whoever started it, however he ends.
+//! A group of processes that dies with the process that started it, however that ends.
 //!
 //! `PR_SET_PDEATHSIG` holds for the child alone and not for what the child
 //! starts. Here the child, leader of a group of its own, asks the kernel for a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One at a time: whoever changes what runs share, or asks who they are.
+//! The lock for changing what runs share, and for listing the runs.
 
 use std::fs::File;
 use std::io;
@@ -62,7 +62,7 @@ impl Lock {
     }
 }
 
-/// Locks an open file unless somebody else has it locked.
+/// Locks an open file unless another process has it locked.
 pub fn try_lock(file: &File) -> io::Result<bool> {
     // SAFETY: an open descriptor of ours.
     match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {

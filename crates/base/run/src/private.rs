@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A directory and files that nobody but their owner may have written.
+//! A directory and files that only their owner can have written.
 //!
 //! What a journal says is done with our rights, so its owner and its mode are
 //! checked before anything in it is read. A umask decides nothing here.
@@ -32,9 +32,9 @@ pub fn make_dir(dir: &Path) -> Result<()> {
     check_dir(dir)
 }
 
-/// Makes sure that nobody else can write in a directory that is there, nor put
+/// Makes sure that no other user can write in a directory that is there, nor put
 /// another in its place. One that others can only read, of an earlier version,
-/// is closed to them: whoever opens it can lock it.
+/// is closed to them: a user who can open it can lock it.
 ///
 /// # Errors
 /// [`Error::NotPossible`] for one that others could write in; [`Error::File`]
@@ -87,7 +87,7 @@ pub fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a file for reading and appending: an ordinary one with one name, that
-/// is ours and that nobody else can write to.
+/// is ours and that no other user can write to.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidData`] for any other.
@@ -221,8 +221,8 @@ mod tests {
             assert_eq!(mode(&dir), open);
         }
         chmod(&dir, 0o700);
-        // Whoever can write above it can put another in its place; in a sticky
-        // one, such as /tmp, nobody can.
+        // A user who can write above it can put another in its place, except
+        // in a sticky directory such as /tmp.
         chmod(place.path(), 0o777);
         refused(make_dir(&dir));
         chmod(place.path(), 0o1777);

@@ -34,7 +34,7 @@ fn call(method: &str, signature: &str, arguments: &[String]) -> Result<(), Strin
         .args(arguments)
         .stdin(Stdio::null());
     let parent = std::process::id();
-    // Whoever undoes our journal must not be overtaken by what we asked for.
+    // A request of ours must not arrive after our journal is undone.
     // SAFETY: only async-signal-safe calls on values made before the fork.
     unsafe {
         command.pre_exec(move || {

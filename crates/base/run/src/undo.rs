@@ -5,7 +5,7 @@
 //! The order is: whatever burns is killed, whatever stands still goes on
 //! (v1 does not even let a frozen process die) and may use its CPUs again,
 //! settings are put back (real
-//! time has no room to be given back while somebody uses it), groups and
+//! time has no room to be given back while a task uses it), groups and
 //! units are removed, controllers disabled. Within each of these, the last
 //! change is undone first.
 //!
@@ -186,7 +186,7 @@ fn undo_by(
     // One step with the removal of the journal: another run either still sees
     // that we need what is shared, and puts it back itself, or we see that it
     // does not need it any more. Without the lock it is put back all the same:
-    // whoever has it may be stopped for good.
+    // the process that has it may be stopped for good.
     let _lock = Lock::within(journal.dir(), patience);
     let others = journal::of_others(&journal);
     left.extend(put_settings_back(&entries, &others));
@@ -200,10 +200,10 @@ fn undo_by(
     Left { later: left, never }
 }
 
-/// Whoever was killed ends only when it leaves the system call it is in, and
+/// A killed process ends only when it leaves the system call it is in, and
 /// that may be the one that stops a process or freezes a group. What goes on
 /// before that would be stopped for good. A frozen group's own processes end
-/// when it is thawed, so nobody waits for them.
+/// when it is thawed, so they are not waited for.
 fn await_end_of_killed(entries: &[Entry]) {
     let stops = |entry: &Entry| {
         matches!(

@@ -149,7 +149,7 @@ fn a_second_run_notes_what_the_first_one_found() {
     set_sysctl(&mut second, &fake.sysctl(), -1).unwrap();
     let entries = second.entries().unwrap();
     assert!(matches!(&entries[1], Entry::Setting(s) if s.old == "950000"));
-    // Whoever ends first leaves it to the other.
+    // The first to end leaves it to the other.
     assert_eq!(undo(first, Leftovers::GoBack), Vec::<String>::new());
     assert_eq!(fake.text(RT), "-1");
     assert_eq!(undo(second, Leftovers::GoBack), Vec::<String>::new());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A group that somebody of ours is in, and who is asked to change it.
+//! A group of ours with tasks in it, and the interface that changes it.
 
 use sandbag_linux::cgroup::{Cap, Group, Weight};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The group of a virtual node: confined to its CPUs, frozen and capped as a
-//! whole, with nobody in it at first.
+//! whole, empty at first.
 //!
 //! v1: a directory in each of the hierarchies cpu, cpuacct, cpuset and
 //! freezer, one level below where we are ourselves. v2: one directory beside

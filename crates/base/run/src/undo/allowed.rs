@@ -190,7 +190,7 @@ fn unit_of(run: RunId, name: &str) -> Result<(), String> {
     }
 }
 
-/// A slice of somebody's, by the characters that systemd.unit(5) allows.
+/// A slice not made by sandbag, by the characters that systemd.unit(5) allows.
 fn slice(name: &str) -> Result<(), String> {
     let rest = name.strip_suffix(".slice");
     if rest.is_some_and(|rest| plain(rest, "-_.:\\@")) {

@@ -13,10 +13,10 @@ use crate::members;
 /// it may use `cpus` and no others now: one that chose some of these itself
 /// keeps them.
 ///
-/// To be called while they are still in the group, for nobody knows them
-/// afterwards. A cpuset does not keep it from being asked for: from Linux 6.2
-/// on it is in force as soon as they leave, and before that whoever leaves
-/// gets all CPUs of where he goes.
+/// To be called while they are still in the group, because they cannot be
+/// found afterwards. A cpuset does not keep it from being asked for: from Linux 6.2
+/// on it is in force as soon as they leave, and before that a process that
+/// leaves gets all CPUs of its new group.
 pub fn give_back(dir: &Path, cpus: &CpuList, before: &CpuList) -> Vec<Result<()>> {
     let mut done = BTreeSet::new();
     let mut outcomes = Vec::new();

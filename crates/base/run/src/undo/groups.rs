@@ -24,7 +24,7 @@ pub fn continue_all(dir: &Path) -> Vec<sandbag_linux::Result<()>> {
     members::below(dir).into_iter().map(one).collect()
 }
 
-/// Waits until nobody in a group or below it can act any more: all have ended,
+/// Waits until no process in a group or below it can act any more: all have ended,
 /// whether or not their parents have asked for it.
 pub fn await_end(dir: &Path, give_up: Instant) {
     let root = Root::default();
@@ -114,7 +114,7 @@ mod tests {
         fs::write(dir.path().join("cgroup.procs"), child.id().to_string()).unwrap();
         await_end(dir.path(), begin + Duration::from_millis(20));
         assert!(begin.elapsed() >= Duration::from_millis(20));
-        // A zombie, for nobody has waited for it.
+        // A zombie: its parent has not waited for it.
         child.kill().unwrap();
         let hour = Duration::from_secs(3600);
         await_end(dir.path(), begin + hour);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Emptying and stopping units. Processes of a unit are moved by PID 1 and by
-//! nobody else: it takes them into a new scope, which ends with the last of
+//! Emptying and stopping units. Processes of a unit are moved by PID 1
+//! only: it takes them into a new scope, which ends with the last of
 //! them.
 
 use std::path::Path;
@@ -99,7 +99,7 @@ impl<'a> Units<'a> {
             // start afterwards is not here any more.
             let old: Vec<u32> = now.iter().copied().filter(|p| seen.contains(p)).collect();
             let chosen = if old.is_empty() { &now } else { &old };
-            // A name may be taken, by who was moved before somebody killed us.
+            // A name may be taken by processes moved before we were killed.
             let scope = format!("{PREFIX}{}left{}.scope", self.run, self.asked);
             self.asked += 1;
             match self.manager.start_scope(&scope, back, chosen) {
