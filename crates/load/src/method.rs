@@ -191,6 +191,15 @@ impl MethodOptions {
             .collect()
     }
 
+    /// The same by what clap calls them, without the period.
+    #[must_use]
+    pub fn ids() -> Vec<clap::Id> {
+        let all = Self::augment_args(clap::Command::new("method"));
+        all.get_arguments()
+            .map(|option| option.get_id().clone())
+            .collect()
+    }
+
     /// Rejects options that the method does not have.
     fn reject_foreign(&self, name: &str) -> Result<(), String> {
         let own = [self.pace.given(), self.hogs.given()].into_iter();

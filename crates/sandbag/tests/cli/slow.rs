@@ -244,6 +244,9 @@ fn what_is_each_node_s_own_is_not_said_beside_the_file() {
         &["--name", "b"],
         &["--timeout", "1s"],
         &["--period", "10ms"],
+        &["--pace-slice", "5ms"],
+        &["--hog-priority", "1"],
+        &["--calibrate"],
         &["--json"],
     ] {
         dir.run(&[&["slow", "n.toml"][..], words].concat())

@@ -14,6 +14,7 @@ mod several;
 
 use std::path::PathBuf;
 
+use crate::method::MethodOptions;
 use clap::{ArgGroup, Args, Subcommand};
 use sandbag_ui::failure::Result;
 
@@ -23,7 +24,8 @@ use sandbag_ui::messages::Messages;
 /// Slow CPUs for a program: virtual nodes, slower or unequal CPUs
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true,
-          group = ArgGroup::new("where").args(["cpus", "cores", "file"]).required(true))]
+          group = ArgGroup::new("where").args(["cpus", "cores", "file"]).required(true),
+          mut_args(apart_from_methods))]
 pub struct SlowArgs {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -36,12 +38,21 @@ pub struct SlowArgs {
     /// are in docs/nodes.md.
     // What is each node's own is in the file, or could be.
     #[arg(value_name = "NODES.toml", conflicts_with_all = ["speed", "profile", "name", "period",
-          "pace_weight", "pace_slice", "hog_sync", "hog_priority", "lim_variant", "lim_interval", "split_domains",
-          "calibrate", "json", "timeout", "kill", "command"])]
+          "json", "timeout", "kill", "command"])]
     file: Option<PathBuf>,
 
     #[command(flatten)]
     options: NodeOptions,
+}
+
+/// A file has the options of methods of each node. In place: an argument that
+/// is changed by its name moves behind the others.
+fn apart_from_methods(argument: clap::Arg) -> clap::Arg {
+    if argument.get_id() == "file" {
+        argument.conflicts_with_all(MethodOptions::ids())
+    } else {
+        argument
+    }
 }
 
 /// What can be done with a node that runs.
