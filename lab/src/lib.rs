@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lab: the papers' experiments, method against method, on the machine at
-//! hand.
+//! The lab: the papers' experiments, method against method, and the benchmarks,
+//! on the machine at hand.
 //!
-//! From below: [`workload`] has the programs, [`program`] and [`place`] run them
-//! under a [`condition`], [`pair`] makes a [`row`] of two runs, [`journal`] keeps
-//! it. An [`experiment`] says which; the papers' are in [`experiments`].
-//! [`run`](mod@run) measures one, [`summary`] makes figures of its rows, [`results`]
-//! writes them down, [`page`] and [`index`] show them.
+//! An [`experiment`] says its cells and how one is measured; [`run`](mod@run)
+//! measures all, round by round, and [`journal`] keeps the rows. The papers' are in
+//! [`experiments`], from below: [`workload`] has the programs, [`program`] and
+//! [`place`] run them under a [`condition`], [`pair`] makes a [`row`] of two runs,
+//! [`summary`] makes figures of the rows, [`results`] writes them down, [`page`]
+//! and [`index`] show them. The benchmarks, whose report is a text with tables,
+//! are in [`bench`].
 
 pub mod bench;
 pub mod command;

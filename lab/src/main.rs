@@ -4,8 +4,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use sandbag_lab::bench::{self, Benchmark};
-use sandbag_lab::command::{self, Verb};
+use sandbag_lab::{bench, command};
 use sandbag_ui::exit::{self, BadInput, NotPossible};
 use sandbag_ui::messages::Messages;
 
@@ -24,9 +23,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
-    Paper(Verb),
+    Paper(command::Verb),
     #[command(flatten)]
-    Benchmark(Benchmark),
+    Benchmark(bench::Verb),
 }
 
 fn main() -> ExitCode {

@@ -7,11 +7,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use nix::sys::signal::Signal;
 use sandbag_linux::{CpuList, Root};
 use sandbag_load::report::Run;
 
 use crate::condition::Condition;
-use crate::program::{self, Ended, Running};
+use crate::program::{self, Ended, Running, Start};
 use crate::steal::{Disturbance, StealMeter};
 
 /// Until a load or speed is held, and for the end: on top of a program's own
@@ -148,7 +149,7 @@ impl Place<'_> {
             .args(["-c", SCRIPT, "spinners"])
             .args(self.cpus.iter().map(|cpu| cpu.to_string()))
             .stdin(Stdio::null());
-        Running::start_session(command)
+        Running::start(command, Start::session(Signal::SIGTERM))
     }
 
     /// A node that slows nobody yet, once its speed is held.
@@ -159,7 +160,7 @@ impl Place<'_> {
             .args(["--speed", &speed.to_string()])
             .args(["--cpus", &self.cpus.to_string()])
             .stdin(Stdio::null());
-        let mut node = Running::start(command, None)?;
+        let mut node = Running::start(command, Start::default())?;
         if let Some(status) = node.wait(HELD)? {
             bail!("a node by {method} ended at once with {status}");
         }

@@ -3,9 +3,9 @@
 //! outlives it.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -51,8 +51,48 @@ impl Ended {
     }
 }
 
-/// A child in a process group of its own; the kernel ends it should we die,
-/// and dropping it ends the whole group.
+/// How a child is started.
+#[derive(Debug, Clone, Copy)]
+pub struct Start<'a> {
+    /// On these CPUs; on all that we may use, if none are named.
+    pub cpus: Option<&'a CpuList>,
+    /// In a session of its own, not only in a process group. With autogroup
+    /// (sched(7)) each session has the weight of one, however many tasks are in
+    /// it: so this is how a program competes that somebody else has started
+    /// elsewhere.
+    pub session: bool,
+    /// What the kernel sends it should we die; it watches the calling thread.
+    pub if_we_die: Signal,
+    /// A file that takes its writer into a control group.
+    pub entrance: Option<&'a Path>,
+}
+
+impl Default for Start<'_> {
+    fn default() -> Self {
+        Self {
+            cpus: None,
+            session: false,
+            if_we_die: Signal::SIGTERM,
+            entrance: None,
+        }
+    }
+}
+
+impl Start<'_> {
+    /// In a session of its own.
+    #[must_use]
+    pub fn session(if_we_die: Signal) -> Self {
+        Self {
+            session: true,
+            if_we_die,
+            ..Self::default()
+        }
+    }
+}
+
+/// A child in a process group of its own, deaf to the terminal's Ctrl-C, which
+/// reaches it through us; the kernel ends it should we die, and dropping it ends
+/// the whole group.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -60,35 +100,35 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts it on these CPUs (all that we may use, if none are named).
+    /// Starts it.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(mut command: Command, cpus: Option<&CpuList>) -> Result<Self> {
-        command.process_group(0);
-        Self::spawn(command, cpus)
-    }
-
-    /// Starts it in a session of its own. With autogroup (sched(7)) each
-    /// session has the weight of one, however many tasks are in it: so this is
-    /// how a program competes that somebody else has started elsewhere.
-    ///
-    /// # Errors
-    /// It cannot be started.
-    pub fn start_session(mut command: Command) -> Result<Self> {
-        // SAFETY: setsid is async-signal-safe.
-        unsafe {
-            command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?));
+    pub fn start(mut command: Command, how: Start<'_>) -> Result<Self> {
+        let Start {
+            session, if_we_die, ..
+        } = how;
+        let cpus = how.cpus.cloned();
+        let entrance = how
+            .entrance
+            .map(|path| {
+                let file = File::options().write(true).open(path);
+                file.with_context(|| format!("open {}", path.display()))
+            })
+            .transpose()?;
+        if !session {
+            command.process_group(0);
         }
-        Self::spawn(command, None)
-    }
-
-    fn spawn(mut command: Command, cpus: Option<&CpuList>) -> Result<Self> {
-        let cpus = cpus.cloned();
-        // SAFETY: system calls on a list made before the fork.
+        // SAFETY: system calls on values made before the fork.
         unsafe {
             command.pre_exec(move || {
-                nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
+                if session {
+                    nix::unistd::setsid()?;
+                }
+                nix::sys::prctl::set_pdeathsig(if_we_die)?;
+                if let Some(mut file) = entrance.as_ref() {
+                    file.write_all(b"0")?;
+                }
                 match &cpus {
                     Some(cpus) => sched::set_affinity(0, cpus).map_err(std::io::Error::other),
                     None => Ok(()),
@@ -99,6 +139,20 @@ impl Running {
             .spawn()
             .with_context(|| format!("start {}", command.get_program().display()))?;
         Ok(Self { child, done: None })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended; asks without waiting.
+    pub fn has_ended(&mut self) -> bool {
+        if self.done.is_none() {
+            self.done = self.child.try_wait().ok().flatten();
+        }
+        self.done.is_some()
     }
 
     /// Waits for its end; `None` if it still runs after `limit`.
@@ -154,7 +208,13 @@ pub fn run(mut command: Command, cpus: Option<&CpuList>, limit: Duration) -> Res
         .stdout(out.try_clone().context("its output")?)
         .stderr(err.try_clone().context("its output")?);
     let begin = Instant::now();
-    let mut running = Running::start(command, cpus)?;
+    let mut running = Running::start(
+        command,
+        Start {
+            cpus,
+            ..Start::default()
+        },
+    )?;
     let status = running.wait(limit)?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(running);

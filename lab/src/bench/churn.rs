@@ -11,9 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use crate::bench::compete::account::monotonic_ns;
-use crate::bench::compete::kinds::sleep_until;
 use crate::bench::place::{Group, Layout};
+use sandbag_linux::clock;
 
 /// Time from one group to the next.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -60,7 +59,7 @@ impl Drop for Churn {
 
 fn turn(layout: &Layout, spinners: &[u32], stop: &AtomicBool) -> Result<u64> {
     let mut previous: Option<Group> = None;
-    let mut next = monotonic_ns();
+    let mut next = clock::monotonic();
     let mut made = 0;
     while !stop.load(Ordering::Relaxed) {
         let weight = if made % 2 == 0 { 10_000 } else { 100 };
@@ -75,7 +74,7 @@ fn turn(layout: &Layout, spinners: &[u32], stop: &AtomicBool) -> Result<u64> {
         // The spinners have left the previous group: removing it kills nobody.
         drop(previous.replace(group));
         next += PERIOD.as_nanos() as u64;
-        sleep_until(next);
+        clock::sleep_until(next);
     }
     Ok(made)
 }

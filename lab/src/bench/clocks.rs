@@ -12,14 +12,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
 use sandbag_linux::process::Process;
 use sandbag_linux::procstat::{ProcStat, tick_ns};
 use sandbag_linux::{CpuList, Root};
 
-use crate::bench::compete::account::{Account, monotonic_ns, own_thread_ns};
-use crate::bench::compete::kinds::set_policy;
+use crate::bench::compete::account::Account;
+use sandbag_linux::clock;
+use sandbag_linux::sched::{self, Attributes};
 
 /// Clocks of one CPU, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,25 +56,26 @@ impl Sources<'_> {
     /// Reads the clocks of every CPU, in the order of the list. `burners` are
     /// threads with the CPU that each is pinned to.
     pub fn read(&self, burners: &[(u32, Process)]) -> Result<Vec<CpuClocks>> {
-        let me = Pid::from_raw(0);
-        let everywhere = sched_getaffinity(me).context("sched_getaffinity")?;
+        let everywhere = sched::affinity(0)?;
         // Without real-time (in a group without a budget, say) the reading is
         // less exact, which the closing error will show.
-        let realtime = set_policy(libc::SCHED_FIFO, 1).is_ok();
+        let realtime = sched::set_attributes(0, Attributes::Fifo { priority: 1 }).is_ok();
         let mut stat = ProcStat::open(&Root::default())?;
         let clocks = self
             .cpus
             .iter()
             .map(|cpu| {
-                let mut here = CpuSet::new();
-                here.set(cpu as usize)?;
-                sched_setaffinity(me, &here).with_context(|| format!("move to CPU {cpu}"))?;
+                sched::set_affinity(0, &CpuList::from_iter([cpu]))?;
                 self.read_here(cpu, burners, &mut stat)
             })
             .collect();
-        sched_setaffinity(me, &everywhere).context("sched_setaffinity")?;
+        sched::set_affinity(0, &everywhere)?;
         if realtime {
-            set_policy(libc::SCHED_OTHER, 0)?;
+            let ordinary = Attributes::Fair {
+                nice: 0,
+                slice_ns: 0,
+            };
+            sched::set_attributes(0, ordinary)?;
         }
         clocks
     }
@@ -86,10 +86,10 @@ impl Sources<'_> {
         burners: &[(u32, Process)],
         stat: &mut ProcStat,
     ) -> Result<CpuClocks> {
-        let arrived_ns = own_thread_ns();
+        let arrived_ns = clock::thread_cpu();
         let timers = std::fs::read_to_string("/proc/timer_list").ok();
-        let wall_ns = monotonic_ns();
-        let read_ns = own_thread_ns();
+        let wall_ns = clock::monotonic();
+        let read_ns = clock::thread_cpu();
         let tasks_ns = self
             .cpuacct
             .and_then(|dir| percpu(dir.join("cpuacct.usage_percpu"), cpu));
@@ -118,7 +118,7 @@ impl Sources<'_> {
             competitors_ns,
             tasks_ns,
             reading_before_ns: read_ns - arrived_ns,
-            reading_after_ns: own_thread_ns() - read_ns,
+            reading_after_ns: clock::thread_cpu() - read_ns,
         })
     }
 }

@@ -34,11 +34,10 @@ use sandbag_linux::Root;
 use sandbag_linux::signals::ENDING;
 use serde::{Deserialize, Serialize};
 
-use crate::bench::holders::Holders;
 use crate::bench::mounts::{Mount, cgroup_mounts, v2_mount};
 
 /// What was mounted before the switch; exists exactly while it is not undone.
-pub const JOURNAL: &str = "/run/sandbag-lab loads/mounts.json";
+pub const JOURNAL: &str = "/run/sandbag-lab/mounts.json";
 /// Controllers that move.
 const MOVED: [&str; 3] = ["cpu", "cpuset", "cpuacct"];
 /// Of these, the ones that v2 knows by name (cpuacct is part of it always).
@@ -338,10 +337,11 @@ fn unmount(target: &Path) -> Result<()> {
                 std::thread::sleep(Duration::from_millis(50));
             }
             Err(nix::errno::Errno::EBUSY) => bail!(
-                "unmount {}: EBUSY for {BUSY:?}: {}; v2 can be measured after a boot with \
+                "unmount {0}: EBUSY for {BUSY:?}: some process holds a file or directory in it \
+                 (`fuser -vm {0}` names those that can be looked at; PID 1 of some virtual \
+                 machines cannot); v2 can be measured after a boot with \
                  cgroup_no_v1=cpu,cpuset,cpuacct, or in a guest (`make guest`)",
-                target.display(),
-                Holders::find(&Root::default(), target)
+                target.display()
             ),
             Err(e) => return Err(e).with_context(|| format!("unmount {}", target.display())),
         }

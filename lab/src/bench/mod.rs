@@ -12,14 +12,12 @@
 mod audit;
 mod benchmark;
 mod cells;
-mod child;
 mod churn;
 mod clocks;
 mod closing;
 mod compete;
 mod figures;
 mod hierarchy;
-mod holders;
 mod jitter;
 mod latency;
 
@@ -37,6 +35,7 @@ mod scale;
 mod session;
 mod tables;
 mod tasks;
+mod took;
 mod windows;
 
 use std::process::ExitCode;
@@ -47,7 +46,7 @@ use sandbag_linux::Root;
 
 /// The benchmarks; each needs root.
 #[derive(Debug, Subcommand)]
-pub enum Benchmark {
+pub enum Verb {
     /// Measure how well loads are held, verified three ways
     Loads(session::SessionArgs),
     /// Remove what a killed benchmark left: groups, and moved cgroup mounts
@@ -75,7 +74,7 @@ pub enum Benchmark {
     /// Count work for some time
     #[command(hide = true)]
     CountWork(nodes::work::WorkArgs),
-    /// Compete for the CPUs, and print the CPU time taken as JSON
+    /// Compete for the CPUs
     #[command(hide = true)]
     Compete(compete::CompeteArgs),
     /// Measure the wake-up delay of a 1 ms sleeper
@@ -88,27 +87,27 @@ pub enum Benchmark {
 
 /// Runs one of them.
 #[must_use]
-pub fn main(benchmark: &Benchmark) -> ExitCode {
-    let outcome = match benchmark {
-        Benchmark::OnV2(args) => {
+pub fn main(verb: &Verb) -> ExitCode {
+    let outcome = match verb {
+        Verb::OnV2(args) => {
             return on_v2::on_v2(args).unwrap_or_else(|error| failed(&error));
         }
-        Benchmark::Loads(args) => session::run(args),
-        Benchmark::Clean => clean(),
-        Benchmark::Nodes(args) => nodes::nodes(args),
-        Benchmark::Jitter(args) => jitter::jitter(args),
-        Benchmark::Scale(args) => scale::scale(args),
-        Benchmark::Figures(args) => figures::figures(args),
-        Benchmark::Audit(args) => audit::audit(args),
-        Benchmark::AuditWorlds(args) => {
+        Verb::Loads(args) => session::run(args),
+        Verb::Clean => clean(),
+        Verb::Nodes(args) => nodes::nodes(args),
+        Verb::Jitter(args) => jitter::jitter(args),
+        Verb::Scale(args) => scale::scale(args),
+        Verb::Figures(args) => figures::figures(args),
+        Verb::Audit(args) => audit::audit(args),
+        Verb::AuditWorlds(args) => {
             audit::simulate::print_worlds(args);
             Ok(())
         }
-        Benchmark::AuditPlant(args) => audit::plant::plant(args),
-        Benchmark::CountWork(args) => nodes::work::work(args),
-        Benchmark::Compete(args) => compete::compete(args),
-        Benchmark::Latency(args) => latency::latency(args),
-        Benchmark::HierarchyGuard => hierarchy::guard(),
+        Verb::AuditPlant(args) => audit::plant::plant(args),
+        Verb::CountWork(args) => nodes::work::work(args),
+        Verb::Compete(args) => compete::compete(args),
+        Verb::Latency(args) => latency::latency(args),
+        Verb::HierarchyGuard => hierarchy::guard(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

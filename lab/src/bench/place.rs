@@ -14,7 +14,7 @@ use sandbag_linux::cgroup::{self, Version, Weight};
 use crate::bench::mounts::{cgroup_mounts, v1_mount, v2_mount};
 
 /// Every group of the benchmark begins with this.
-pub const PREFIX: &str = "sandbag-lab loads-";
+pub const PREFIX: &str = "sandbag-lab-";
 /// How long a group may refuse to go after its last task died.
 const REMOVAL: Duration = Duration::from_secs(3);
 
@@ -228,12 +228,7 @@ mod tests {
     fn clean_removes_ours_and_only_ours() {
         let (_dir, root) = fake(HYBRID);
         let cpu = root.path("/sys/fs/cgroup/cpu");
-        for name in [
-            "sandbag-lab loads-1-a",
-            "sandbag-lab loads-2-b",
-            "docker",
-            "sandbag-1",
-        ] {
+        for name in ["sandbag-lab-1-a", "sandbag-lab-2-b", "docker", "sandbag-1"] {
             fs::create_dir(cpu.join(name)).unwrap();
         }
         assert_eq!(Layout::detect(&root).unwrap().clean().unwrap(), 2);

@@ -15,22 +15,20 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, bail};
 use nix::sys::signal::Signal;
 use sandbag_linux::process::Process;
-use sandbag_linux::{CpuList, Root};
+use sandbag_linux::{CpuList, Root, clock, sched};
 use sandbag_load::report::achieved::{self, read_achieved};
 use sandbag_load::report::{Run, read_run};
 
 use crate::bench::cells::{Cell, Disturbance, Place, kind_name, step_profile};
-use crate::bench::child::Running;
 use crate::bench::churn::Churn;
 use crate::bench::clocks::Sources;
 use crate::bench::closing::{Closing, Known, close};
-use crate::bench::compete::account::{
-    Account, configured_cpus, current_cpu, monotonic_ns, own_thread_ns,
-};
+use crate::bench::compete::account::{Account, configured_cpus};
 use crate::bench::mpstat::Mpstat;
 use crate::bench::place::{Group, Layout};
 use crate::bench::row::LoadRow;
 use crate::bench::tasks::{burners, others};
+use crate::program::{Running, Start};
 use sandbag_linux::interrupt;
 
 /// How long competitors and sandbag may take to start.
@@ -121,12 +119,12 @@ impl Bench {
             // Many competitors take a while to start: the last of them has
             // less than the whole length.
             (Place::Cmd, Some(ns)) => {
-                Instant::now() + Duration::from_nanos(ns.saturating_sub(monotonic_ns()))
+                Instant::now() + Duration::from_nanos(ns.saturating_sub(clock::monotonic()))
             }
             _ => started + Duration::from_secs(u64::from(self.seconds)),
         };
         let verified = self.verify(begun, end, &cpus, &[&account, &extra], layout, &mut sandbag)?;
-        let status = sandbag.wait_until(end + OVERTIME)?;
+        let status = sandbag.wait(end.saturating_duration_since(Instant::now()) + OVERTIME)?;
         row.competitors_failed = account.failed() + extra.failed();
         if let Some(churn) = churn {
             churn.finish().context("groups that come and go")?;
@@ -163,7 +161,12 @@ impl Bench {
             command.arg("--sessions");
         }
         command.stdout(Stdio::null());
-        let mut running = Running::start(command, Signal::SIGKILL, group.as_ref())?;
+        let entrance = group.as_ref().map(Group::entrance);
+        let start = Start {
+            entrance: entrance.as_deref(),
+            ..Start::session(Signal::SIGKILL)
+        };
+        let mut running = Running::start(command, start)?;
         self.wait_for_start(&mut running, account, planned(cell))?;
         Ok((group, Some(running)))
     }
@@ -190,9 +193,9 @@ impl Bench {
         );
         // It ends with its last group, which its parent would complain about.
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut running = Running::start(command, Signal::SIGKILL, None)?;
+        let mut running = Running::start(command, Start::session(Signal::SIGKILL))?;
         self.wait_for_start(&mut running, extra, 1)?;
-        let spinners = Process::new(&Root::default(), running.pid()).children()?;
+        let spinners = Process::new(&Root::default(), running.id()).children()?;
         let churn = Churn::start(layout.clone(), spinners);
         Ok((Some(running), Some(churn)))
     }
@@ -261,7 +264,7 @@ impl Bench {
             .stdin(Stdio::null())
             .stdout(File::create(dir.join("stdout"))?)
             .stderr(File::create(errors)?);
-        Running::start(command, Signal::SIGTERM, None)
+        Running::start(command, Start::session(Signal::SIGTERM))
     }
 
     fn verify(
@@ -293,15 +296,15 @@ impl Bench {
                 Layout::V2 { .. } => None,
             },
         };
-        let found = burners(&root, sandbag.pid(), &self.sandbag);
+        let found = burners(&root, sandbag.id(), &self.sandbag);
         let burners_before = found.len();
         let before = sources.read(&found)?;
-        let waiting_from_ns = own_thread_ns();
+        let waiting_from_ns = clock::thread_cpu();
         interrupt::sleep_until(end - MARGIN)?;
         // There may be more of them by now; the new ones began at 0.
-        let found = burners(&root, sandbag.pid(), &self.sandbag);
-        let waiting_ns = own_thread_ns() - waiting_from_ns;
-        let here = current_cpu();
+        let found = burners(&root, sandbag.id(), &self.sandbag);
+        let waiting_ns = clock::thread_cpu() - waiting_from_ns;
+        let here = sched::current_cpu() as usize;
         let after = sources.read(&found)?;
         let strangers = forks_before.0.zip(processes_started(&root)).map(|(b, a)| {
             let burners = found.len().saturating_sub(burners_before) as u64;

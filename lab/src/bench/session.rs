@@ -146,7 +146,7 @@ pub fn run(args: &SessionArgs) -> Result<()> {
         println!("restored the cgroup mounts that a killed benchmark had left moved");
     }
     let work = tempfile::Builder::new()
-        .prefix("sandbag-lab loads-")
+        .prefix("sandbag-lab-")
         .tempdir()
         .context("make a directory for the runs")?;
     let bench = Bench {

@@ -14,9 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use sandbag_linux::process::Process;
-use sandbag_linux::{CpuList, Root};
-
-use crate::bench::compete::account::monotonic_ns;
+use sandbag_linux::{CpuList, Root, clock};
 
 /// Run times by thread and its start, nanoseconds, with the CPU it was on.
 #[derive(Debug, Default)]
@@ -33,7 +31,7 @@ pub struct Others {
 /// Only the reader's other threads count as others.
 pub fn others(root: &Root, sandbag: &Path, ourselves: &Path) -> Result<Others> {
     let mut others = Others::default();
-    let began_ns = monotonic_ns();
+    let began_ns = clock::monotonic();
     let me = std::process::id();
     for entry in fs::read_dir(root.path("/proc"))?.flatten() {
         let Some(pid) = number(&entry.file_name()) else {
@@ -51,7 +49,7 @@ pub fn others(root: &Root, sandbag: &Path, ourselves: &Path) -> Result<Others> {
             }
         }
     }
-    others.at_ns = u64::midpoint(began_ns, monotonic_ns());
+    others.at_ns = u64::midpoint(began_ns, clock::monotonic());
     Ok(others)
 }
 

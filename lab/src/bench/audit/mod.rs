@@ -12,7 +12,7 @@ mod table;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
@@ -22,9 +22,9 @@ use sandbag_linux::topology::Topology;
 use sandbag_linux::{Root, interrupt};
 
 use crate::bench::benchmark::{Benchmark, Conditions, Session};
-use crate::bench::child::Running;
 use crate::bench::programs::Programs;
 use crate::experiment::{Cell, Experiment};
+use crate::program::{Running, Start};
 use plant::Plant;
 use simulate::{World, alarms};
 use table::{AuditRow, report};
@@ -209,8 +209,8 @@ impl Stand<'_> {
             command.args(QUICK);
         }
         command.args(&self.args.with);
-        let mut running = Running::start(command, Signal::SIGTERM, None)?;
-        let status = running.wait_until(Instant::now() + PATIENCE)?;
+        let mut running = Running::start(command, Start::session(Signal::SIGTERM))?;
+        let status = running.wait(PATIENCE)?;
         if let Some(mut planted) = planted
             && planted.has_ended()
         {

@@ -12,7 +12,7 @@ use sandbag_linux::sched::{self, Attributes};
 use sandbag_linux::{CpuList, clock, perf};
 use serde::{Deserialize, Serialize};
 
-use crate::bench::child::Running;
+use crate::program::{Running, Start};
 
 /// A difference.
 #[derive(
@@ -113,7 +113,7 @@ impl Plant {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let running = Running::start(command, Signal::SIGTERM, None)
+        let running = Running::start(command, Start::session(Signal::SIGTERM))
             .with_context(|| format!("plant {}", self.about()))?;
         std::thread::sleep(SETTLE);
         Ok(Some(running))

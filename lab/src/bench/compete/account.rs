@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
-use nix::time::{ClockId, clock_gettime};
+use sandbag_linux::{clock, sched};
 
 /// Words per line: one line per CPU, so that CPUs do not share cache lines.
 const LINE: usize = 8;
@@ -197,40 +197,13 @@ impl<'a> Meter<'a> {
 
     /// Books what was used since the last call, on the CPU we are on now.
     pub fn book(&mut self) {
-        let now = own_cpu_ns();
-        self.account
-            .add(current_cpu(), now.saturating_sub(self.booked_ns));
+        let now = clock::process_cpu();
+        self.account.add(
+            sched::current_cpu() as usize,
+            now.saturating_sub(self.booked_ns),
+        );
         self.booked_ns = now;
     }
-}
-
-/// CPU time of the calling process, nanoseconds.
-pub fn own_cpu_ns() -> u64 {
-    clock_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)
-}
-
-/// The CPU we are on.
-pub fn current_cpu() -> usize {
-    // SAFETY: no arguments, no memory.
-    let cpu = unsafe { libc::sched_getcpu() };
-    usize::try_from(cpu).unwrap_or(0)
-}
-
-/// CPU time of the calling thread, nanoseconds.
-pub fn own_thread_ns() -> u64 {
-    clock_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
-}
-
-/// `CLOCK_MONOTONIC`, nanoseconds.
-pub fn monotonic_ns() -> u64 {
-    clock_ns(ClockId::CLOCK_MONOTONIC)
-}
-
-fn clock_ns(clock: ClockId) -> u64 {
-    // These clocks always exist and do not fail.
-    clock_gettime(clock).map_or(0, |t| {
-        (t.tv_sec() as u64) * 1_000_000_000 + t.tv_nsec() as u64
-    })
 }
 
 /// Number of CPUs the kernel is configured for: the size of the books.
@@ -282,6 +255,6 @@ mod tests {
         meter.book();
         meter.book();
         let booked: u64 = account.totals_ns().iter().sum();
-        assert!(booked > 0 && booked <= own_cpu_ns());
+        assert!(booked > 0 && booked <= clock::process_cpu());
     }
 }

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::{ForkResult, Pid, fork};
+use nix::unistd::{ForkResult, fork};
+use sandbag_linux::sched::{self, Attributes};
+use sandbag_linux::{CpuList, clock};
 
-use super::account::{Account, Meter, configured_cpus, monotonic_ns, own_cpu_ns};
+use super::account::{Account, Meter, configured_cpus};
+use crate::bench::took::reap;
 
 /// Kinds of competitors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -94,16 +96,19 @@ impl Job {
     }
 
     fn become_kind(&self) -> Result<()> {
+        let set = |attributes| Ok(sched::set_attributes(0, attributes).map(drop)?);
+        let fair = |nice| Attributes::Fair { nice, slice_ns: 0 };
+        let other = |policy: i32| Attributes::Other {
+            policy: policy.cast_unsigned(),
+        };
         match self.kind {
-            Kind::NicePlus => set_nice(10),
-            Kind::NiceMinus => set_nice(-10),
-            Kind::Batch => set_policy(libc::SCHED_BATCH, 0),
-            Kind::Idle => set_policy(libc::SCHED_IDLE, 0),
+            Kind::NicePlus => set(fair(10)),
+            Kind::NiceMinus => set(fair(-10)),
+            Kind::Batch => set(other(libc::SCHED_BATCH)),
+            Kind::Idle => set(other(libc::SCHED_IDLE)),
             Kind::Realtime if self.is_realtime() => {
-                let mut set = CpuSet::new();
-                set.set(self.index)?;
-                sched_setaffinity(Pid::from_raw(0), &set).context("sched_setaffinity")?;
-                set_policy(libc::SCHED_FIFO, 1)
+                sched::set_affinity(0, &CpuList::from_iter([self.index as u32]))?;
+                set(Attributes::Fifo { priority: 1 })
             }
             // First in line should memory ever run out.
             Kind::Memory => std::fs::write("/proc/self/oom_score_adj", "1000")
@@ -113,7 +118,7 @@ impl Job {
     }
 
     fn over(&self) -> bool {
-        monotonic_ns() >= self.until_ns
+        clock::monotonic() >= self.until_ns
     }
 
     fn spin(&self, meter: &mut Meter<'_>) {
@@ -134,17 +139,17 @@ impl Job {
     /// Bounded twice: by its CPU clock, and by the wall clock in case that the
     /// CPU clock stands still (steal).
     fn realtime(&self, meter: &mut Meter<'_>) {
-        let mut next = monotonic_ns();
+        let mut next = clock::monotonic();
         while !self.over() {
-            let (cpu, wall) = (own_cpu_ns(), monotonic_ns());
-            while own_cpu_ns() - cpu < REALTIME_BUSY_NS
-                && monotonic_ns() - wall < 2 * REALTIME_BUSY_NS
+            let (cpu, wall) = (clock::process_cpu(), clock::monotonic());
+            while clock::process_cpu() - cpu < REALTIME_BUSY_NS
+                && clock::monotonic() - wall < 2 * REALTIME_BUSY_NS
             {
                 burn();
             }
             meter.book();
-            next = (next + REALTIME_PERIOD_NS).max(monotonic_ns() + REALTIME_BUSY_NS);
-            sleep_until(next);
+            next = (next + REALTIME_PERIOD_NS).max(clock::monotonic() + REALTIME_BUSY_NS);
+            clock::sleep_until(next);
         }
     }
 
@@ -168,7 +173,8 @@ impl Job {
                         unsafe { libc::_exit(0) }
                     }
                     ForkResult::Parent { child } => {
-                        let whole = wait_and_account(child)?;
+                        let (_, used) = reap(child)?;
+                        let whole = used.cpu.as_nanos() as u64;
                         book_child(account, &before, &entries.totals_ns(), whole);
                     }
                 }
@@ -250,7 +256,7 @@ impl Job {
 /// How many real-time tasks a kind adds in front of the `N` asked for.
 pub fn realtime_tasks(kind: Kind) -> usize {
     match kind {
-        Kind::Realtime => configured_cpus().min(CpuSet::count()),
+        Kind::Realtime => configured_cpus(),
         _ => 0,
     }
 }
@@ -264,69 +270,10 @@ pub fn burn() {
 }
 
 fn burn_for(ns: u64) {
-    let start = own_cpu_ns();
-    while own_cpu_ns() - start < ns {
+    let start = clock::process_cpu();
+    while clock::process_cpu() - start < ns {
         burn();
     }
-}
-
-/// Sleeps until `CLOCK_MONOTONIC` reads `ns`.
-pub fn sleep_until(ns: u64) {
-    let at = libc::timespec {
-        tv_sec: (ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: `at` is valid for the call; no remaining time is asked for with
-    // an absolute deadline. An interrupted sleep is resumed.
-    while unsafe {
-        libc::clock_nanosleep(
-            libc::CLOCK_MONOTONIC,
-            libc::TIMER_ABSTIME,
-            &raw const at,
-            std::ptr::null_mut(),
-        )
-    } == libc::EINTR
-    {}
-}
-
-fn set_nice(nice: i32) -> Result<()> {
-    // SAFETY: no memory is involved; `who` 0 is the caller.
-    let rc = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
-    nix::errno::Errno::result(rc)
-        .map(drop)
-        .with_context(|| format!("setpriority({nice})"))
-}
-
-/// Gives the calling thread a scheduling policy.
-pub fn set_policy(policy: i32, priority: i32) -> Result<()> {
-    let parameter = libc::sched_param {
-        sched_priority: priority,
-    };
-    // SAFETY: `parameter` is valid for the call; pid 0 is the caller.
-    let rc = unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) };
-    nix::errno::Errno::result(rc)
-        .map(drop)
-        .with_context(|| format!("sched_setscheduler(policy {policy}, priority {priority})"))
-}
-
-/// Reaps a child and returns its CPU time, nanoseconds.
-fn wait_and_account(child: Pid) -> Result<u64> {
-    let mut status = 0;
-    // SAFETY: rusage is plain data, for which zeroes are valid.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: both pointers are valid for the call.
-        let rc = unsafe { libc::wait4(child.as_raw(), &raw mut status, 0, &raw mut usage) };
-        match nix::errno::Errno::result(rc) {
-            Ok(_) => return Ok(timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime)),
-            Err(nix::errno::Errno::EINTR) => {}
-            Err(e) => return Err(e).context("wait4"),
-        }
-    }
-}
-
-fn timeval_ns(t: libc::timeval) -> u64 {
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1_000
 }
 
 /// Books the whole time of a child on the CPU where it made its own entry.
@@ -378,7 +325,7 @@ mod tests {
             kind: Kind::Spin,
             index: 0,
             of: 1,
-            until_ns: monotonic_ns() + 5_000_000,
+            until_ns: clock::monotonic() + 5_000_000,
         };
         job.run(&account).unwrap();
         assert_eq!(account.started(), 1);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag-lab compete KIND N SECONDS`: competitors in one binary.
 //!
-//! A parent forks N processes, waits for them and prints one line of JSON:
-//! when they ran, their CPU time per CPU by their own clocks, and the same in
-//! all as the kernel's `getrusage` has it. The parent sleeps meanwhile.
+//! A parent forks N processes and waits for them; their CPU time per CPU is in
+//! the account.
 
 pub mod account;
 pub mod kinds;
@@ -12,15 +11,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::{ForkResult, Pid, fork, setsid};
-use sandbag_linux::CpuList;
-use serde::{Deserialize, Serialize};
+use sandbag_linux::{CpuList, clock, sched};
 
-use account::{Account, configured_cpus, monotonic_ns};
+use account::{Account, configured_cpus};
 use kinds::{Job, Kind, realtime_tasks};
 
 /// Arguments of `compete`.
@@ -52,23 +48,6 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The line of JSON.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Totals {
-    /// Competitors asked for.
-    pub count: usize,
-    /// Competitors that could not run as asked.
-    pub failed: u64,
-    /// `CLOCK_MONOTONIC` at the start, nanoseconds.
-    pub start_ns: u64,
-    /// Wall time from start to the last one's end, nanoseconds.
-    pub wall_ns: u64,
-    /// Their CPU time by CPU number, by their own clocks, nanoseconds.
-    pub cpu_ns: Vec<u64>,
-    /// Their CPU time in all, by `getrusage` of the parent, nanoseconds.
-    pub rusage_ns: u64,
-}
-
 /// Runs the competitors to their end.
 pub fn compete(args: &CompeteArgs) -> Result<()> {
     let cpus = configured_cpus();
@@ -77,15 +56,9 @@ pub fn compete(args: &CompeteArgs) -> Result<()> {
         None => Account::anonymous(cpus)?,
     };
     if let Some(list) = &args.cpus {
-        let mut set = CpuSet::new();
-        for cpu in list.iter() {
-            set.set(cpu as usize)
-                .with_context(|| format!("CPU {cpu}"))?;
-        }
-        sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("pin to CPUs {list}"))?;
+        sched::set_affinity(0, list)?;
     }
-    let start_ns = monotonic_ns();
-    let until_ns = start_ns + (args.seconds * 1e9) as u64;
+    let until_ns = clock::monotonic() + (args.seconds * 1e9) as u64;
     account.set_end(until_ns);
     let of = match args.count {
         0 => 0,
@@ -102,24 +75,12 @@ pub fn compete(args: &CompeteArgs) -> Result<()> {
     }
     if of == 0 {
         account.has_started();
-        kinds::sleep_until(until_ns);
+        clock::sleep_until(until_ns);
     }
     wait_for_all(&account)?;
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
-    let totals = Totals {
-        count: args.count,
-        failed: account.failed(),
-        start_ns,
-        wall_ns: monotonic_ns() - start_ns,
-        cpu_ns: account.totals_ns(),
-        rusage_ns: [usage.user_time(), usage.system_time()]
-            .iter()
-            .map(|t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_usec() as u64 * 1_000)
-            .sum(),
-    };
-    println!("{}", serde_json::to_string(&totals)?);
-    if totals.failed > 0 {
-        bail!("{} of {of} competitors could not run", totals.failed);
+    let failed = account.failed();
+    if failed > 0 {
+        bail!("{failed} of {of} competitors could not run");
     }
     Ok(())
 }

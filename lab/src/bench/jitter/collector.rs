@@ -4,15 +4,14 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use sandbag_jitter::{Notes, format};
 
 use super::Bench;
 use super::figures::{Figures, Target};
+use crate::bench::took::{Took, run};
 
 const TITLE: &str = "The collector";
 /// Memory for the many events, MiB: 32 bytes an event and CPU, and some.
@@ -112,36 +111,10 @@ pub fn measure(bench: &Bench, figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// What a process took.
-struct Used {
-    cpu_s: f64,
-    most_mib: f64,
-}
-
-fn record(bench: &Bench, words: &str, name: &str) -> Result<(Used, std::path::PathBuf)> {
+fn record(bench: &Bench, words: &str, name: &str) -> Result<(Took, PathBuf)> {
     let words = format!("jitter record --attribute none -q {words} --force -o {name}");
-    let child = bench.command(&words).stderr(Stdio::inherit()).spawn()?;
-    let (status, used) = wait(child)?;
-    ensure!(status.success(), "sandbag {words}: {status}");
+    let used = run(&mut bench.command(&words)).with_context(|| format!("sandbag {words}"))?;
     Ok((used, bench.dir.path().join(name)))
-}
-
-/// Waits for its end, and asks what it took.
-fn wait(child: Child) -> Result<(ExitStatus, Used)> {
-    let mut status = 0;
-    // SAFETY: all zero is a valid rusage.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    let pid = child.id().cast_signed();
-    // SAFETY: a child of ours that nobody else waits for; both point to
-    // memory of ours.
-    let waited = unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) };
-    ensure!(waited == pid, "wait4: {}", std::io::Error::last_os_error());
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    let used = Used {
-        cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
-        most_mib: usage.ru_maxrss as f64 / 1024.0,
-    };
-    Ok((ExitStatus::from_raw(status), used))
 }
 
 /// Its notes, and how many events it holds.

@@ -20,17 +20,6 @@ pub struct Delays {
 /// half of one too short in the mean.
 const BINS: u32 = 1_000_000;
 
-/// Whether it is there.
-pub fn is_there() -> bool {
-    let asked = Command::new("cyclictest")
-        .arg("--help")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    asked.is_ok()
-}
-
 /// Runs it on a CPU, a wake-up every millisecond.
 pub fn run(dir: &Path, cpu: u32, priority: u8, seconds: u32) -> Result<Delays> {
     started(dir, cpu, priority, 1_000, seconds)?.end()

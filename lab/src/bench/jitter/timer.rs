@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::Bench;
 use super::cyclictest::{self, Delays};
 use super::figures::{Figures, Target};
+use crate::program::is_there;
 
 const TITLE: &str = "By a process beside the program, an event of 60 us every millisecond";
 /// Of both: above whoever else is on a machine that others use.
@@ -88,7 +89,7 @@ fn measure_turn(
     figures: &mut Figures,
 ) -> Result<Option<Late>> {
     let cyclictest = || {
-        if !cyclictest::is_there() {
+        if !is_there("cyclictest") {
             Ok(None)
         } else {
             cyclictest::run(bench.dir.path(), bench.cpu, PRIORITY, seconds).map(Some)

@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use nix::sys::signal::Signal;
 
-use crate::bench::child::Running;
 use crate::bench::runner::Bench;
+use crate::program::{Running, Start};
 use sleeper::Wakeups;
 
 /// Beside what the sleeper wakes up.
@@ -108,7 +108,7 @@ impl Bench {
                     .arg((seconds + 30).to_string())
                     .args(["--cpus", &cpu.to_string(), "--sessions"])
                     .stdout(Stdio::null());
-                Some(Running::start(spin, Signal::SIGKILL, None)?)
+                Some(Running::start(spin, Start::session(Signal::SIGKILL))?)
             }
         };
         sandbag_linux::interrupt::sleep_until(Instant::now() + Duration::from_millis(500))?;
@@ -138,10 +138,10 @@ fn wakeups(mut command: Command, output: &Path, seconds: u32) -> Result<Wakeups>
         .stdin(Stdio::null())
         .stdout(File::create(output)?)
         .stderr(File::create(&said)?);
-    let give_up = Instant::now() + Duration::from_secs(u64::from(seconds) + 30);
-    let mut running = Running::start(command, Signal::SIGTERM, None)?;
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let mut running = Running::start(command, Start::session(Signal::SIGTERM))?;
     let status = running
-        .wait_until(give_up)?
+        .wait(PATIENCE + Duration::from_secs(seconds.into()))?
         .context("the sleeper did not end")?;
     ensure!(
         status.success(),

@@ -8,14 +8,13 @@ use std::os::unix::fs::FileExt as _;
 use crate::workload::sleepers::wake_up_until;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, getppid};
-use sandbag_linux::Root;
+use sandbag_linux::{CpuList, Root, clock, sched};
 use serde::{Deserialize, Serialize};
 
-use crate::bench::compete::account::{Account, configured_cpus, monotonic_ns};
+use crate::bench::compete::account::{Account, configured_cpus};
 use crate::bench::compete::kinds::{Job, Kind};
 use crate::bench::tasks::burners;
 
@@ -27,7 +26,7 @@ pub struct LatencyArgs {
     pub seconds: u32,
     /// CPU to sleep on
     #[arg(long)]
-    pub cpu: usize,
+    pub cpu: u32,
     /// Keep that CPU busy with a task of our own besides
     #[arg(long)]
     pub spinner: bool,
@@ -63,14 +62,11 @@ impl Wakeups {
 /// `sandbag-lab latency`: sleeps on absolute deadlines and prints the
 /// delays as JSON.
 pub fn latency(args: &LatencyArgs) -> Result<()> {
-    let mut set = CpuSet::new();
-    set.set(args.cpu)?;
-    sched_setaffinity(Pid::from_raw(0), &set)
-        .with_context(|| format!("pin to CPU {}", args.cpu))?;
-    let end = monotonic_ns() + u64::from(args.seconds) * 1_000_000_000;
+    sched::set_affinity(0, &CpuList::from_iter([args.cpu]))?;
+    let end = clock::monotonic() + u64::from(args.seconds) * 1_000_000_000;
     let spinner = args.spinner.then(|| spin_until(end)).transpose()?;
     let watch = if args.watch {
-        Watch::find(args.cpu as u32)?
+        Watch::find(args.cpu)?
     } else {
         Watch::ourselves()?
     };
@@ -199,7 +195,7 @@ mod tests {
     #[test]
     fn a_deadline_that_passed_is_skipped() {
         let woken = sleep_and_note(
-            monotonic_ns() + 20_000_000,
+            clock::monotonic() + 20_000_000,
             &Watch::ourselves().unwrap(),
             true,
         );

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The runs: slowed and unslowed in turn.
 
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use sandbag_linux::sched;
+use sandbag_linux::CpuList;
 use sandbag_load::report::run::Run;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,10 @@ use super::NodesArgs;
 use super::cell::NodeCell;
 use super::work::Done;
 use crate::experiment::Trial;
+use crate::program;
+
+/// Longer than any run.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// What came out of a pair.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -117,11 +121,7 @@ fn unslowed(args: &NodesArgs, cell: &NodeCell) -> Result<Done> {
     let cpus = cell.cpus();
     let mut command = Command::new(std::env::current_exe()?);
     command.args(work_args(args, cell));
-    // SAFETY: one system call on a list made before the fork.
-    unsafe {
-        command.pre_exec(move || sched::set_affinity(0, &cpus).map_err(std::io::Error::other));
-    }
-    done(command)
+    done(command, Some(&cpus))
 }
 
 fn slowed(args: &NodesArgs, cell: &NodeCell) -> Result<Slowed> {
@@ -144,25 +144,20 @@ fn slowed(args: &NodesArgs, cell: &NodeCell) -> Result<Slowed> {
         .arg("--")
         .arg(std::env::current_exe()?)
         .args(work_args(args, cell));
-    let done = done(command)?;
+    let done = done(command, None)?;
     let run: Run = serde_json::from_reader(record).context("the run's record")?;
     let got = run.cpus.iter().map(|cpu| cpu.got_pct);
     let left = 1.0 - got.sum::<f64>() / run.cpus.len() as f64 / 100.0;
     Ok(Slowed { done, left })
 }
 
-fn done(mut command: Command) -> Result<Done> {
-    let output = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .output()
-        .with_context(|| format!("start {}", command.get_program().display()))?;
-    if !output.status.success() {
-        bail!(
-            "{}: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr).trim()
-        );
+fn done(command: Command, cpus: Option<&CpuList>) -> Result<Done> {
+    let ended = program::run(command, cpus, LIMIT)?;
+    match ended.status {
+        Some(status) if status.success() => {
+            serde_json::from_str(&ended.out).context("the work's own account")
+        }
+        Some(status) => bail!("{status}: {}", ended.last_words()),
+        None => bail!("it had not ended after {LIMIT:?}"),
     }
-    serde_json::from_slice(&output.stdout).context("the work's own account")
 }

@@ -9,7 +9,6 @@
 mod brute;
 mod meeting;
 mod program;
-mod run;
 mod speed;
 pub mod traces;
 mod virtually;
@@ -28,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::bench::benchmark::{self, Benchmark, Conditions};
 use crate::bench::markdown::Table;
 use crate::bench::programs::Programs;
+use crate::bench::took::run;
 use crate::experiment::{Cell, Experiment, Trial};
 
 /// Measure how fast and how right the predictor of jitter at scale is
@@ -246,7 +246,7 @@ impl Stand<'_> {
     fn figures(&self, mut command: Command) -> Result<serde_json::Value> {
         let file = self.dir.join("figures.json");
         command.arg("--json").arg(&file);
-        run::run(&mut command)?;
+        run(&mut command)?;
         let text = fs::read_to_string(&file).context("read the figures")?;
         fs::remove_file(&file).context("remove the figures")?;
         Ok(serde_json::from_str(&text)?)

@@ -14,9 +14,9 @@ use anyhow::{Context as _, Result, ensure};
 use sandbag_linux::interrupt;
 use serde_json::{Value, json};
 
-use super::run::run;
 use super::traces::{FOR_TIMERS, read};
 use super::{Section, Stand, more_pct, mpirun, spread};
+use crate::bench::took::run;
 
 const RANKS: u32 = 2;
 /// How long a run without jitter is to take about, at least.

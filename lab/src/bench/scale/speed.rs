@@ -7,9 +7,9 @@ use anyhow::Result;
 use sandbag_linux::interrupt;
 use serde_json::json;
 
-use super::run::{Took, run};
 use super::traces::Made;
 use super::{Section, Stand, spread};
+use crate::bench::took::{Took, run};
 
 /// What each is to take at most, seconds.
 const TARGET_S: f64 = 10.0;

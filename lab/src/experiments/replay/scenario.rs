@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use super::{AROUND, INTERVAL};
-use crate::program::Running;
+use crate::program::{Running, Start};
 use crate::setup::Setup;
 
 /// The paper's scenario, seconds: a real-time loop, nothing, EP on all CPUs,
@@ -83,7 +83,11 @@ fn part(setup: &Setup, part: Part) -> Result<Option<Running>> {
             command
         }
     };
-    Running::start(command, Some(&setup.cpus)).map(Some)
+    let start = Start {
+        cpus: Some(&setup.cpus),
+        ..Start::default()
+    };
+    Running::start(command, start).map(Some)
 }
 
 /// Records the scenario beside a program, as the load that everything except
@@ -99,7 +103,7 @@ pub fn record(setup: &Setup, program: Vec<OsString>, path: &Path) -> Result<()> 
         .arg(&new)
         .args(["--cpus", &setup.cpus.to_string(), "--"])
         .args(program);
-    let mut recording = Running::start(command, None)?;
+    let mut recording = Running::start(command, Start::default())?;
     for (what, seconds) in SCENARIO {
         let until = Instant::now() + Duration::from_secs_f64(seconds * scale(setup));
         let running = part(setup, what)?;
