@@ -145,7 +145,9 @@ fn slowed(args: &NodesArgs, cell: &NodeCell) -> Result<Slowed> {
         .arg(std::env::current_exe()?)
         .args(work_args(args, cell));
     let done = done(command, None)?;
-    let run: Run = serde_json::from_reader(record).context("the run's record")?;
+    // By its name: sandbag puts a new file in the place of the empty one.
+    let bytes = std::fs::read(record.path()).context("the run's record")?;
+    let run: Run = serde_json::from_slice(&bytes).context("the run's record")?;
     let got = run.cpus.iter().map(|cpu| cpu.got_pct);
     let left = 1.0 - got.sum::<f64>() / run.cpus.len() as f64 / 100.0;
     Ok(Slowed { done, left })
