@@ -248,7 +248,6 @@ pub fn mean_sd(values: &[f64]) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::row::tests::row;
-    use proptest::prelude::*;
 
     #[test]
     fn the_interval_is_that_of_the_sign_test() {
@@ -344,13 +343,5 @@ mod tests {
         rows[1].end = End::OverLimit { limit_s: 9.0 };
         assert_eq!(show(&rows), "> limit (9 s)");
         assert_eq!(shown_figure(&[], "p99_us", 0), "");
-    }
-
-    proptest! {
-        #[test]
-        fn a_median_lies_within_its_interval(values in prop::collection::vec(0.1f64..10.0, 1..60)) {
-            let median = Median::of(&values).unwrap();
-            prop_assert!(median.low <= median.value && median.value <= median.high);
-        }
     }
 }

@@ -304,7 +304,6 @@ pub fn step_profile(cpus: &[u32], seconds: u32, seed: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
     use std::collections::BTreeSet;
 
     const ALL: [Method; 3] = [Method::Pace, Method::Quota, Method::Shares];
@@ -366,13 +365,13 @@ mod tests {
         assert_eq!(times, ["0", "1", "2", "2.5", "3", "4", "5", "5.5", "6"]);
     }
 
-    proptest! {
-        #[test]
-        fn levels_stay_between_5_and_95(seed: u64) {
+    #[test]
+    fn levels_stay_between_5_and_95() {
+        for seed in 0..100 {
             for line in step_profile(&[0, 1], 9, seed).lines().skip(2) {
                 for level in line.split(',').skip(1).filter(|l| *l != "end") {
                     let level: u32 = level.parse().unwrap();
-                    prop_assert!((5..=95).contains(&level));
+                    assert!((5..=95).contains(&level));
                 }
             }
         }
