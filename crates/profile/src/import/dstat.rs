@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::shown;
 use crate::lines::Lines;
-use crate::number::{NS_PER_S, cpu_number, decimal, decimal_seconds, unquoted, whole};
+use crate::number::{cpu_number, decimal, unquoted, whole};
 use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
 
@@ -289,12 +289,6 @@ impl Clock {
     fn local_ns(&mut self, text: &[u8]) -> Option<i64> {
         let mut words = sandbag_input::head::words(text);
         let (date, time) = (words.next()?, words.next()?);
-        let clock_s = stamp::time_of_day(time.get(..8)?)?;
-        let part_ns = match time.get(8..)? {
-            b"" => 0,
-            part if part.starts_with(b".") => i64::try_from(decimal_seconds(part)?).ok()?,
-            _ => return None,
-        };
         let date = match stamp::iso_date(date) {
             Some(date) => date,
             None => {
@@ -312,7 +306,7 @@ impl Clock {
                 jiff::civil::Date::new(self.year?, month, day).ok()?
             }
         };
-        stamp::midnight_ns(date)?.checked_add(clock_s * NS_PER_S as i64 + part_ns)
+        stamp::midnight_ns(date)?.checked_add(stamp::precise_time_ns(time)?)
     }
 }
 

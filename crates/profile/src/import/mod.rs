@@ -103,12 +103,7 @@ fn sampled(
     let (mut begin_ns, mut last_ns) = (None, None);
     let (mut lengths, mut count) = (Lengths::default(), 0);
     while scan.next_sample(&mut sample)? {
-        for (cpu, _) in &sample.cells {
-            // Almost always known already; a look is cheaper than an insert.
-            if !cpus.contains(cpu) {
-                cpus.insert(*cpu);
-            }
-        }
+        cpus.extend(sample.cells.iter().map(|(cpu, _)| *cpu));
         begin_ns.get_or_insert(sample.start_ns.unwrap_or(sample.end_ns));
         let start_ns = sample.start_ns.or(last_ns).unwrap_or(sample.end_ns);
         if let Ok(ns @ 1..) = u64::try_from(sample.end_ns.saturating_sub(start_ns)) {

@@ -57,7 +57,6 @@ struct Beginning {
     host: Host,
     /// Whether the last stamp was local time.
     local: bool,
-    days: stamp::Days,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -167,7 +166,7 @@ fn parse(
         });
     };
     beginning.host.is(name)?;
-    let stamp = beginning.days.sadf(time).ok_or_else(|| Fault::Syntax {
+    let stamp = stamp::sadf(time).ok_or_else(|| Fault::Syntax {
         expected: "a stamp such as `2026-11-21 01:10:53 UTC` or epoch seconds".into(),
         found: shown(time),
     })?;

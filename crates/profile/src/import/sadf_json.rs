@@ -14,7 +14,7 @@ use crate::reader::Reader;
 use crate::{Fault, Format};
 
 use super::sampled;
-use super::stamp::Days;
+use super::stamp;
 use super::sysstat_json::SysstatJson;
 use super::sysstat_stamps::{Clock, Stamped, Stamps};
 
@@ -31,7 +31,7 @@ pub(super) const READER: Reader = Reader {
 };
 
 #[derive(Default)]
-struct SadfStamps(Days);
+struct SadfStamps;
 
 #[derive(Deserialize)]
 struct Timestamp<'a> {
@@ -47,13 +47,13 @@ struct Timestamp<'a> {
 
 impl Timestamp<'_> {
     /// `None` if date or time are none.
-    fn stamped(&self, days: &mut Days) -> Option<Stamped> {
+    fn stamped(&self) -> Option<Stamped> {
         let zone = match (&self.tz, self.utc) {
             (Some(tz), _) => tz.as_bytes(),
             (None, Some(0)) => b"",
             (None, _) => b"UTC",
         };
-        let stamp = days.civil(self.date.as_bytes(), self.time.as_bytes(), zone)?;
+        let stamp = stamp::civil(self.date.as_bytes(), self.time.as_bytes(), zone)?;
         Some(Stamped {
             clock: if stamp.local {
                 Clock::Local
@@ -72,7 +72,7 @@ impl Stamps for SadfStamps {
     type Written<'a> = Timestamp<'a>;
 
     fn stamped(&mut self, written: &Timestamp<'_>) -> Result<Stamped, Fault> {
-        let stamped = written.stamped(&mut self.0);
+        let stamped = written.stamped();
         stamped.ok_or_else(|| Fault::Syntax {
             expected: "a date and a time such as 2026-11-21, 01:10:53".into(),
             found: format!("{}, {}", written.date, written.time),

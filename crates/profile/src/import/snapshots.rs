@@ -71,12 +71,9 @@ pub(super) struct Snapshots<D> {
 /// CPUs in ascending order.
 type Snapshot = Vec<(u32, Counters)>;
 
-/// Where a CPU is or belongs. Mostly at `guess`.
-fn find(snapshot: &Snapshot, cpu: u32, guess: usize) -> Result<usize, usize> {
-    match snapshot.get(guess) {
-        Some((there, _)) if *there == cpu => Ok(guess),
-        _ => snapshot.binary_search_by_key(&cpu, |(there, _)| *there),
-    }
+/// Where a CPU is or belongs.
+fn find(snapshot: &Snapshot, cpu: u32) -> Result<usize, usize> {
+    snapshot.binary_search_by_key(&cpu, |(there, _)| *there)
 }
 
 impl<D: Dialect> Snapshots<D> {
@@ -136,11 +133,7 @@ impl<D: Dialect> Snapshots<D> {
     }
 
     fn add(&mut self, cpu: u32, counters: Counters) -> Result<()> {
-        if self.now.last().is_none_or(|(last, _)| *last < cpu) {
-            self.now.push((cpu, counters));
-            return Ok(());
-        }
-        match find(&self.now, cpu, self.now.len()) {
+        match find(&self.now, cpu) {
             Ok(_) => Err(self.lines.here(Fault::Duplicate(format!("cpu{cpu}")))),
             Err(at) => {
                 self.now.insert(at, (cpu, counters));
@@ -202,11 +195,10 @@ impl<D: Dialect> Samples for Snapshots<D> {
             sample.start_ns = Some(begin_ns);
             sample.end_ns = stamp.ns;
             sample.slack_ns = 0;
-            for i in 0..self.last.len() {
-                let (cpu, after) = self.last[i];
-                let before = find(&self.now, cpu, i).ok().map(|at| self.now[at].1);
-                let cell = before.and_then(|before| self.differences.cell(&before, &after));
-                sample.cells.push((cpu, cell));
+            for (cpu, after) in &self.last {
+                let before = find(&self.now, *cpu).ok().map(|at| self.now[at].1);
+                let cell = before.and_then(|before| self.differences.cell(&before, after));
+                sample.cells.push((*cpu, cell));
             }
             return Ok(true);
         }

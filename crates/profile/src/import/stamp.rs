@@ -127,47 +127,40 @@ impl DayClock {
     }
 }
 
-/// Reads dates with times; most have the date of the one before.
-#[derive(Debug, Default)]
-pub(super) struct Days {
-    /// The last ISO date and its midnight.
-    last: Option<([u8; 10], i64)>,
+/// Date and time of day; `zone` is what stands after them.
+pub(super) fn civil(date: &[u8], time: &[u8], zone: &[u8]) -> Option<Stamp> {
+    let ns = midnight_ns(iso_date(date)?)?
+        .checked_add(time_of_day(time)?.checked_mul(NS_PER_S as i64)?)?;
+    // An abbreviation such as CET or IST names no zone for certain.
+    let local = !matches!(zone, b"UTC" | b"GMT" | b"Z");
+    Some(Stamp { ns, local })
 }
 
-impl Days {
-    fn midnight_ns(&mut self, date: &[u8]) -> Option<i64> {
-        let date: [u8; 10] = date.try_into().ok()?;
-        match self.last {
-            Some((last, ns)) if last == date => Some(ns),
-            _ => {
-                let ns = midnight_ns(iso_date(&date)?)?;
-                self.last = Some((date, ns));
-                Some(ns)
-            }
-        }
+/// The stamps of `sadf -d`: epoch seconds, or date and time with or without a
+/// zone.
+pub(super) fn sadf(bytes: &[u8]) -> Option<Stamp> {
+    if let Some(ns) = epoch(bytes) {
+        return Some(Stamp { ns, local: false });
     }
+    let mut parts = bytes.split(|b| *b == b' ').filter(|p| !p.is_empty());
+    let (date, time) = (parts.next()?, parts.next()?);
+    civil(date, time, parts.next().unwrap_or_default()).filter(|_| parts.next().is_none())
+}
 
-    /// Date and time of day; `zone` is what stands after them.
-    pub(super) fn civil(&mut self, date: &[u8], time: &[u8], zone: &[u8]) -> Option<Stamp> {
-        let ns = self
-            .midnight_ns(date)?
-            .checked_add(time_of_day(time)?.checked_mul(NS_PER_S as i64)?)?;
-        // An abbreviation such as CET or IST names no zone for certain.
-        let local = !matches!(zone, b"UTC" | b"GMT" | b"Z");
-        Some(Stamp { ns, local })
+/// `.25`; nothing is 0.
+pub(super) fn fraction_ns(text: &[u8]) -> Option<i64> {
+    match text {
+        [] => Some(0),
+        [b'.', ..] => decimal_seconds(text)?.try_into().ok(),
+        _ => None,
     }
+}
 
-    /// The stamps of `sadf -d`: epoch seconds, or date and time with or
-    /// without a zone.
-    pub(super) fn sadf(&mut self, bytes: &[u8]) -> Option<Stamp> {
-        if let Some(ns) = epoch(bytes) {
-            return Some(Stamp { ns, local: false });
-        }
-        let mut parts = bytes.split(|b| *b == b' ').filter(|p| !p.is_empty());
-        let (date, time) = (parts.next()?, parts.next()?);
-        self.civil(date, time, parts.next().unwrap_or_default())
-            .filter(|_| parts.next().is_none())
-    }
+/// `17:58:53` or `17:58:53.064957`, ns since midnight.
+pub(super) fn precise_time_ns(text: &[u8]) -> Option<i64> {
+    let (time, fraction) = text.split_at_checked("17:58:53".len())?;
+    let ns = time_of_day(time)? * NS_PER_S as i64;
+    ns.checked_add(fraction_ns(fraction)?)
 }
 
 /// Seconds since 1970, or since any other moment.
@@ -191,9 +184,7 @@ mod tests {
     #[case("2019-04-18", None)]
     #[case("", None)]
     fn stamps(#[case] text: &str, #[case] expected: Option<(i64, bool)>) {
-        let mut days = Days::default();
-        days.sadf(b"2019-04-17 13:20:19 UTC").unwrap();
-        let got = days.sadf(text.as_bytes());
+        let got = sadf(text.as_bytes());
         assert_eq!(got.map(|s| (s.ns / 1_000_000_000, s.local)), expected);
     }
 
@@ -213,7 +204,7 @@ mod tests {
         #[test]
         fn anything_may_stand_there(bytes: Vec<u8>, text in "[0-9:/ -]{0,24}") {
             for b in [&bytes[..], text.as_bytes()] {
-                Days::default().sadf(b);
+                sadf(b);
                 us_date(b);
                 iso_date(b);
                 plain_date(b);

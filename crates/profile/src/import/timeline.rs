@@ -136,14 +136,8 @@ impl Timeline {
                 cells,
             };
         }
-        for (i, (cpu, cell)) in self.sample.cells.iter().enumerate() {
-            // CPUs mostly come in the order of the header, without gaps.
-            let at = if self.header.cpus.get(i) == Some(cpu) {
-                Ok(i)
-            } else {
-                self.header.cpus.binary_search(cpu)
-            };
-            if let Ok(at) = at {
+        for (cpu, cell) in &self.sample.cells {
+            if let Ok(at) = self.header.cpus.binary_search(cpu) {
                 cells[at] = *cell;
             }
         }

@@ -14,7 +14,7 @@ use crate::error::shown;
 use crate::import::slack;
 use crate::import::{About, Sample, Samples, percent, sampled, stamp};
 use crate::lines::Lines;
-use crate::number::{self, NS_PER_S, cpu_number, decimal_seconds};
+use crate::number::{self, cpu_number};
 use crate::reader::Reader;
 use crate::{Cell, Error, Fault, Format, Result};
 
@@ -44,7 +44,6 @@ struct CollectlPlot {
     lines: Lines,
     block: Block,
     table: Option<Table>,
-    days: Days,
     /// Whether comments or a header stood before the row last read: collectl
     /// began anew there.
     began: bool,
@@ -91,36 +90,10 @@ struct Table {
     values: Vec<[f64; 4]>,
 }
 
-/// The last date and its midnight.
-#[derive(Default)]
-struct Days {
-    last: Option<([u8; 8], i64)>,
-}
-
-impl Days {
-    fn midnight_ns(&mut self, text: &[u8]) -> Option<i64> {
-        let text: [u8; 8] = text.try_into().ok()?;
-        match self.last {
-            Some((last, ns)) if last == text => Some(ns),
-            _ => {
-                let ns = stamp::midnight_ns(stamp::plain_date(&text)?)?;
-                self.last = Some((text, ns));
-                Some(ns)
-            }
-        }
-    }
-
-    /// `20261121` and `17:58:55` or `17:58:55.001`.
-    fn local_ns(&mut self, date: &[u8], time: &[u8]) -> Option<i64> {
-        let clock_s = stamp::time_of_day(time.get(..8)?)?;
-        let part_ns = match time.get(8..)? {
-            b"" => 0,
-            part if part.starts_with(b".") => i64::try_from(decimal_seconds(part)?).ok()?,
-            _ => return None,
-        };
-        self.midnight_ns(date)?
-            .checked_add(clock_s * NS_PER_S as i64 + part_ns)
-    }
+/// `20261121` and `17:58:55` or `17:58:55.001`.
+fn local_ns(date: &[u8], time: &[u8]) -> Option<i64> {
+    let midnight_ns = stamp::midnight_ns(stamp::plain_date(date)?)?;
+    midnight_ns.checked_add(stamp::precise_time_ns(time)?)
 }
 
 impl Table {
@@ -257,7 +230,6 @@ impl CollectlPlot {
             lines,
             block: Block::default(),
             table: None,
-            days: Days::default(),
             began: true,
             last_ns: None,
             ahead: None,
@@ -290,7 +262,7 @@ impl CollectlPlot {
             let read = self.table.as_mut().map(|table| {
                 self.utc = table.utc;
                 let offset_ns = self.block.offset_ns;
-                read_row(line, table, offset_ns, &mut self.days, row)
+                read_row(line, table, offset_ns, row)
             });
             return match read {
                 Some(Ok(())) => Ok(true),
@@ -335,7 +307,6 @@ fn read_row(
     line: &[u8],
     table: &mut Table,
     offset_ns: Option<i64>,
-    days: &mut Days,
     row: &mut Row,
 ) -> Result<(), Fault> {
     if table.cpus.is_empty() {
@@ -350,7 +321,7 @@ fn read_row(
         })?
     } else {
         let time = fields.next().unwrap_or_default();
-        days.local_ns(first, time)
+        local_ns(first, time)
             .and_then(|ns| ns.checked_sub(offset_ns.unwrap_or(0)))
             .ok_or_else(|| Fault::Syntax {
                 expected: "a date and a time such as 20261121 17:58:55 \

@@ -95,7 +95,6 @@ impl Loads {
         sample.start_ns = start_ns;
         sample.end_ns = ns;
         sample.slack_ns = 0;
-        now.guess = 0;
         // The newer one.
         let count = match kind {
             Kind::Rates => now.cpus.len(),
@@ -109,10 +108,7 @@ impl Loads {
                 }
                 Kind::Counters => {
                     let (cpu, after) = self.last.cpus[i];
-                    let before = now.find(cpu).ok().map(|at| {
-                        now.guess = at + 1;
-                        now.cpus[at].1
-                    });
+                    let before = now.find(cpu).ok().map(|at| now.cpus[at].1);
                     (cpu, self.of_counters(before.as_ref(), &after))
                 }
             };

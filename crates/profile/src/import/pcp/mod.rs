@@ -93,21 +93,15 @@ type Values = [Option<f64>; STATES];
 struct Reading {
     /// In ascending order.
     cpus: Vec<(u32, Values)>,
-    /// Where the next CPU probably is.
-    guess: usize,
 }
 
 impl Reading {
     fn clear(&mut self) {
         self.cpus.clear();
-        self.guess = 0;
     }
 
     fn find(&self, cpu: u32) -> Result<usize, usize> {
-        match self.cpus.get(self.guess) {
-            Some((there, _)) if *there == cpu => Ok(self.guess),
-            _ => self.cpus.binary_search_by_key(&cpu, |(there, _)| *there),
-        }
+        self.cpus.binary_search_by_key(&cpu, |(there, _)| *there)
     }
 
     /// Puts a value in its place; false if one is there already, which stays.
@@ -116,7 +110,6 @@ impl Reading {
             self.cpus.insert(at, (cpu, Values::default()));
             at
         });
-        self.guess = at + 1;
         let place = &mut self.cpus[at].1[state as usize];
         let free = place.is_none();
         place.get_or_insert(value);

@@ -26,7 +26,7 @@ use super::super::About;
 use super::super::counters::State;
 use super::super::json::{Elements, Path};
 use super::super::zone::zone_ns;
-use super::stamp::Stamps;
+use super::stamp;
 use super::{Event, Kind, Reading, Records, cpu_instance, open, value};
 
 pub(in super::super) const READER: Reader = Reader {
@@ -161,7 +161,6 @@ fn unit(name: &str) -> Option<(Kind, f64)> {
 struct Pcp2Json {
     elements: Elements,
     text: Vec<u8>,
-    stamps: Stamps,
     kind: Option<Kind>,
     /// The zone of the stamps themselves, where they have one.
     ahead_ns: Option<i64>,
@@ -172,7 +171,6 @@ impl Pcp2Json {
         Self {
             elements: Elements::new(PATH, lines.into_parts()).of_several_documents(),
             text: Vec::new(),
-            stamps: Stamps::default(),
             kind: None,
             ahead_ns: None,
         }
@@ -188,7 +186,7 @@ impl Pcp2Json {
                 .in_element(Fault::Json(message.to_owned()), e.line() as u64)
         })?;
         let here = |fault| self.elements.in_element(fault, 1);
-        let stamp = self.stamps.read(element.timestamp.as_bytes());
+        let stamp = stamp::read(element.timestamp.as_bytes());
         let stamp = stamp.ok_or_else(|| {
             here(Fault::Syntax {
                 expected: "a @timestamp such as `2026-11-21 17:58:53` or epoch seconds".into(),

@@ -24,7 +24,8 @@ use sandbag_input::Head;
 use super::super::About;
 use super::super::counters::State;
 use super::super::host::Host;
-use super::stamp::{c_date_ns, precise_time_ns};
+use super::super::stamp::precise_time_ns;
+use super::stamp::c_date_ns;
 use super::{Event, Kind, Reading, Records, cpu_instance, open, state};
 
 pub(in super::super) const READER: Reader = Reader {

@@ -22,7 +22,7 @@ use super::super::About;
 use super::super::counters::State;
 use super::super::host::Host;
 use super::super::zone::zone_ns;
-use super::stamp::Stamps;
+use super::stamp;
 use super::{Event, Kind, Reading, Records, Values, cpu_instance, open, state, value};
 
 pub(in super::super) const READER: Reader = Reader {
@@ -53,7 +53,6 @@ struct PmrepCsv {
 struct Table {
     header: Header,
     kind: Option<Kind>,
-    stamps: Stamps,
     host: Host,
     /// How far the zone of the header's comments is ahead of UTC.
     ahead_ns: Option<i64>,
@@ -121,7 +120,6 @@ impl PmrepCsv {
             table: Table {
                 header: Header::default(),
                 kind: None,
-                stamps: Stamps::default(),
                 host: Host::default(),
                 ahead_ns: None,
                 local: true,
@@ -220,7 +218,7 @@ impl Table {
             return Ok(None);
         }
         let row = row(line, &self.header, record)?;
-        let stamp = self.stamps.read(row.stamp).ok_or_else(|| Fault::Syntax {
+        let stamp = stamp::read(row.stamp).ok_or_else(|| Fault::Syntax {
             expected: if self.header.columns.is_empty() {
                 "a header `Time,\"kernel.percpu.cpu...`".into()
             } else {

@@ -3,9 +3,9 @@
 
 use jiff::civil::Date;
 
-use crate::number::{NS_PER_S, decimal_seconds, whole};
+use crate::number::whole;
 
-use super::super::stamp::{self, Days, epoch, midnight_ns, time_of_day};
+use super::super::stamp::{self, epoch, fraction_ns, midnight_ns};
 use super::super::zone::zone_ns;
 
 /// A time on the wall, as if it were UTC.
@@ -16,58 +16,36 @@ pub(super) struct Stamp {
     pub(super) ahead_ns: Option<i64>,
 }
 
-/// Reads the stamps of pmrep and pcp2json.
-#[derive(Debug, Default)]
-pub(super) struct Stamps(Days);
-
 const TO_SECONDS: usize = "2026-11-21 17:58:53".len();
 const DATE: usize = "2026-11-21".len();
 
-impl Stamps {
-    /// `2026-11-21 17:58:53`, with a T, a fraction or a zone if a format was
-    /// asked for, or epoch seconds.
-    pub(super) fn read(&mut self, text: &[u8]) -> Option<Stamp> {
-        if let Some(ns) = epoch(text) {
-            return Some(Stamp {
-                ns,
-                ahead_ns: Some(0),
-            });
-        }
-        let (civil, rest) = text.split_at_checked(TO_SECONDS)?;
-        let (date, time) = civil.split_at(DATE);
-        let time = match time {
-            [b' ' | b'T', time @ ..] => time,
-            _ => return None,
-        };
-        let ns = self.0.civil(date, time, b"")?.ns;
-        let digits = rest.iter().skip(1).take_while(|b| b.is_ascii_digit());
-        let (fraction, zone) = match rest {
-            [b'.', ..] => rest.split_at(1 + digits.count()),
-            _ => rest.split_at(0),
-        };
-        let zone = zone.trim_ascii();
-        let is_zone = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b':');
-        zone.iter().all(is_zone).then_some(Stamp {
-            ns: ns.checked_add(fraction_ns(fraction)?)?,
-            ahead_ns: zone_ns(zone),
-        })
+/// A stamp of pmrep or pcp2json: `2026-11-21 17:58:53`, with a T, a fraction or a zone if a format was
+/// asked for, or epoch seconds.
+pub(super) fn read(text: &[u8]) -> Option<Stamp> {
+    if let Some(ns) = epoch(text) {
+        return Some(Stamp {
+            ns,
+            ahead_ns: Some(0),
+        });
     }
-}
-
-/// `.25`; nothing is 0.
-fn fraction_ns(text: &[u8]) -> Option<i64> {
-    match text {
-        [] => Some(0),
-        [b'.', ..] => decimal_seconds(text)?.try_into().ok(),
-        _ => None,
-    }
-}
-
-/// `17:58:53.064957`, ns since midnight.
-pub(super) fn precise_time_ns(text: &[u8]) -> Option<i64> {
-    let (time, fraction) = text.split_at_checked("17:58:53".len())?;
-    let ns = time_of_day(time)? * NS_PER_S as i64;
-    ns.checked_add(fraction_ns(fraction)?)
+    let (civil, rest) = text.split_at_checked(TO_SECONDS)?;
+    let (date, time) = civil.split_at(DATE);
+    let time = match time {
+        [b' ' | b'T', time @ ..] => time,
+        _ => return None,
+    };
+    let ns = stamp::civil(date, time, b"")?.ns;
+    let digits = rest.iter().skip(1).take_while(|b| b.is_ascii_digit());
+    let (fraction, zone) = match rest {
+        [b'.', ..] => rest.split_at(1 + digits.count()),
+        _ => rest.split_at(0),
+    };
+    let zone = zone.trim_ascii();
+    let is_zone = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b':');
+    zone.iter().all(is_zone).then_some(Stamp {
+        ns: ns.checked_add(fraction_ns(fraction)?)?,
+        ahead_ns: zone_ns(zone),
+    })
 }
 
 /// `Nov`, `21` and `2026`: the date's midnight, ns.
@@ -83,6 +61,7 @@ pub(super) fn c_date_ns(month: &[u8], day: &[u8], year: &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::number::NS_PER_S;
     use proptest::prelude::*;
     use rstest::rstest;
 
@@ -101,16 +80,16 @@ mod tests {
     #[case("", None)]
     fn stamps(#[case] text: &str, #[case] expected: Option<(i64, Option<i64>)>) {
         let s = |ns: i64| ns / NS_PER_S as i64;
-        let got = Stamps::default().read(text.as_bytes());
+        let got = read(text.as_bytes());
         assert_eq!(got.map(|t| (s(t.ns), t.ahead_ns.map(s))), expected);
     }
 
     #[test]
     fn fractions_are_kept() {
-        let got = Stamps::default().read(b"2016-05-19 09:24:07.123456789");
+        let got = read(b"2016-05-19 09:24:07.123456789");
         assert_eq!(got.unwrap().ns, 1_463_649_847_123_456_789);
-        assert_eq!(precise_time_ns(b"00:00:01.25"), Some(1_250_000_000));
-        assert_eq!(precise_time_ns(b"00:00:01,25"), None);
+        assert_eq!(stamp::precise_time_ns(b"00:00:01.25"), Some(1_250_000_000));
+        assert_eq!(stamp::precise_time_ns(b"00:00:01,25"), None);
         let day = c_date_ns(b"May", b"19", b"2016");
         assert_eq!(day, Some(1_463_616_000_000_000_000));
         assert_eq!(c_date_ns(b"Mai", b"19", b"2016"), None);
@@ -120,8 +99,8 @@ mod tests {
         #[test]
         fn anything_may_stand_there(bytes: Vec<u8>, text in "[0-9]{4}-[01][0-9]-[0-3][0-9][ T][0-9:]{0,9}[UTC+:.0-9-]{0,12}") {
             for b in [&bytes[..], text.as_bytes()] {
-                Stamps::default().read(b);
-                precise_time_ns(b);
+                read(b);
+                stamp::precise_time_ns(b);
                 c_date_ns(b, b, b);
             }
         }

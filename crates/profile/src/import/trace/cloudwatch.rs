@@ -15,7 +15,7 @@ use crate::reader::Reader;
 use crate::{Fault, Format};
 use sandbag_input::Head;
 
-use super::super::stamp::{Days, Stamp};
+use super::super::stamp::{self, Stamp};
 use super::{Clock, Reading, Rows, Stamps, Trace, Usual, columns, open, percentage};
 
 /// Other metrics come in the same two columns.
@@ -42,12 +42,12 @@ fn looks_like(head: &Head<'_>) -> bool {
     header.eq_ignore_ascii_case(b"timestamp,value")
         && lines.next().is_some_and(|row| {
             let first = row.split(|b| *b == b',').next();
-            first.is_some_and(|field| stamp(field, &mut Days::default()).is_some())
+            first.is_some_and(|field| utc(field).is_some())
         })
 }
 
 /// `2014-02-14 14:30:00`, with a `T` between or with a zone of UTC behind.
-fn stamp(field: &[u8], days: &mut Days) -> Option<Stamp> {
+fn utc(field: &[u8]) -> Option<Stamp> {
     let date = field.get(..10)?;
     let time = field.get(11..19)?;
     if !matches!(field.get(10), Some(b' ' | b'T')) {
@@ -58,19 +58,18 @@ fn stamp(field: &[u8], days: &mut Days) -> Option<Stamp> {
         b"Z" | b"+00:00" | b"UTC" | b".000Z" => &b"UTC"[..],
         _ => return None,
     };
-    days.civil(date, time, zone)
+    stamp::civil(date, time, zone)
 }
 
 #[derive(Default)]
 struct CloudWatch {
-    days: Days,
     local: bool,
 }
 
 impl Rows for CloudWatch {
     fn reading(&mut self, row: &[u8]) -> Result<Option<Reading>, Fault> {
         let [when, value] = columns(row, "timestamp, value")?;
-        let stamp = stamp(when, &mut self.days).ok_or_else(|| Fault::Syntax {
+        let stamp = utc(when).ok_or_else(|| Fault::Syntax {
             expected: "a stamp such as 2014-02-14 14:30:00, in local time or UTC".into(),
             found: shown(when),
         })?;
