@@ -5,7 +5,8 @@ use std::ffi::c_int;
 
 use proptest::prelude::*;
 use sandbag_jitter::inside::plan::layout::{HEADER, Header};
-use sandbag_jitter::inside::plan::{Column, Event, Options, PlanFile, Portion};
+use sandbag_jitter::inside::plan::{Options, PlanFile, Portion};
+use sandbag_jitter::replay::{Column, Planned};
 
 unsafe extern "C" {
     /// Of c/jitter.c: whether a file of that size that begins so can be used.
@@ -42,12 +43,12 @@ prop_compose! {
         let mut at = 0;
         let events = parts.iter().map(|(gap, length_ns)| {
             at += gap;
-            let event = Event { due_ns: at, length_ns: *length_ns };
+            let event = Planned { due_ns: at, length_ns: *length_ns };
             at += length_ns;
             event
         });
-        let events: Vec<Event> = events.collect();
-        Column { axis_ns: at + more, events }
+        let events: Vec<Planned> = events.collect();
+        Column { known_ns: at + more, events }
     }
 }
 
@@ -85,11 +86,11 @@ proptest! {
             .iter()
             .map(|(index, offset, length): &(prop::sample::Index, f64, f64)| {
                 let column = index.index(columns.len());
-                let axis_ns = columns[column].axis_ns;
+                let known_ns = columns[column].known_ns;
                 Portion {
                     column,
-                    offset_ns: (axis_ns as f64 * offset) as u64 % axis_ns,
-                    length_ns: ((axis_ns as f64 * length) as u64).clamp(1, axis_ns),
+                    offset_ns: (known_ns as f64 * offset) as u64 % known_ns,
+                    length_ns: ((known_ns as f64 * length) as u64).clamp(1, known_ns),
                 }
             })
             .collect();
@@ -112,9 +113,9 @@ proptest! {
 
 #[test]
 fn what_cannot_be_is_not_written() {
-    let event = |due_ns, length_ns| Event { due_ns, length_ns };
-    let column = |axis_ns, events: &[Event]| Column {
-        axis_ns,
+    let event = |due_ns, length_ns| Planned { due_ns, length_ns };
+    let column = |known_ns, events: &[Planned]| Column {
+        known_ns,
         events: events.to_vec(),
     };
     let good = column(10, &[event(1, 2), event(5, 1)]);

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use rstest::rstest;
 use sandbag_jitter::inside::outcome::Ended;
-use sandbag_jitter::inside::plan::{Column, Event, Options, Portion};
+use sandbag_jitter::inside::plan::{Options, Portion};
+use sandbag_jitter::replay::{Column, Planned};
 use support::{LENGTH_NS, Trial, compiled, options, plain, said};
 use tempfile::TempDir;
 
@@ -141,8 +142,8 @@ fn nobody_is_held_by_a_sandbag_that_was_killed() {
         ..options()
     };
     let column = Column {
-        axis_ns: 60 * second,
-        events: vec![Event {
+        known_ns: 60 * second,
+        events: vec![Planned {
             due_ns: second / 20,
             length_ns: 50 * second,
         }],

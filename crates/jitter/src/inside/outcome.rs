@@ -7,6 +7,8 @@
 
 use crate::inside::plan::layout::{BUCKETS, COUNTERS, OWNER_GONE, REFUSED, SHARED, SLOT};
 use crate::inside::plan::layout::{shared, slot as at};
+use crate::replay::histogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 /// What a process, or a thread, suffered; or many together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,9 +36,9 @@ pub struct Suffered {
     /// Phases that began at a common position.
     pub phases: u64,
     /// How much too late events began.
-    pub start: Histogram,
+    pub start: Histogram<3>,
     /// How much too long they were.
-    pub length: Histogram,
+    pub length: Histogram<3>,
 }
 
 /// Why a process, or a thread, suffers nothing more.
@@ -58,6 +60,23 @@ pub enum Ended {
     Timer,
     /// What is there means nothing.
     Unknown(u32),
+}
+
+impl Ended {
+    /// As run.json has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotSaid => "not-said",
+            Self::Exit => "exit",
+            Self::Exhausted => "used-up",
+            Self::Conflict => "signal-in-use",
+            Self::Seccomp => "seccomp",
+            Self::Stopped => "stopped",
+            Self::Timer => "timer-refused",
+            Self::Unknown(_) => "unknown",
+        }
+    }
 }
 
 /// Who booked.
@@ -84,7 +103,7 @@ pub struct Slot {
 }
 
 /// Who never began, by reason.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     /// All slots were held.
     pub no_slot: u64,
@@ -142,68 +161,8 @@ impl Suffered {
         ] {
             *mine = mine.saturating_add(more);
         }
-        self.start.add(&other.start);
-        self.length.add(&other.length);
-    }
-}
-
-/// Counts by size, eight sizes to a doubling: 12 % of a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Histogram {
-    counts: Vec<u64>,
-}
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Self {
-            counts: vec![0; BUCKETS],
-        }
-    }
-}
-
-impl Histogram {
-    fn add(&mut self, other: &Self) {
-        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
-            *count = count.saturating_add(*more);
-        }
-    }
-
-    /// How many there are.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.counts.iter().fold(0, |sum, n| sum.saturating_add(*n))
-    }
-
-    /// Of each size that there is, the largest value, ns, and how many.
-    pub fn sizes(&self) -> impl Iterator<Item = (u64, u64)> {
-        let counts = self.counts.iter().copied().enumerate();
-        let held = counts.filter(|(_, count)| *count > 0);
-        held.map(|(bucket, count)| (begin_of(bucket + 1).saturating_sub(1), count))
-    }
-
-    /// What so many percent do not exceed, ns, at most 12 % too large; `None`
-    /// if there are none.
-    #[must_use]
-    pub fn quantile_ns(&self, part_pct: f64) -> Option<u64> {
-        let all = self.count();
-        let rank = ((all as f64 * part_pct / 100.0).ceil() as u64).max(1);
-        let mut below = 0u64;
-        self.counts
-            .iter()
-            .position(|count| {
-                below = below.saturating_add(*count);
-                below >= rank
-            })
-            .filter(|_| all > 0)
-            .map(|bucket| begin_of(bucket + 1).saturating_sub(1))
-    }
-}
-
-/// The least value of a bucket.
-fn begin_of(bucket: usize) -> u64 {
-    match bucket {
-        0..8 => bucket as u64,
-        _ => (8 + bucket as u64 % 8) << (bucket / 8 - 1),
+        self.start.merge(&other.start);
+        self.length.merge(&other.length);
     }
 }
 
@@ -225,10 +184,9 @@ impl Bytes<'_> {
 fn suffered(slot: &Bytes<'_>) -> Suffered {
     const _: () = assert!(COUNTERS >= 13);
     let count = |number: usize| slot.u64(at::COUNTERS + 8 * number);
-    let histogram = |at: usize| Histogram {
-        counts: (0..BUCKETS)
-            .map(|bucket| u64::from(slot.u32(at + 4 * bucket)))
-            .collect(),
+    let histogram = |at: usize| {
+        let counts = (0..BUCKETS).map(|bucket| u64::from(slot.u32(at + 4 * bucket)));
+        Histogram::of_counts(counts.collect())
     };
     Suffered {
         injected: count(0),
@@ -312,26 +270,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn buckets_follow_each_other() {
-        for bucket in 0..BUCKETS {
-            let (this, next) = (begin_of(bucket), begin_of(bucket + 1));
-            assert!(this < next, "{bucket}: {this} {next}");
-            assert!(next - this <= (this / 8).max(1));
-        }
-    }
-
-    #[test]
-    fn quantiles_are_ends_of_buckets() {
-        let mut histogram = Histogram::default();
-        assert_eq!(histogram.quantile_ns(50.0), None);
-        histogram.counts[5] = 3;
-        histogram.counts[16] = 1;
-        assert_eq!(histogram.quantile_ns(50.0), Some(5));
-        assert_eq!(histogram.quantile_ns(100.0), Some(17));
-        assert_eq!(histogram.sizes().collect::<Vec<_>>(), [(5, 3), (17, 1)]);
-    }
 
     proptest! {
         #[test]

@@ -17,7 +17,9 @@ use sandbag_linux::{CpuList, clock};
 use crate::inside::api;
 use crate::inside::error::{Error, Result};
 use crate::inside::library::{PLAN_VARIABLE, Place, SELF_VARIABLE};
-use crate::inside::plan::{Begin, Column, Event, Options, PlanFile, Portion};
+use crate::inside::plan::{Begin, Options, PlanFile, Portion};
+use crate::replay::{Column, Planned};
+use serde::{Deserialize, Serialize};
 
 /// The first argument of the process that measures.
 pub const VERB: &str = "__inside-overhead";
@@ -28,10 +30,12 @@ const LENGTH_NS: u64 = 50_000;
 const APART_NS: u64 = 400_000;
 
 /// What was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Overhead {
     /// Beyond what is spun, median, ns. Events that are not longer cannot be
     /// injected.
+    #[serde(rename = "overhead_ns")]
     pub injection_ns: u64,
     /// Of that, the way back into the program, median, ns.
     pub exit_ns: u64,
@@ -40,9 +44,14 @@ pub struct Overhead {
     pub lead_ns: u64,
     /// How much too late events began, median, ns: what the timers of this
     /// machine can do.
+    #[serde(rename = "start_p50_ns")]
     pub start_ns: u64,
     /// The same, 90 % of the events, ns.
+    #[serde(rename = "start_p90_ns")]
     pub start_90_ns: u64,
+    /// What follows an event sooner is better suffered together with it, ns: a
+    /// timer would be late for half of them.
+    pub least_gap_ns: u64,
     /// How many events say so.
     pub events: u64,
 }
@@ -58,13 +67,6 @@ impl Overhead {
     #[must_use]
     pub fn on_time_ns(&self) -> u64 {
         GAP_NS
-    }
-
-    /// What follows an event sooner is better suffered together with it, ns: a
-    /// timer would be late for half of them.
-    #[must_use]
-    pub fn least_gap_ns(&self) -> u64 {
-        self.start_ns.min(GAP_NS)
     }
 }
 
@@ -102,13 +104,13 @@ pub fn measure(place: &Place, at: Where) -> Result<Overhead> {
         path: "/proc/self/exe".into(),
         cause,
     };
-    let events = (0..EVENTS).map(|n| Event {
+    let events = (0..EVENTS).map(|n| Planned {
         due_ns: n * APART_NS,
         length_ns: LENGTH_NS,
     });
     let axis_ns = EVENTS * APART_NS;
     let column = Column {
-        axis_ns,
+        known_ns: axis_ns,
         events: events.collect(),
     };
     let portion = Portion {
@@ -145,7 +147,7 @@ pub fn measure(place: &Place, at: Where) -> Result<Overhead> {
         .filter(|[gap, exit, _]| *gap >= LENGTH_NS && exit < gap)
         .collect();
     let of = |which: usize| middle(seen.iter().map(|one| one[which]).collect());
-    let quantile = |part| booked.start.quantile_ns(part);
+    let quantile = |part| booked.start.quantile(part);
     match (of(0), of(1), quantile(50.0), quantile(90.0)) {
         (Some(gap_ns), Some(exit_ns), Some(start_ns), Some(start_90_ns)) => Ok(Overhead {
             injection_ns: gap_ns - LENGTH_NS,
@@ -153,6 +155,7 @@ pub fn measure(place: &Place, at: Where) -> Result<Overhead> {
             lead_ns: of(2).unwrap_or(0).min(LEAD_NS),
             start_ns,
             start_90_ns,
+            least_gap_ns: start_ns.min(GAP_NS),
             events: booked.injected,
         }),
         _ => Err(Error::Plan(format!(

@@ -6,7 +6,8 @@ use std::process::{Command, Output};
 
 use sandbag_jitter::inside::library::Place;
 use sandbag_jitter::inside::outcome::Outcome;
-use sandbag_jitter::inside::plan::{Begin, Column, Event, Options, PlanFile, Portion};
+use sandbag_jitter::inside::plan::{Begin, Options, PlanFile, Portion};
+use sandbag_jitter::replay::{Column, Planned};
 
 /// Long enough to be told from whatever else happens on a busy machine.
 pub const LENGTH_NS: u64 = 1_000_000;
@@ -28,12 +29,12 @@ pub fn options() -> Options {
 }
 
 pub fn column() -> Column {
-    let events = (0..100).map(|n| Event {
+    let events = (0..100).map(|n| Planned {
         due_ns: n * APART_NS + APART_NS / 2,
         length_ns: LENGTH_NS,
     });
     Column {
-        axis_ns: 100 * APART_NS,
+        known_ns: 100 * APART_NS,
         events: events.collect(),
     }
 }

@@ -2,42 +2,30 @@
 //! `sandbag jitter replay --inside`: within each process of the program, by a
 //! library that is loaded into it.
 
-pub(super) mod record;
-pub(super) mod table;
-
 use std::fmt::Write as _;
 use std::os::unix::fs::fchown;
-use std::path::Path;
 
+use crate::Trace;
 use crate::inside::library::Place;
 use crate::inside::outcome::{self, Ended as Stopped, Outcome};
 use crate::inside::overhead::{self, Overhead, Where};
-use crate::inside::plan::{self, Column, Event, Only, Options, PlanFile, Portion};
+use crate::inside::plan::{self, Only, Options, PlanFile, Portion};
 use crate::inside::preloadable;
-use crate::replay::process::beside::{self, End, Failed, Hold, Injection};
-use crate::replay::{Plan, Sync};
+use crate::replay::process::beside::{Held, Injection};
+use crate::replay::{Column, Plan, Planned, Sync};
 use clap::Args;
-use sandbag_linux::topology::Topology;
-use sandbag_linux::user::User;
 use sandbag_linux::{Root, clock};
-use sandbag_run::command::{CommandSpec, Waiting};
+use sandbag_run::program::{self, words};
+use sandbag_ui::exit::BadInput;
 use sandbag_ui::failure::{Context as _, Result};
+use sandbag_ui::messages::Messages;
 use sandbag_ui::quantity::time;
 use sandbag_ui::text::command_line;
 
 use super::super::plan_args::{MethodArg, More};
-use super::common::{About, leave};
-use super::listed::Listed;
+use super::record::{InsideMethod, InsideRecord, Own, SummedUp};
 use super::verdict::Due;
-use super::{ReplayArgs, Safeguard};
-use sandbag_run::directory::RunDir;
-use sandbag_run::machine;
-use sandbag_run::program;
-use sandbag_run::program::words;
-use sandbag_ui::exit::{self, BadInput};
-use sandbag_ui::messages::Messages;
-use sandbag_ui::output;
-use sandbag_ui::units::nanos;
+use super::{ReplayArgs, Safeguard, Way, WayOutcome};
 
 /// Jitter within the program.
 #[derive(Debug, Clone, Args)]
@@ -79,144 +67,155 @@ impl InsideArgs {
 const RANKED: u64 = 512;
 const OTHERS: u64 = 512;
 
-/// Runs the command.
-pub fn replay(args: &ReplayArgs, user: Option<User>, messages: &Messages) -> Result<u8> {
-    let polled = polled(args)?;
-    let program = program::located(&args.command)?;
-    let (uid, gid) = match &user {
-        Some(user) => (user.uid, user.gid),
-        None => (
-            nix::unistd::getuid().as_raw(),
-            nix::unistd::getgid().as_raw(),
-        ),
-    };
-    preloadable::check(&program, uid, gid)?;
-    let trace = args.plan.trace(&args.trace, messages)?;
-    let more = More {
-        random: args.guards(Safeguard::Share),
-        factor: 1.0,
-        repeat: args.repeat,
-    };
-    let plan = args.plan.plan(&trace, usize::MAX, more)?;
-    let (columns, portions) = laid_out(&plan);
-    fits(&columns, args.plan.most_bytes(&Root::default())?)?;
-    if args.dry_run {
-        return dry_run(args, &columns, &portions);
-    }
-    let signals = beside::take_signals()?;
-    let owner = user.as_ref().map(|user| (user.uid, user.gid));
-    let bytes = plan::size(&columns, &portions, &Options::default());
-    let mut place = Place::with_room(owner, bytes)?;
-    let overhead = if polled {
-        None
-    } else {
-        Some(overhead::measure(&place, Where::default())?)
-    };
-    say_measured(overhead, messages);
-    let options = options(args, &plan, polled, overhead);
-    let mut file = PlanFile::create(&place.plan(), &columns, &portions, &options)?;
-    if let Some(user) = &user {
-        fchown(file.file(), Some(user.uid), Some(user.gid))
-            .with_context(|| file.path().display().to_string())?;
-    }
-    drop((columns, portions));
-    let _listed = Listed::enter(
-        format!("jitter of {} inside", args.trace.display()),
-        if polled { "polled" } else { "timer" },
-        &[],
-        &args.command,
-        messages,
-    );
-    let root = Root::default();
-    let machine = machine::describe(&root, &Topology::read(&root)?, "none");
-    let command = Waiting::start(&CommandSpec {
-        arguments: args.command.clone(),
-        user: user.clone(),
-        kill: args.kill,
-        environment: environment(&place)?,
-        word_on: None,
-    })?;
-    let dir = if args.no_out {
-        None
-    } else {
-        RunDir::make(args.out.clone(), user.clone(), messages)
-    };
-    let started_at = jiff::Timestamp::now().to_string();
-    let hold = Hold {
-        command: Some(command),
-        duration_ns: args.duration.map(nanos),
-    };
-    let held = match beside::hold(&mut Followed(&mut file), hold, &signals) {
-        Ok(held) => held,
-        Err(failed) => {
-            if let Some(dir) = &dir {
-                dir.discard_if_empty();
-            }
-            return Err(match failed {
-                Failed::Inject(error) => error.into(),
-                Failed::Command(error) => error.into(),
-                Failed::Wait(error) => error.into(),
-            });
-        }
-    };
-    drop(signals);
-    let outcome = file.outcome()?;
-    let mut warnings = said_after(&outcome, polled);
-    let living = place.leave_to_the_living(&outcome);
-    if living > 0 {
-        warnings.push(format!(
-            "{living} processes of CMD live on, without jitter; the library stays for them in {} \
-             until the next replay after they have ended",
-            place.dir().display()
-        ));
-    }
-    let about = About {
-        args,
-        trace: &trace,
-        started_at,
-        machine,
-        held,
-        verdict: Due::inside(&outcome.total()).verdict(),
-        warnings,
-    };
-    let record = record::json(&about, &outcome, overhead);
-    messages.show(&table::shown(&record, Messages::width())?);
-    about
-        .warnings
-        .iter()
-        .for_each(|text| messages.warning(text));
-    messages.say(&format!(
-        "verdict: {}: {}",
-        about.verdict.0, about.verdict.1
-    ));
-    let nothing = |_: &Path| Ok(());
-    let whole = leave(args, &record, dir.as_ref(), nothing, messages);
-    // There is a command: nothing else ends it.
-    Ok(match held.end {
-        End::Command(_) => super::code(held.end, about.verdict.0, args.strict, whole),
-        _ => exit::INTERRUPTED,
-    })
+/// See the module's text.
+pub struct Inside<'a> {
+    args: &'a ReplayArgs,
+    trace: Trace,
+    plan: Plan,
+    polled: bool,
+    columns: Vec<Column>,
+    portions: Vec<Portion>,
 }
 
-fn dry_run(args: &ReplayArgs, columns: &[Column], portions: &[Portion]) -> Result<u8> {
-    let mut out = String::new();
-    for (rank, portion) in portions.iter().take(columns.len()).enumerate() {
-        writeln!(
-            out,
-            "rank {rank}: {} events of the trace in {}, of which {} from {} on",
-            columns[portion.column].events.len(),
-            time(columns[portion.column].axis_ns as f64),
-            time(portion.length_ns as f64),
-            time(portion.offset_ns as f64),
-        )?;
+/// The plan that CMD's processes follow, and where it lies. What they missed
+/// while all stood still they count by themselves as passed.
+pub struct Followed {
+    file: PlanFile,
+    place: Place,
+    overhead: Option<Overhead>,
+}
+
+impl<'a> Inside<'a> {
+    /// Checks what is asked for; changes nothing.
+    pub fn new(args: &'a ReplayArgs, messages: &Messages) -> Result<Self> {
+        let polled = polled(args)?;
+        let program = program::located(&args.command)?;
+        let (uid, gid) = match args.user() {
+            Some(user) => (user.uid, user.gid),
+            None => (
+                nix::unistd::getuid().as_raw(),
+                nix::unistd::getgid().as_raw(),
+            ),
+        };
+        preloadable::check(&program, uid, gid)?;
+        let trace = args.plan.trace(&args.trace, messages)?;
+        let more = More {
+            random: args.guards(Safeguard::Share),
+            factor: 1.0,
+            repeat: args.repeat,
+        };
+        let plan = args.plan.plan(&trace, usize::MAX, more)?;
+        let (columns, portions) = laid_out(&plan);
+        fits(&columns, args.plan.most_bytes(&Root::default())?)?;
+        Ok(Self {
+            args,
+            trace,
+            plan,
+            polled,
+            columns,
+            portions,
+        })
     }
-    writeln!(
-        out,
-        "and so on, inside: {}",
-        command_line(&words(&args.command))
-    )?;
-    output::print(out)?;
-    Ok(exit::KEPT)
+}
+
+impl Way for Inside<'_> {
+    type Injection = Followed;
+
+    fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    fn dry_run(&self) -> Result<String> {
+        let Self {
+            columns, portions, ..
+        } = self;
+        let mut out = String::new();
+        for (rank, portion) in portions.iter().take(columns.len()).enumerate() {
+            writeln!(
+                out,
+                "rank {rank}: {} events of the trace in {}, of which {} from {} on",
+                columns[portion.column].events.len(),
+                time(columns[portion.column].known_ns as f64),
+                time(portion.length_ns as f64),
+                time(portion.offset_ns as f64),
+            )?;
+        }
+        let command = command_line(&words(&self.args.command));
+        writeln!(out, "and so on, inside: {command}")?;
+        Ok(out)
+    }
+
+    fn start(&mut self, _: &mut Vec<String>, messages: &Messages) -> Result<Followed> {
+        let owner = self.args.user().map(|user| (user.uid, user.gid));
+        let columns = std::mem::take(&mut self.columns);
+        let portions = std::mem::take(&mut self.portions);
+        let bytes = plan::size(&columns, &portions, &Options::default());
+        let place = Place::with_room(owner, bytes)?;
+        let overhead = if self.polled {
+            None
+        } else {
+            Some(overhead::measure(&place, Where::default())?)
+        };
+        say_measured(overhead, messages);
+        let options = options(self.args, &self.plan, self.polled, overhead);
+        let file = PlanFile::create(&place.plan(), &columns, &portions, &options)?;
+        if let Some((uid, gid)) = owner {
+            fchown(file.file(), Some(uid), Some(gid))
+                .with_context(|| file.path().display().to_string())?;
+        }
+        Ok(Followed {
+            file,
+            place,
+            overhead,
+        })
+    }
+
+    fn listed(&self, _: &Followed) -> (String, &'static str, &[u32]) {
+        let what = format!("jitter of {} inside", self.args.trace.display());
+        (what, method(self.polled), &[])
+    }
+
+    fn environment(&self, followed: &Followed) -> Result<Vec<(String, String)>> {
+        environment(&followed.place)
+    }
+
+    fn outcome(&self, mut followed: Followed, _: Held) -> Result<WayOutcome> {
+        let outcome = followed.file.outcome()?;
+        let mut warnings = said_after(&outcome, self.polled);
+        let living = followed.place.leave_to_the_living(&outcome);
+        if living > 0 {
+            warnings.push(format!(
+                "{living} processes of CMD live on, without jitter; the library stays for them \
+                 in {} until the next replay after they have ended",
+                followed.place.dir().display()
+            ));
+        }
+        let total = outcome.total();
+        Ok(WayOutcome {
+            own: Own::Inside(Box::new(InsideRecord {
+                method: InsideMethod {
+                    used: method(self.polled).to_owned(),
+                    per_thread: self.args.inside.per_thread,
+                    forks: !self.args.inside.no_fork,
+                },
+                measured: followed.overhead,
+                all: (&total).into(),
+                processes: outcome.slots.iter().map(Into::into).collect(),
+                processes_summed_up: SummedUp {
+                    count: outcome.recycled,
+                    suffered: (&outcome.gone).into(),
+                },
+                without: outcome.refused,
+            })),
+            due: Due::inside(&total),
+            warnings,
+            achieved: None,
+        })
+    }
+}
+
+fn method(polled: bool) -> &'static str {
+    if polled { "polled" } else { "timer" }
 }
 
 /// Whether the program is to ask by itself.
@@ -235,17 +234,7 @@ fn polled(args: &ReplayArgs) -> Result<bool> {
 
 /// What the plan file holds.
 fn laid_out(plan: &Plan) -> (Vec<Column>, Vec<Portion>) {
-    let columns = (0..plan.columns() as u64).map(|number| {
-        let column = plan.column(number);
-        let events = column.events.iter().map(|event| Event {
-            due_ns: event.due_ns,
-            length_ns: event.length_ns,
-        });
-        Column {
-            axis_ns: column.known_ns,
-            events: events.collect(),
-        }
-    });
+    let columns = (0..plan.columns() as u64).map(|number| plan.column(number).clone());
     let portions = (0..RANKED + OTHERS).map(|rank| {
         let portion = plan.rank(rank);
         Portion {
@@ -259,7 +248,7 @@ fn laid_out(plan: &Plan) -> (Vec<Column>, Vec<Portion>) {
 
 fn fits(columns: &[Column], most_bytes: u64) -> Result<()> {
     let events: usize = columns.iter().map(|column| column.events.len()).sum();
-    let bytes = events as u64 * size_of::<Event>() as u64;
+    let bytes = events as u64 * size_of::<Planned>() as u64;
     if bytes <= most_bytes {
         Ok(())
     } else {
@@ -296,7 +285,7 @@ fn options(args: &ReplayArgs, plan: &Plan, polled: bool, overhead: Option<Overhe
         exit_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.exit_ns)),
         lead_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.lead_ns)),
         on_time_ns: guarded(Safeguard::Overhead, overhead.map(|o| o.on_time_ns())),
-        least_gap_ns: guarded(Safeguard::Interval, overhead.map(|o| o.least_gap_ns())),
+        least_gap_ns: guarded(Safeguard::Interval, overhead.map(|o| o.least_gap_ns)),
         supervisor: Some(std::process::id()),
         ..Options::default()
     }
@@ -393,16 +382,10 @@ fn said_after(outcome: &Outcome, polled: bool) -> Vec<String> {
     said
 }
 
-/// The plan that CMD's processes follow. What they missed while all stood still
-/// they count by themselves as passed.
-struct Followed<'a>(&'a mut PlanFile);
-
-impl Injection for Followed<'_> {
-    type Error = crate::inside::Error;
-
-    fn begin(&mut self) -> Result<u64, Self::Error> {
+impl Injection for Followed {
+    fn begin(&mut self) -> Result<u64> {
         let now_ns = clock::monotonic();
-        self.0.begin(now_ns)?;
+        self.file.begin(now_ns)?;
         Ok(now_ns)
     }
 
@@ -418,6 +401,6 @@ impl Injection for Followed<'_> {
 
     fn end(&mut self) {
         // The mapping is ours: those who follow it see it at once.
-        let _ = self.0.stop();
+        let _ = self.file.stop();
     }
 }

@@ -21,9 +21,7 @@ impl Listed {
     /// Where there is no place for journals (a user without XDG_RUNTIME_DIR)
     /// it is not listed; that is no reason not to run.
     pub fn enter(
-        what: String,
-        method: &str,
-        cpus: &[u32],
+        (what, method, cpus): (String, &str, &[u32]),
         command: &[OsString],
         messages: &Messages,
     ) -> Self {

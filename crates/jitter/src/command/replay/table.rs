@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What became of a replay, in a table.
+//! What became of a replay, in a table: from a record, fresh or read back.
 
-use crate::replay::outcome::{Counts, Quantiles};
+use crate::replay::outcome::Quantiles;
 use crate::replay::process::Measured;
-use crate::replay::process::team::CpuOutcome;
-use comfy_table::Table;
 use sandbag_ui::quantity::time;
 use sandbag_ui::table::{fitted, plain, right};
-use serde::Deserialize;
+use sandbag_ui::text::visible;
+
+use super::record::{CpuRecord, InsideRecord, ProcessRecord, SufferedRecord};
+
+/// Processes and threads beyond this many share a row.
+const ROWS: usize = 16;
 
 /// What injecting costs on a CPU, one line.
 pub fn measured(measured: Measured) -> String {
@@ -24,41 +27,13 @@ pub fn measured(measured: Measured) -> String {
     )
 }
 
-/// One CPU of a replay, as run.json has it, too.
-#[derive(Debug, Deserialize)]
-pub struct Cpu {
-    cpu: u32,
-    measured: Measured,
-    counts: Counts,
-    start_error: Option<Quantiles>,
-    length_error: Option<Quantiles>,
-}
-
-impl From<&CpuOutcome> for Cpu {
-    fn from(one: &CpuOutcome) -> Self {
-        Self {
-            cpu: one.cpu,
-            measured: one.measured,
-            counts: one.outcome.counts,
-            start_error: one.outcome.all_start_errors(),
-            length_error: one.outcome.length_errors(),
-        }
-    }
-}
-
-impl Cpu {
-    /// What injecting cost there, one line.
-    pub fn measured(&self) -> String {
-        format!("CPU {}: {}", self.cpu, measured(self.measured))
-    }
+/// The same of a CPU, on a line.
+pub fn measured_line(one: &CpuRecord) -> String {
+    format!("CPU {}: {}\n", one.cpu, measured(one.measured))
 }
 
 /// A row per CPU, for a screen of so many columns.
-pub fn outcome(all: &[Cpu], width: Option<usize>) -> String {
-    fitted(&rows(all), 1, width)
-}
-
-fn rows(all: &[Cpu]) -> Table {
+pub fn cpus(all: &[CpuRecord], width: Option<usize>) -> String {
     let mut table = plain([
         "CPU",
         "asked",
@@ -93,18 +68,18 @@ fn rows(all: &[Cpu]) -> Table {
             c.away,
         ];
         row.extend(counts.map(|count| count.to_string()));
-        row.push(shown(one.start_error, |q| q.p50_ns));
-        row.push(shown(one.start_error, |q| q.p90_ns));
-        row.push(shown(one.start_error, |q| q.p99_ns));
-        row.push(shown(one.length_error, |q| q.p50_ns));
-        row.push(shown(one.length_error, |q| q.p99_ns));
+        row.push(signed(one.start_error, |q| q.p50_ns));
+        row.push(signed(one.start_error, |q| q.p90_ns));
+        row.push(signed(one.start_error, |q| q.p99_ns));
+        row.push(signed(one.length_error, |q| q.p50_ns));
+        row.push(signed(one.length_error, |q| q.p99_ns));
         table.add_row(row);
     }
-    right(table)
+    fitted(&right(table), 1, width)
 }
 
 /// A signed time; `-` without one.
-pub fn shown(quantiles: Option<Quantiles>, of: fn(Quantiles) -> i64) -> String {
+pub fn signed(quantiles: Option<Quantiles>, of: fn(Quantiles) -> i64) -> String {
     quantiles.map(of).map_or_else(
         || "-".to_owned(),
         |ns| {
@@ -112,4 +87,140 @@ pub fn shown(quantiles: Option<Quantiles>, of: fn(Quantiles) -> i64) -> String {
             format!("{sign}{}", time(ns.unsigned_abs() as f64))
         },
     )
+}
+
+/// A row for each process or thread that suffered most, one for the others, and
+/// their sum; for a screen of so many columns.
+pub fn processes(record: &InsideRecord, width: Option<usize>) -> String {
+    let mut table = plain([
+        "process",
+        "rank",
+        "injected",
+        "merged",
+        "behind",
+        "cut",
+        "short",
+        "passed",
+        "waits",
+        "late p50",
+        "p90",
+        "p99",
+        "longer p50",
+        "p99",
+    ]);
+    let mut processes: Vec<&ProcessRecord> = record.processes.iter().collect();
+    processes.sort_by_key(|one| std::cmp::Reverse(one.suffered.injected));
+    let (rows, others) = processes.split_at(processes.len().min(ROWS));
+    for one in rows {
+        let rank = one.rank.map_or("-".to_owned(), |rank| rank.to_string());
+        let errors = errors(&one.suffered);
+        table.add_row(row(&name(one), &rank, counts(&one.suffered), errors));
+    }
+    let summed_up = &record.processes_summed_up;
+    let more = others.len() as u64 + u64::from(summed_up.count);
+    if more > 0 {
+        let all = others.iter().map(|one| &one.suffered);
+        let mut sum = [0; 7];
+        for suffered in all.chain([&summed_up.suffered]) {
+            for (sum, count) in sum.iter_mut().zip(counts(suffered)) {
+                *sum += count;
+            }
+        }
+        let none = std::array::from_fn(|_| "-".to_owned());
+        table.add_row(row(&format!("{more} more"), "-", sum, none));
+    }
+    table.add_row(row("all", "", counts(&record.all), errors(&record.all)));
+    fitted(&right(table), 2, width)
+}
+
+/// `app 4711`; a thread that is not the initial one: `app 4711/4712`.
+fn name(one: &ProcessRecord) -> String {
+    let name = visible(&one.name);
+    if one.pid == one.tid {
+        format!("{name} {}", one.pid)
+    } else {
+        format!("{name} {}/{}", one.pid, one.tid)
+    }
+}
+
+fn counts(suffered: &SufferedRecord) -> [u64; 7] {
+    [
+        suffered.injected,
+        suffered.merged,
+        suffered.behind,
+        suffered.cut,
+        suffered.short,
+        suffered.passed,
+        suffered.waits,
+    ]
+}
+
+fn errors(suffered: &SufferedRecord) -> [String; 5] {
+    let (start, length) = (&suffered.start_error, &suffered.length_error);
+    [
+        start.p50_ns,
+        start.p90_ns,
+        start.p99_ns,
+        length.p50_ns,
+        length.p99_ns,
+    ]
+    .map(|ns| ns.map_or("-".to_owned(), |ns| time(ns as f64)))
+}
+
+fn row(name: &str, rank: &str, counts: [u64; 7], errors: [String; 5]) -> Vec<String> {
+    let mut row = vec![name.to_owned(), rank.to_owned()];
+    row.extend(counts.map(|count| count.to_string()));
+    row.extend(errors);
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{InsideMethod, Sizes, SummedUp};
+    use super::*;
+
+    #[test]
+    fn processes_beyond_a_screen_share_a_row() {
+        let suffered = |injected: u64| SufferedRecord {
+            injected,
+            passed: 1,
+            start_error: Sizes {
+                p50_ns: Some(1500),
+                ..Sizes::default()
+            },
+            ..SufferedRecord::default()
+        };
+        let process = |number: u32| ProcessRecord {
+            name: "app".to_owned(),
+            pid: number,
+            tid: number,
+            rank: Some(number),
+            portion: 0,
+            signal: 0,
+            ended: String::new(),
+            suffered: suffered(number.into()),
+        };
+        let record = InsideRecord {
+            method: InsideMethod::default(),
+            measured: None,
+            all: suffered(1000),
+            processes: (1..=20).map(process).collect(),
+            processes_summed_up: SummedUp {
+                count: 3,
+                suffered: suffered(5),
+            },
+            without: Default::default(),
+        };
+        let text = processes(&record, None);
+        let last: Vec<&str> = text.lines().rev().take(2).collect();
+        assert!(
+            last[0].contains("all") && last[0].contains("1.50 us"),
+            "{text}"
+        );
+        // Four of twenty, and three that were summed up already.
+        assert!(
+            last[1].contains("7 more") && last[1].contains(" 15 "),
+            "{text}"
+        );
+    }
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use crate::collect::REAL_TIME_ROUND;
 use crate::inside::collector::{self, Seen, Setup};
 use crate::inside::library::{PLAN_VARIABLE, Place, SELF_VARIABLE};
-use crate::inside::outcome::{self, Suffered};
+use crate::inside::outcome::Suffered;
 use crate::inside::overhead::{self, Overhead, Where};
-use crate::inside::plan::{Column, Event, Options, PlanFile, Portion};
-use crate::replay::histogram::{BUCKETS, Histogram, bucket};
+use crate::inside::plan::{Options, PlanFile, Portion};
+use crate::replay::histogram::Histogram;
 use crate::replay::outcome::{Counts, Outcome};
 use crate::replay::process::verify::{CpuRow, Replayed};
-use crate::replay::{Plan, Planned};
+use crate::replay::{Column, Plan, Planned};
 use sandbag_linux::clock;
 use sandbag_run::child;
 use sandbag_ui::bail;
@@ -161,15 +161,11 @@ fn written(
     length_ns: u64,
     safeguards: Option<Overhead>,
 ) -> Result<PlanFile> {
-    let event = |event: &Planned| Event {
-        due_ns: event.due_ns,
-        length_ns: event.length_ns,
-    };
     let columns: Vec<Column> = asked
         .iter()
         .map(|events| Column {
-            axis_ns: length_ns,
-            events: events.iter().map(event).collect(),
+            known_ns: length_ns,
+            events: events.clone(),
         })
         .collect();
     let portion = |column| Portion {
@@ -185,7 +181,7 @@ fn written(
         exit_ns: of(|o| o.exit_ns),
         lead_ns: of(|o| o.lead_ns),
         on_time_ns: of(|o| o.on_time_ns()),
-        least_gap_ns: of(|o| o.least_gap_ns()),
+        least_gap_ns: of(|o| o.least_gap_ns),
         supervisor: Some(std::process::id()),
         ..Options::default()
     };
@@ -234,21 +230,13 @@ fn told(suffered: &Suffered, asked: u64) -> Outcome {
     outcome.note_later(
         &counts,
         [
-            &sizes(&suffered.start),
+            &suffered.start.resized(),
             &Histogram::default(),
-            &sizes(&suffered.length),
+            &suffered.length.resized(),
         ],
         (suffered.asked_ns, suffered.taken_ns),
     );
     outcome
-}
-
-fn sizes(histogram: &outcome::Histogram) -> Histogram {
-    let mut counts = vec![0; BUCKETS];
-    for (ns, count) in histogram.sizes() {
-        counts[bucket(ns)] += count;
-    }
-    Histogram::of_counts(counts)
 }
 
 #[cfg(test)]

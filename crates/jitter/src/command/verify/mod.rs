@@ -12,9 +12,9 @@ use crate::collect::{Threshold, counter};
 use crate::inside::overhead::Overhead;
 use crate::replay::judged::{Evidence, Judged, judge};
 use crate::replay::outcome::{Counts, Quantiles};
+use crate::replay::process::Measured;
 use crate::replay::process::team::{Ask, Want};
 use crate::replay::process::verify::{Host, Look, Replayed, by_asking, by_processes, host};
-use crate::replay::process::{Class, Measured};
 use crate::replay::reproduced::Tolerance;
 use crate::replay::{Plan, Planned};
 use clap::Args;
@@ -93,33 +93,9 @@ struct Row {
     measured: Vec<(u32, Measured)>,
     /// What injecting inside a program costs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    inside: Option<Inside>,
+    inside: Option<Overhead>,
     /// Start errors of those with nothing in their way, by its own clock.
     own: Vec<Own>,
-}
-
-/// See [`Overhead`].
-#[derive(Debug, Clone, Copy, Serialize)]
-struct Inside {
-    overhead_ns: u64,
-    exit_ns: u64,
-    lead_ns: u64,
-    start_p50_ns: u64,
-    start_p90_ns: u64,
-    least_gap_ns: u64,
-}
-
-impl From<Overhead> for Inside {
-    fn from(overhead: Overhead) -> Self {
-        Self {
-            overhead_ns: overhead.injection_ns,
-            exit_ns: overhead.exit_ns,
-            lead_ns: overhead.lead_ns,
-            start_p50_ns: overhead.start_ns,
-            start_p90_ns: overhead.start_90_ns,
-            least_gap_ns: overhead.least_gap_ns(),
-        }
-    }
 }
 
 /// A replay, before it is judged.
@@ -127,7 +103,7 @@ struct Made {
     name: String,
     factor: f64,
     replayed: Replayed,
-    inside: Option<Inside>,
+    inside: Option<Overhead>,
 }
 
 /// What an injector, or a program that asks, says of its events on a CPU that
@@ -220,7 +196,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
                 name: format!("inside, {name}"),
                 factor: *factor,
                 replayed: inside::replay(plan, how, guards)?,
-                inside: Some(overhead.into()),
+                inside: Some(overhead),
             });
         }
     }
@@ -278,25 +254,14 @@ impl Asked<'_> {
     }
 
     fn by_processes(&self, plan: &Plan, safeguards: bool, factor: f64) -> Result<Replayed> {
-        let asks: Vec<Ask> = (0u64..)
-            .zip(self.cpus)
-            .map(|(rank, cpu)| Ask {
-                cpu: *cpu,
-                portion: plan.rank(rank),
-            })
-            .collect();
+        let asks = Ask::each(self.cpus, plan);
         let want = Want {
             class: self.args.plan.wanted()?,
             overhead: safeguards,
             interval: safeguards,
             most_bytes: self.most_bytes,
         };
-        Ok(by_processes(
-            &asks,
-            want,
-            self.args.duration.mul_f64(factor),
-            self.look,
-        )?)
+        by_processes(&asks, want, self.args.duration.mul_f64(factor), self.look)
     }
 }
 
@@ -345,11 +310,7 @@ fn row(made: Made, host: [&Host; 2], tolerance: Tolerance) -> Row {
         (None, None) => ("polled".to_owned(), Vec::new()),
         (None, Some(_)) => ("timer".to_owned(), Vec::new()),
         (Some((class, all)), _) => (
-            match class {
-                Class::Fifo { .. } => "fifo",
-                Class::Fair => "fair",
-            }
-            .to_owned(),
+            class.name().to_owned(),
             all.iter().map(|one| (one.cpu, one.measured)).collect(),
         ),
     };

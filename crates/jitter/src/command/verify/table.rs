@@ -10,7 +10,7 @@ use crate::stats::QUANTILES_PCT;
 use sandbag_ui::quantity::time;
 use sandbag_ui::table::{fitted, plain, right};
 
-use super::super::replay::{measured, shown};
+use super::super::replay::{measured, signed};
 use super::super::show::quantile_name;
 use super::{EXACT_NS, Row};
 
@@ -31,9 +31,9 @@ pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2], width: Option<
             text,
             "inside a program: injecting costs {} (nothing shorter can be injected), events begin \
              {} late (p50), {} (p90)",
-            time(inside.overhead_ns as f64),
-            time(inside.start_p50_ns as f64),
-            time(inside.start_p90_ns as f64),
+            time(inside.injection_ns as f64),
+            time(inside.start_ns as f64),
+            time(inside.start_90_ns as f64),
         );
     }
     let _ = writeln!(
@@ -107,7 +107,7 @@ fn reproduced(rows: &[Row]) -> comfy_table::Table {
         ];
         for errors in [j.start_error, j.length_error] {
             let of: [fn(Quantiles) -> i64; 3] = [|q| q.p50_ns, |q| q.p90_ns, |q| q.p99_ns];
-            cells.extend(of.map(|of| shown(errors, of)));
+            cells.extend(of.map(|of| signed(errors, of)));
         }
         let d = j.distances;
         cells.extend([
@@ -135,11 +135,11 @@ fn own(rows: &[Row]) -> comfy_table::Table {
             let mut cells = vec![row.name.clone(), one.cpu.to_string(), count.to_string()];
             let of: [fn(Quantiles) -> i64; 4] =
                 [|q| q.p50_ns, |q| q.p90_ns, |q| q.p99_ns, |q| q.most_ns];
-            cells.extend(of.map(|of| shown(one.start_error, of)));
+            cells.extend(of.map(|of| signed(one.start_error, of)));
             let exact = one.exact_pct.map(|pct| format!("{pct:.2}"));
             cells.push(exact.unwrap_or_else(|| "-".to_owned()));
-            cells.push(shown(one.length_error, |q| q.p50_ns));
-            cells.push(shown(one.length_error, |q| q.p99_ns));
+            cells.push(signed(one.length_error, |q| q.p50_ns));
+            cells.push(signed(one.length_error, |q| q.p99_ns));
             table.add_row(cells);
         }
     }

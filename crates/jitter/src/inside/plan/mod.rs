@@ -24,26 +24,9 @@ use std::path::{Path, PathBuf};
 
 use crate::inside::error::{Error, Result};
 use crate::inside::outcome::{self, Outcome};
+use crate::replay::Column;
 use layout::{ALIGN, HEADER, Header, SHARED, SLOT, SLOTS, flag};
 pub use only::{Only, ParseOnlyError};
-
-/// An event on the axis of its column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
-    /// When, ns since the beginning of the axis.
-    pub due_ns: u64,
-    /// For how long, ns.
-    pub length_ns: u64,
-}
-
-/// What was recorded of one CPU.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Column {
-    /// Length of the axis, ns.
-    pub axis_ns: u64,
-    /// Ascending, all due before the end of the axis.
-    pub events: Vec<Event>,
-}
 
 /// A stretch of a column, around its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -277,10 +260,10 @@ fn check(columns: &[Column], portions: &[Portion], options: &Options) -> Result<
     }
     for (number, column) in columns.iter().enumerate() {
         let last = column.events.iter().map(|e| e.due_ns).max().unwrap_or(0);
-        if column.axis_ns == 0 || column.axis_ns >= AXIS_NS || last >= column.axis_ns {
+        if column.known_ns == 0 || column.known_ns >= AXIS_NS || last >= column.known_ns {
             return wrong(format!(
                 "column {number} is {} ns long, with an event at {last} ns",
-                column.axis_ns
+                column.known_ns
             ));
         }
         if !column.events.is_sorted_by_key(|event| event.due_ns) {
@@ -292,7 +275,8 @@ fn check(columns: &[Column], portions: &[Portion], options: &Options) -> Result<
     }
     for portion in portions {
         let fits = columns.get(portion.column).is_some_and(|column| {
-            portion.offset_ns < column.axis_ns && (1..=column.axis_ns).contains(&portion.length_ns)
+            portion.offset_ns < column.known_ns
+                && (1..=column.known_ns).contains(&portion.length_ns)
         });
         if !fits {
             return wrong(format!("{portion:?} is not within its column"));
@@ -381,7 +365,7 @@ fn write(
         for value in [
             first[portion.column],
             column.events.len() as u64,
-            column.axis_ns,
+            column.known_ns,
             portion.offset_ns,
             portion.length_ns,
         ] {

@@ -11,20 +11,17 @@ use nix::unistd::Pid;
 use sandbag_linux::signals::{self, ENDING, Repeats, Signals};
 use sandbag_linux::{Root, clock};
 use sandbag_run::command::{Ended, Waiting, reap};
+use sandbag_ui::failure::Context as _;
 
-use super::team::Team;
 use crate::replay::error::{Error, Result};
 
 /// What is held: something that injects until it is ended.
 pub trait Injection {
-    /// Why it cannot.
-    type Error: std::error::Error + 'static;
-
     /// Begins; when, on CLOCK_MONOTONIC, ns. That may be a little later.
     ///
     /// # Errors
     /// It cannot.
-    fn begin(&mut self) -> std::result::Result<u64, Self::Error>;
+    fn begin(&mut self) -> sandbag_ui::Result<u64>;
 
     /// When all is injected, unless it is put off, ns; `None`: it does not know.
     fn used_up_ns(&self) -> Option<u64>;
@@ -42,34 +39,6 @@ pub trait Injection {
     fn end(&mut self);
 }
 
-impl Injection for Team {
-    type Error = Error;
-
-    fn begin(&mut self) -> Result<u64> {
-        self.go()
-    }
-
-    fn used_up_ns(&self) -> Option<u64> {
-        Self::used_up_ns(self)
-    }
-
-    fn pause(&mut self) {
-        Self::pause(self);
-    }
-
-    fn go_on(&mut self, after_ns: u64) {
-        Self::go_on(self, after_ns);
-    }
-
-    fn ended(&mut self, pid: u32, how: &str) {
-        Self::ended(self, pid, how);
-    }
-
-    fn end(&mut self) {
-        Self::end(self);
-    }
-}
-
 /// Why it is over.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum End {
@@ -83,6 +52,20 @@ pub enum End {
     Stopped,
     /// A second signal: the command lives on, without the jitter.
     Interrupted,
+}
+
+impl End {
+    /// As run.json has it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::UsedUp => "used-up",
+            Self::Duration => "duration",
+            Self::Command(_) => "command",
+            Self::Stopped => "stopped",
+            Self::Interrupted => "interrupted",
+        }
+    }
 }
 
 /// What is to be held.
@@ -124,42 +107,28 @@ pub fn take_signals() -> Result<Signals> {
 /// asked.
 ///
 /// # Errors
-/// [`sandbag_run::Error::Command`] as [`Failed::Command`] if the command
-/// cannot be executed; the injection cannot begin.
-pub fn hold<I: Injection>(
-    injection: &mut I,
+/// [`sandbag_run::Error::Command`] if the command cannot be executed; the
+/// injection cannot begin; signals cannot be waited for.
+pub fn hold(
+    injection: &mut impl Injection,
     hold: Hold,
     signals: &Signals,
-) -> std::result::Result<Held, Failed<I::Error>> {
+) -> sandbag_ui::Result<Held> {
     let outcome = hold_on(injection, hold, signals);
     injection.end();
     outcome
 }
 
-/// What ends it before it began.
-#[derive(Debug, thiserror::Error)]
-pub enum Failed<E: std::error::Error + 'static> {
-    /// Of the injection.
-    #[error(transparent)]
-    Inject(E),
-    /// Of the command.
-    #[error(transparent)]
-    Command(sandbag_run::Error),
-    /// Signals cannot be waited for.
-    #[error("poll: {0}")]
-    Wait(std::io::Error),
-}
-
-fn hold_on<I: Injection>(
-    injection: &mut I,
+fn hold_on(
+    injection: &mut impl Injection,
     hold: Hold,
     signals: &Signals,
-) -> std::result::Result<Held, Failed<I::Error>> {
-    let begin_ns = injection.begin().map_err(Failed::Inject)?;
+) -> sandbag_ui::Result<Held> {
+    let begin_ns = injection.begin()?;
     let pid = hold.command.as_ref().map(Waiting::pid);
     clock::sleep_until(begin_ns);
     if let Some(command) = hold.command {
-        command.go().map_err(Failed::Command)?;
+        command.go()?;
     }
     let used_up_ns = injection.used_up_ns();
     let over_ns = hold.duration_ns.map(|ns| begin_ns.saturating_add(ns));
@@ -196,7 +165,7 @@ fn hold_on<I: Injection>(
             deadline = None;
         }
         let left = deadline.map(|at| put_off(at).saturating_sub(now_ns));
-        signals.wait(left).map_err(Failed::Wait)?;
+        signals.wait(left).context("poll")?;
     };
     let now_ns = clock::monotonic();
     Ok(Held {

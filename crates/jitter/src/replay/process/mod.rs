@@ -41,6 +41,17 @@ pub enum Class {
     Fair,
 }
 
+impl Class {
+    /// As records have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fifo { .. } => "fifo",
+            Self::Fair => "fair",
+        }
+    }
+}
+
 impl std::fmt::Display for Class {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

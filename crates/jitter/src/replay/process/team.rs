@@ -10,13 +10,14 @@ use sandbag_linux::{Root, clock};
 use sandbag_run::layout::Layout;
 use serde::{Deserialize, Serialize};
 
+use super::beside::Injection;
 use super::board::{EVENT_BYTES, State};
 use super::seat::{PATIENCE, Seat};
 use super::{Class, Measured};
-use crate::replay::column::Planned;
 use crate::replay::error::{Error, Result};
 use crate::replay::limit::LeftOut;
 use crate::replay::outcome::Outcome;
+use crate::replay::plan::Plan;
 use crate::replay::portion::Portion;
 
 /// Which class is asked for.
@@ -52,11 +53,25 @@ pub struct Ask {
     pub portion: Portion,
 }
 
+impl Ask {
+    /// Of each of these CPUs, the rank of its place in the plan.
+    #[must_use]
+    pub fn each(cpus: &[u32], plan: &Plan) -> Vec<Self> {
+        let ranks = (0u64..).zip(cpus);
+        let one = |(rank, cpu): (u64, &u32)| Self {
+            cpu: *cpu,
+            portion: plan.rank(rank),
+        };
+        ranks.map(one).collect()
+    }
+}
+
 /// How an injector is doing, or how it ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Health {
     /// As it should.
+    #[default]
     Well,
     /// Its CPU went offline.
     Displaced,
@@ -181,12 +196,32 @@ impl Team {
         self.seats.iter().map(|seat| (seat.ask.cpu, seat.measured))
     }
 
+    fn signal(&self, signal: Signal) {
+        if self.end_ns.is_some() {
+            return;
+        }
+        for seat in self.seats.iter().filter(|seat| !seat.gone) {
+            let _ = kill(Pid::from_raw(seat.child.id().cast_signed()), signal);
+        }
+    }
+
+    /// Ends them, and says what became of each CPU.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<CpuOutcome> {
+        self.end();
+        let end_ns = self.end_ns.unwrap_or(self.begin_ns);
+        let ran_ns = end_ns.saturating_sub(self.begin_ns + self.stood_ns);
+        self.seats.iter().map(|seat| seat.outcome(ran_ns)).collect()
+    }
+}
+
+impl Injection for Team {
     /// Lets them begin; when due times do, CLOCK_MONOTONIC ns. Beforehand the
     /// safeguards decide what is tried.
     ///
     /// # Errors
     /// One of them is gone.
-    pub fn go(&mut self) -> Result<u64> {
+    fn begin(&mut self) -> sandbag_ui::Result<u64> {
         for seat in &mut self.seats {
             seat.plan(self.want);
         }
@@ -197,23 +232,9 @@ impl Team {
         Ok(self.begin_ns)
     }
 
-    /// What the limit leaves out of a whole portion, by CPU.
-    pub fn left_out(&self) -> impl Iterator<Item = (u32, LeftOut)> {
-        self.seats.iter().map(|seat| (seat.ask.cpu, seat.left_out))
-    }
-
-    /// What is tried on a CPU, once they were let go: by due time from the
-    /// beginning, after the safeguards.
-    #[must_use]
-    pub fn planned(&self, cpu: u32) -> Option<&[Planned]> {
-        let seat = self.seats.iter().find(|seat| seat.ask.cpu == cpu)?;
-        Some(&seat.planned)
-    }
-
     /// When the first portion is used up, CLOCK_MONOTONIC ns; `None` if never.
     /// The paper's experiment ends for all then.
-    #[must_use]
-    pub fn used_up_ns(&self) -> Option<u64> {
+    fn used_up_ns(&self) -> Option<u64> {
         let ends = self.seats.iter().map(|seat| {
             let portion = &seat.ask.portion;
             let length_ns = portion.length_ns();
@@ -223,12 +244,12 @@ impl Team {
     }
 
     /// Stops them where they are.
-    pub fn pause(&self) {
+    fn pause(&mut self) {
         self.signal(Signal::SIGSTOP);
     }
 
     /// Lets them go on after so long: all that was to come is put off by that.
-    pub fn go_on(&mut self, after_ns: u64) {
+    fn go_on(&mut self, after_ns: u64) {
         if self.end_ns.is_none() {
             self.stood_ns += after_ns;
         }
@@ -238,31 +259,21 @@ impl Team {
         self.signal(Signal::SIGCONT);
     }
 
-    fn signal(&self, signal: Signal) {
-        if self.end_ns.is_some() {
-            return;
-        }
-        for seat in self.seats.iter().filter(|seat| !seat.gone) {
-            let _ = kill(Pid::from_raw(seat.child.id().cast_signed()), signal);
-        }
-    }
-
-    /// A child of ours ended, in words; whether it was one of them.
-    pub fn ended(&mut self, pid: u32, how: &str) -> bool {
+    /// A child of ours ended, in words.
+    fn ended(&mut self, pid: u32, how: &str) {
         let seat = self.seats.iter_mut().find(|seat| seat.child.id() == pid);
         let Some(seat) = seat else {
-            return false;
+            return;
         };
         seat.gone = true;
         let by_itself = matches!(seat.board.state(), State::Ended | State::Displaced);
         if !by_itself && self.end_ns.is_none() {
             seat.died = Some(how.to_owned());
         }
-        true
     }
 
     /// Ends them. What they did so far stays known.
-    pub fn end(&mut self) {
+    fn end(&mut self) {
         if self.end_ns.is_none() {
             self.end_ns = Some(clock::monotonic());
         }
@@ -274,15 +285,6 @@ impl Team {
             let _ = seat.child.wait();
             seat.gone = true;
         }
-    }
-
-    /// Ends them, and says what became of each CPU.
-    #[must_use]
-    pub fn finish(mut self) -> Vec<CpuOutcome> {
-        self.end();
-        let end_ns = self.end_ns.unwrap_or(self.begin_ns);
-        let ran_ns = end_ns.saturating_sub(self.begin_ns + self.stood_ns);
-        self.seats.iter().map(|seat| seat.outcome(ran_ns)).collect()
     }
 }
 

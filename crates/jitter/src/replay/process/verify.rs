@@ -17,6 +17,7 @@ use crate::{CpuTrace, Fault, Header, Trace, format};
 use sandbag_linux::sched::{self, Attributes};
 use sandbag_linux::{CpuList, clock};
 
+use super::beside::Injection as _;
 use super::team::{Ask, CpuOutcome, Team, Want};
 use crate::replay::clock::{Clock, Counter, together};
 use crate::replay::column::Planned;
@@ -107,7 +108,12 @@ pub fn host(cpus: &[u32], length: Duration, look: Look) -> Result<Host> {
 ///
 /// # Errors
 /// Those of the injectors and of the collector.
-pub fn by_processes(asks: &[Ask], want: Want, most: Duration, look: Look) -> Result<Replayed> {
+pub fn by_processes(
+    asks: &[Ask],
+    want: Want,
+    most: Duration,
+    look: Look,
+) -> sandbag_ui::Result<Replayed> {
     let length_ns = shortest(asks).min(nanos(most));
     let cpus: Vec<u32> = asks.iter().map(|ask| ask.cpu).collect();
     let mut team = Team::start(asks, want)?;
@@ -121,7 +127,7 @@ pub fn by_processes(asks: &[Ask], want: Want, most: Duration, look: Look) -> Res
     // Closed without a word if it could not begin.
     let begin_ns = match is_ready.recv() {
         Ok(()) => {
-            let begin_ns = team.go()?;
+            let begin_ns = team.begin()?;
             clock::sleep_until(begin_ns + length_ns);
             begin_ns
         }

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `sandbag jitter replay` beside a program, or alone: by a process on each CPU.
+
+use std::fmt::Write as _;
+
+use crate::Trace;
+use crate::replay::limit::{self, MOST_NS};
+use crate::replay::process::beside::{End, Held};
+use crate::replay::process::team::{Ask, CpuOutcome, Health, Team, Want};
+use crate::replay::process::{Class, Measured};
+use crate::replay::{Plan, Planned};
+use sandbag_linux::Root;
+use sandbag_linux::topology::Topology;
+use sandbag_run::program::words;
+use sandbag_ui::exit::BadInput;
+use sandbag_ui::failure::Result;
+use sandbag_ui::messages::Messages;
+use sandbag_ui::quantity::time;
+use sandbag_ui::text::command_line;
+use sandbag_ui::units::nanos;
+
+use super::super::plan_args::More;
+use super::record::{BesideMethod, BesideRecord, CpuRecord, LeftOutRecord, Own, seconds};
+use super::verdict::Due;
+use super::{ReplayArgs, Safeguard, Way, WayOutcome, table};
+
+/// See the module's text.
+pub struct Beside<'a> {
+    args: &'a ReplayArgs,
+    trace: Trace,
+    plan: Plan,
+    cpus: Vec<u32>,
+    asks: Vec<Ask>,
+    want: Want,
+}
+
+impl<'a> Beside<'a> {
+    /// Checks what is asked for; changes nothing.
+    pub fn new(args: &'a ReplayArgs, messages: &Messages) -> Result<Self> {
+        args.plan.refuse_phases()?;
+        if args.has_command() && args.scale_factor != 1.0 {
+            return Err(BadInput(
+                "--scale-factor stretches the jitter, and CMD's own work, which it would have to \
+                 be held against, cannot be stretched: only without CMD, or in `sandbag scale \
+                 bench`"
+                    .to_owned(),
+            )
+            .into());
+        }
+        let root = Root::default();
+        let want = Want {
+            class: args.plan.wanted()?,
+            overhead: args.guards(Safeguard::Overhead),
+            interval: args.guards(Safeguard::Interval),
+            most_bytes: args.plan.most_bytes(&root)?,
+        };
+        let cpus = args.plan.online(&root, &Topology::read(&root)?)?;
+        let trace = args.plan.trace(&args.trace, messages)?;
+        let more = More {
+            random: args.guards(Safeguard::Share),
+            factor: args.scale_factor,
+            repeat: args.repeat,
+        };
+        let plan = args.plan.plan(&trace, cpus.len(), more)?;
+        Ok(Self {
+            asks: Ask::each(&cpus, &plan),
+            args,
+            trace,
+            plan,
+            cpus,
+            want,
+        })
+    }
+
+    fn record(&self, (place, one): (usize, &CpuOutcome)) -> CpuRecord {
+        let (asked_ns, suffered_ns) = one.outcome.taken_ns();
+        let portion = &self.asks[place].portion;
+        CpuRecord {
+            cpu: one.cpu,
+            trace_cpu: self.args.plan.trace_cpu(&self.trace, place),
+            offset_s: seconds(portion.offset_ns()),
+            length_s: seconds(portion.length_ns()),
+            ran_s: seconds(one.ran_ns),
+            measured: one.measured,
+            counts: one.outcome.counts,
+            left_out_by_limit: LeftOutRecord {
+                events: one.left_out.events,
+                shortened: one.left_out.shortened,
+                s: seconds(one.left_out.ns),
+            },
+            start_error: one.outcome.all_start_errors(),
+            start_error_undisturbed: one.outcome.start_errors(),
+            length_error: one.outcome.length_errors(),
+            injected_asked_s: seconds(asked_ns),
+            injected_got_s: seconds(suffered_ns),
+            health: one.health.clone(),
+            stood_s: seconds(one.stood_ns),
+        }
+    }
+}
+
+impl Way for Beside<'_> {
+    type Injection = Team;
+
+    fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    fn dry_run(&self) -> Result<String> {
+        let Self {
+            args,
+            trace,
+            plan,
+            asks,
+            ..
+        } = self;
+        let mut out = String::new();
+        for (place, ask) in asks.iter().enumerate() {
+            let portion = &ask.portion;
+            let all: Vec<Planned> = portion.once().events().collect();
+            let events = all.len();
+            let noise_ns: u64 = all.iter().map(|event| event.length_ns).sum();
+            let (_, left_out) = limit::cut(&all, 0);
+            writeln!(
+                out,
+                "CPU {}: CPU {} of the trace from {} of its known time on, for {}{}: {events} events, \
+             {} in all",
+                ask.cpu,
+                args.plan.trace_cpu(trace, place),
+                time(portion.offset_ns() as f64),
+                time(portion.length_ns() as f64),
+                if portion.repeats() {
+                    ", again and again"
+                } else {
+                    ""
+                },
+                time(noise_ns as f64),
+            )?;
+            if left_out.any() {
+                writeln!(
+                    out,
+                    "  of which at least {} events would be left out and {} shortened, by {} in all: \
+                 more than {} ms of a second are never taken",
+                    left_out.events,
+                    left_out.shortened,
+                    time(left_out.ns as f64),
+                    MOST_NS / 1_000_000
+                )?;
+            }
+        }
+        let options = plan.options();
+        writeln!(
+            out,
+            "seed {}, groups of {}, --sync {}, --method {}",
+            options.seed,
+            options.group,
+            options.sync,
+            args.plan.method.name()
+        )?;
+        if args.has_command() {
+            writeln!(out, "beside: {}", command_line(&words(&args.command)))?;
+        }
+        Ok(out)
+    }
+
+    fn start(&mut self, warnings: &mut Vec<String>, messages: &Messages) -> Result<Team> {
+        let team = Team::start(&self.asks, self.want)?;
+        say_measured(&team, warnings, messages);
+        Ok(team)
+    }
+
+    fn listed(&self, team: &Team) -> (String, &'static str, &[u32]) {
+        let what = format!("jitter of {}", self.args.trace.display());
+        (what, team.class().name(), &self.cpus)
+    }
+
+    fn environment(&self, _: &Team) -> Result<Vec<(String, String)>> {
+        Ok(Vec::new())
+    }
+
+    fn outcome(&self, team: Team, held: Held) -> Result<WayOutcome> {
+        let method = BesideMethod {
+            asked: self.args.plan.method.name().to_owned(),
+            used: team.class().name().to_owned(),
+            priority: match team.class() {
+                Class::Fifo { priority } => Some(priority),
+                Class::Fair => None,
+            },
+            why: team.why_not_better().map(str::to_owned),
+        };
+        let outcome = team.finish();
+        Ok(WayOutcome {
+            own: Own::Beside(BesideRecord {
+                method,
+                scale_factor: self.args.scale_factor,
+                cpus: outcome
+                    .iter()
+                    .enumerate()
+                    .map(|one| self.record(one))
+                    .collect(),
+            }),
+            due: Due::beside(&outcome),
+            warnings: said_after(&outcome, held, self.args),
+            achieved: Some(outcome),
+        })
+    }
+}
+
+/// What was measured before the beginning, and what became of the method.
+fn say_measured(team: &Team, warnings: &mut Vec<String>, messages: &Messages) {
+    messages.say(&format!("injected by: {}", team.class()));
+    if let Some(why) = team.why_not_better() {
+        warnings.push(format!(
+            "{why}: events are injected by ordinary tasks, less exactly"
+        ));
+    }
+    for (cpu, measured) in team.measured() {
+        let Measured { wakes, seen, .. } = measured;
+        messages.say(&format!("CPU {cpu}: {}", table::measured(measured)));
+        if measured.overhead_ns == 0 {
+            warnings.push(format!(
+                "CPU {cpu}: what injecting costs could not be seen: it is not taken off"
+            ));
+        } else if seen * 10 < wakes {
+            warnings.push(format!(
+                "CPU {cpu}: others wait for this CPU, so that what injecting costs was seen {seen} \
+                 times only (of {wakes})"
+            ));
+        }
+    }
+}
+
+/// What the user should know of a run.
+fn said_after(outcome: &[CpuOutcome], held: Held, args: &ReplayArgs) -> Vec<String> {
+    let mut said = Vec::new();
+    for one in outcome {
+        let cpu = one.cpu;
+        match &one.health {
+            Health::Well => {}
+            Health::Displaced => said.push(format!(
+                "CPU {cpu} went offline, or was taken from us by a cpuset: its jitter ended, {} \
+                 events that were due later were not injected",
+                one.outcome.counts.not_reached
+            )),
+            Health::Died(how) => said.push(format!(
+                "the injector of CPU {cpu} ended ({how}): {} events that were due later were not \
+                 injected",
+                one.outcome.counts.not_reached
+            )),
+        }
+        if one.stood_ns > 0 && one.health == Health::Well {
+            let counts = one.outcome.counts;
+            said.push(format!(
+                "the injector of CPU {cpu} did not run for {} (it was stopped, or had no CPU): \
+                 the events of that time were not injected when they were due ({} late, {} \
+                 missed, {} not reached)",
+                time(one.stood_ns as f64),
+                counts.away,
+                counts.missed,
+                counts.not_reached
+            ));
+        }
+        if one.left_out.any() {
+            said.push(format!(
+                "CPU {cpu}: the trace takes more than {} ms of some second; of a whole portion \
+                 {} events are left out and {} shortened, {} in all, so that others can run",
+                MOST_NS / 1_000_000,
+                one.left_out.events,
+                one.left_out.shortened,
+                time(one.left_out.ns as f64)
+            ));
+        }
+    }
+    if held.without_ns > 0 && args.duration.is_none() {
+        said.push(format!(
+            "the share of the trace was used up: CMD ran its last {} without jitter (--loop \
+             begins again, --share replays more)",
+            time(held.without_ns as f64)
+        ));
+    }
+    if let (End::UsedUp, Some(duration), true) = (held.end, args.duration, !args.has_command()) {
+        said.push(format!(
+            "the share of the trace was used up after {}, before {} were over (--loop begins \
+             again, --share replays more)",
+            time(held.wall_ns as f64),
+            time(nanos(duration) as f64)
+        ));
+    }
+    said
+}
