@@ -21,7 +21,7 @@ pub mod window;
 pub use accuracy::{Accuracy, ErrorStats};
 pub use chance::{Chance, GENERATOR};
 pub use mean::error_of_mean;
-pub use median::{median, middle, range};
+pub use median::{median, middle, quantile, range};
 pub use paired::{PairedRatio, paired_ratio};
 pub use verdict::{Tolerance, Verdict, VerdictCounter};
 pub use window::Window;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Middle and range of a few values.
+//! Middle, quantiles and range of values.
 
 /// The median; the mean of the middle two of an even number. `None` of none.
 #[must_use]
@@ -20,6 +20,15 @@ pub fn middle(sorted: &[f64]) -> Option<f64> {
     }
 }
 
+/// The least of the values, in ascending order, that is not below so many
+/// percent of them; `None` of none.
+#[must_use]
+pub fn quantile<T: Copy>(sorted: &[T], part_pct: f64) -> Option<T> {
+    let last = sorted.len().checked_sub(1)?;
+    let rank = (sorted.len() as f64 * part_pct / 100.0).ceil() as usize;
+    Some(sorted[rank.saturating_sub(1).min(last)])
+}
+
 /// Least and greatest; `None` of none.
 #[must_use]
 pub fn range(values: &[f64]) -> Option<(f64, f64)> {
@@ -31,6 +40,14 @@ pub fn range(values: &[f64]) -> Option<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantiles_are_values_that_there_are() {
+        assert_eq!(quantile(&[1, 5, 9], 50.0), Some(5));
+        assert_eq!(quantile(&[1, 5, 9], 100.0), Some(9));
+        assert_eq!(quantile(&[1, 5, 9], 0.0), Some(1));
+        assert_eq!(quantile::<u64>(&[], 50.0), None);
+    }
 
     #[test]
     fn the_median_of_few() {

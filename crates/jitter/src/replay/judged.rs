@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The paper's table: how like what was asked for is what was seen.
 
-use crate::stats::{Distances, Grid, QUANTILES_PCT, distances};
+use crate::stats::{Distances, Grid, QUANTILES_PCT, distances, quantiles};
 use serde::{Deserialize, Serialize};
 
 use crate::replay::column::Planned;
@@ -69,6 +69,9 @@ pub fn judge(cpus: &[Evidence<'_>], tolerance: Tolerance, factor: f64, times: f6
         let found = matches.pairs().map(|(_, s)| seen[s].length_ns);
         seen_ns.extend(own.into_iter().chain(found).map(|ns| unscaled(ns, factor)));
     }
+    let distances = distances(&asked_ns, &seen_ns, Grid::standard());
+    asked_ns.sort_unstable();
+    seen_ns.sort_unstable();
     let pct = |part: f64| (all > 0).then(|| part / all as f64 * 100.0);
     Judged {
         asked: all as u64,
@@ -77,9 +80,9 @@ pub fn judge(cpus: &[Evidence<'_>], tolerance: Tolerance, factor: f64, times: f6
         by_chance_pct: pct(chance),
         start_error: Quantiles::of(late),
         length_error: Quantiles::of(longer),
-        distances: distances(&asked_ns, &seen_ns, Grid::standard()),
-        asked_ns: quantiles(asked_ns),
-        seen_ns: quantiles(seen_ns),
+        distances,
+        asked_ns: quantiles(&asked_ns),
+        seen_ns: quantiles(&seen_ns),
     }
 }
 
@@ -98,13 +101,6 @@ fn rest(matches: &Matches, seen: &[Planned]) -> Vec<u64> {
 fn lengths(host: &[&[Planned]; 2]) -> Vec<u64> {
     let both = host.iter().flat_map(|one| one.iter());
     both.map(|event| event.length_ns).collect()
-}
-
-fn quantiles(mut lengths: Vec<u64>) -> Option<[u64; QUANTILES_PCT.len()]> {
-    lengths.sort_unstable();
-    let last = lengths.len().checked_sub(1)?;
-    let rank = |part: f64| (lengths.len() as f64 * part / 100.0).ceil() as usize;
-    Some(QUANTILES_PCT.map(|part| lengths[rank(part).saturating_sub(1).min(last)]))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! Memory is bounded: so many events are kept one by one, all others are
 //! counted by the size of their errors.
 
+use sandbag_stats::quantile;
 use serde::{Deserialize, Serialize};
 
 use crate::replay::histogram::Histogram;
@@ -118,17 +119,13 @@ impl Quantiles {
     #[must_use]
     pub fn of(mut values: Vec<i64>) -> Option<Self> {
         values.sort_unstable();
-        let most_ns = *values.last()?;
-        let at = |part_pct: f64| {
-            let rank = (values.len() as f64 * part_pct / 100.0).ceil() as usize;
-            values[rank.clamp(1, values.len()) - 1]
-        };
+        let at = |part_pct| quantile(&values, part_pct);
         Some(Self {
             count: values.len() as u64,
-            p50_ns: at(50.0),
-            p90_ns: at(90.0),
-            p99_ns: at(99.0),
-            most_ns,
+            p50_ns: at(50.0)?,
+            p90_ns: at(90.0)?,
+            p99_ns: at(99.0)?,
+            most_ns: at(100.0)?,
         })
     }
 

@@ -22,4 +22,5 @@ pub use density::{Density, Grid};
 pub use distance::{Distances, distances};
 pub use likeness::{Interval, Likeness, Measure, Quantiles, Verdict, likeness};
 pub use spectrum::{Band, Component, FALSE_ALARM, Fold, FoundIn, Spectrum, spectrum};
+pub(crate) use summary::quantiles;
 pub use summary::{QUANTILES_PCT, Summary, summarise};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The events of one CPU in a few figures.
 
+use sandbag_stats::quantile;
 use serde::{Deserialize, Serialize};
 
 use crate::CpuTrace;
@@ -48,16 +49,15 @@ pub fn summarise(cpu: &CpuTrace) -> Summary {
         events: count as u64,
         rate_per_s: per(count as f64 * 1e9),
         noise_pct: per(noise_ns * 100.0),
-        quantiles_ns: (count > 0).then(|| QUANTILES_PCT.map(|part| quantile(&lengths, part))),
+        quantiles_ns: quantiles(&lengths),
         mean_ns: (count > 0).then(|| noise_ns / count as f64),
     }
 }
 
-/// The least of the sorted values that is not below so many percent of them;
-/// there is at least one.
-fn quantile(sorted: &[u64], part_pct: f64) -> u64 {
-    let rank = (sorted.len() as f64 * part_pct / 100.0).ceil() as usize;
-    sorted[rank.clamp(1, sorted.len()) - 1]
+/// Of values in ascending order, those at [`QUANTILES_PCT`]; `None` of none.
+pub(crate) fn quantiles(sorted: &[u64]) -> Option<[u64; QUANTILES_PCT.len()]> {
+    let least = *sorted.first()?;
+    Some(QUANTILES_PCT.map(|part| quantile(sorted, part).unwrap_or(least)))
 }
 
 #[cfg(test)]

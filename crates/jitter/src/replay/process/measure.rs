@@ -12,10 +12,9 @@ use std::thread::JoinHandle;
 
 use sandbag_linux::clock::{monotonic, sleep_until};
 use sandbag_linux::sched::{self, Attributes};
-use sandbag_stats::chance;
+use sandbag_stats::{chance, quantile};
 
 use super::Measured;
-use crate::replay::outcome::Quantiles;
 
 /// Wake-ups to measure.
 const WAKES: usize = 200;
@@ -137,20 +136,28 @@ pub fn measure(beside: Beside) -> Measured {
     } else {
         Vec::new()
     };
-    let began = lost.iter().map(|one| one.began_late_ns);
-    let began = Quantiles::of(began.collect()).map_or(0, |all| all.p50_ns);
+    late.sort_unstable();
+    let late = |part_pct| quantile(&late, part_pct).unwrap_or_default();
+    let began: Vec<i64> = lost.iter().map(|one| one.began_late_ns).collect();
+    let ns = |of: fn(&Lost) -> u64| middle(lost.iter().map(of).collect());
     Measured {
-        overhead_ns: quantile(lost.iter().map(|one| one.overhead_ns).collect(), 50),
-        lead_ns: quantile(lost.iter().map(|one| one.lead_ns).collect(), 50),
-        began_late_ns: began.clamp(-MOST_SHIFT_NS, MOST_SHIFT_NS),
-        least_interval_ns: quantile(near, 50),
-        wake_p50_ns: quantile(late.clone(), 50),
-        wake_p90_ns: quantile(late.clone(), 90),
-        wake_p99_ns: quantile(late.clone(), 99),
-        wake_most_ns: quantile(late, 100),
+        overhead_ns: ns(|one| one.overhead_ns),
+        lead_ns: ns(|one| one.lead_ns),
+        began_late_ns: middle(began).clamp(-MOST_SHIFT_NS, MOST_SHIFT_NS),
+        least_interval_ns: middle(near),
+        wake_p50_ns: late(50.0),
+        wake_p90_ns: late(90.0),
+        wake_p99_ns: late(99.0),
+        wake_most_ns: late(100.0),
         wakes: WAKES as u64,
         seen: lost.len() as u64,
     }
+}
+
+/// The lower median; 0 of none.
+fn middle<T: Copy + Ord + Default>(mut values: Vec<T>) -> T {
+    values.sort_unstable();
+    quantile(&values, 50.0).unwrap_or_default()
 }
 
 /// One event of no length, by our clock, ns.
@@ -196,15 +203,6 @@ fn alone(lost: Vec<Lost>) -> Vec<Lost> {
     ours.collect()
 }
 
-fn quantile(mut values: Vec<u64>, part_pct: usize) -> u64 {
-    values.sort_unstable();
-    let rank = (values.len() * part_pct).div_ceil(100);
-    values
-        .get(rank.saturating_sub(1))
-        .copied()
-        .unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,13 +233,6 @@ mod tests {
         let all = [3_000_000, 10, 11, 4_000_000, 12, 31, 19].map(lost);
         let ours: Vec<u64> = alone(all.into()).iter().map(|l| l.overhead_ns).collect();
         assert_eq!(ours, [10, 11, 12, 19]);
-    }
-
-    #[test]
-    fn quantiles_of_few_values() {
-        assert_eq!(quantile(vec![5, 1, 9], 50), 5);
-        assert_eq!(quantile(vec![5, 1, 9], 100), 9);
-        assert_eq!(quantile(Vec::new(), 50), 0);
     }
 
     #[test]
