@@ -26,6 +26,7 @@ mod select;
 mod spans;
 pub mod stats;
 pub mod synth;
+mod tables;
 mod trace;
 
 pub use distribution::{Beyond, Bin, Causes, Distribution, Quantile, Quantity, Series};

@@ -5,18 +5,15 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::attribution::{
-    Attribution, Count, CpuCauses, CpuCounters, Method, Process, ProcessRow, Row, Who, by_cpu,
-    explain, foremost, processes, table,
+    Attribution, Count, CpuCauses, CpuCounters, Method, Row, Who, by_cpu, explain, processes,
+    table,
 };
-use crate::{CpuTrace, Trace};
-use comfy_table::{CellAlignment, Table};
+use crate::{CpuTrace, Trace, tables};
 use sandbag_ui::quantity::time;
 use sandbag_ui::table::{plain, right};
 use sandbag_ui::text::visible;
 use serde_json::{Value, json};
 
-/// Rows of the table; the others are summed.
-const ROWS: usize = 20;
 /// Processes that are listed.
 const PROCESSES: usize = 10;
 /// Characters of a unit or a command line on a terminal.
@@ -29,14 +26,14 @@ pub(super) fn text(trace: &Trace, all: &Attribution) -> String {
     let mut text = String::new();
     if !all.cpus.is_empty() {
         let rows = table(trace, all);
-        let _ = writeln!(text, "\nWho took how much\n{}", who(&rows));
+        let _ = writeln!(text, "\nWho took how much\n{}", tables::causes(&rows).terminal());
         let _ = writeln!(text, "\n{}\n{}", kinds(&rows), remarks(all));
         let processes = processes(trace, all, PROCESSES);
         if !processes.is_empty() {
             let _ = writeln!(
                 text,
                 "\nProcesses that took most\n{}",
-                of_processes(&processes)
+                tables::processes(&processes, WIDE).terminal()
             );
         }
     }
@@ -66,66 +63,6 @@ fn remarks(all: &Attribution) -> String {
         about.entries, about.lost, about.outside
     );
     text
-}
-
-fn who(rows: &[Row]) -> Table {
-    let mut table = plain([
-        "cause", "kind", "events", "times", "gross", "net", "noise %", "longest",
-    ]);
-    let mut line = |cause: &str, kind: &str, row: &Row| {
-        table.add_row([
-            visible(cause),
-            kind.to_owned(),
-            row.events.to_string(),
-            row.times.to_string(),
-            time(row.gross_ns as f64),
-            time(row.net_ns as f64),
-            format!("{:.2}", row.share_pct),
-            time(row.longest_ns as f64),
-        ]);
-    };
-    let (shown, others) = foremost(rows, ROWS);
-    for row in &shown {
-        let (cause, kind) = row.who.names();
-        line(cause, kind, row);
-    }
-    if let Some((count, row)) = &others {
-        line(&format!("{count} others"), "", row);
-    }
-    let mut table = right(table);
-    for column in table.column_iter_mut().take(2) {
-        column.set_cell_alignment(CellAlignment::Left);
-    }
-    table
-}
-
-fn of_processes(rows: &[ProcessRow]) -> Table {
-    let mut table = plain(["PID", "name", "net", "noise %", "unit or group", "command"]);
-    for row in rows {
-        let of = |text: fn(&Process) -> &String| {
-            let text = row.details.as_ref().map(text);
-            let text = text.filter(|text| !text.is_empty());
-            text.map_or_else(
-                || "-".to_owned(),
-                |text| visible(text).chars().take(WIDE).collect(),
-            )
-        };
-        table.add_row([
-            row.pid.to_string(),
-            visible(&row.name),
-            time(row.net_ns as f64),
-            format!("{:.2}", row.share_pct),
-            of(|one| &one.group),
-            of(|one| &one.command),
-        ]);
-    }
-    let mut table = right(table);
-    for column in [1, 4, 5] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Left);
-        }
-    }
-    table
 }
 
 /// The share of each kind: `Of the noise: task 98.1 %, irq 0.51 %`.

@@ -17,7 +17,7 @@ use sandbag_ui::quantity::time;
 use sandbag_ui::table::{plain, right};
 
 use super::select::SelectArgs;
-use super::show::quantile_name;
+use crate::tables::quantile_name;
 use super::{ImportArgs, counted, page};
 use sandbag_ui::exit::{self, BadInput};
 use sandbag_ui::messages::Messages;

@@ -12,7 +12,7 @@ use sandbag_ui::quantity::time;
 use sandbag_ui::table::{plain, right};
 
 use super::distribution::{quantities, share};
-use super::show::quantile_name;
+use crate::tables::quantile_name;
 
 /// What is counted in both, quantity after quantity; the share of noise, where
 /// both have one, in any case.

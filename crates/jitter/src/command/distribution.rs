@@ -10,7 +10,8 @@ use sandbag_ui::quantity::time;
 use sandbag_ui::table::{plain, right};
 use sandbag_ui::text::visible;
 
-use super::show::{decades, quantile_name};
+use super::show::decades;
+use crate::tables::quantile_name;
 
 /// The whole text.
 pub(super) fn text(all: &Distribution, name: &str) -> String {

@@ -4,12 +4,10 @@
 use std::fmt::Write as _;
 
 use crate::stats::{
-    Correlation, FALSE_ALARM, FoundIn, MOST_CORRELATED, Spectrum, Summary, correlations, spectrum,
-    summarise,
+    Correlation, FALSE_ALARM, MOST_CORRELATED, Spectrum, Summary, correlations, spectrum, summarise,
 };
-use crate::{CpuTrace, Trace};
-use sandbag_ui::quantity::{period, time};
-use sandbag_ui::table::{plain, right};
+use crate::{CpuTrace, Trace, tables};
+use sandbag_ui::quantity::time;
 use serde::Serialize;
 
 /// Pairs of CPUs that are listed; those furthest beyond chance.
@@ -63,59 +61,15 @@ impl Found {
 }
 
 fn components(spectra: &[Option<Spectrum>]) -> String {
-    let mut table = plain([
-        "CPU",
-        "period",
-        "jitter of phase",
-        "events",
-        "of periods %",
-        "of noise %",
-        "harmonics",
-        "power",
-        "keeps phase",
-        "found in",
-    ]);
-    let mut none = true;
-    for found in spectra.iter().flatten() {
-        for one in &found.components {
-            none = false;
-            table.add_row([
-                found.cpu.to_string(),
-                period(one.period_ns),
-                time(one.jitter_ns),
-                one.events.to_string(),
-                format!("{:.1}", one.share_of_periods * 100.0),
-                format!("{:.1}", one.noise_pct),
-                one.harmonics.to_string(),
-                format!("{:.0}", one.power),
-                time(one.coherent_ns),
-                match one.found_in {
-                    FoundIn::Starts => "starts".to_owned(),
-                    FoundIn::Noise => "noise".to_owned(),
-                    FoundIn::Both => "both".to_owned(),
-                },
-            ]);
-        }
-    }
-    if none {
+    let table = tables::components(spectra);
+    if table.rows() == 0 {
         "  none".to_owned()
     } else {
-        right(table).to_string()
+        table.terminal().to_string()
     }
 }
 
 fn pairs(all: &[Correlation]) -> String {
-    let mut table = plain([
-        "CPUs",
-        "together %",
-        "by chance %",
-        "",
-        "lag",
-        "noise in",
-        "correlation",
-        "by chance",
-        "",
-    ]);
     let beyond = |one: &Correlation| {
         let chance = &one.chance_pct;
         (one.together_pct - chance.mean).abs() / (chance.most - chance.least).max(1e-9)
@@ -124,31 +78,7 @@ fn pairs(all: &[Correlation]) -> String {
     shown.sort_by(|a, b| beyond(b).total_cmp(&beyond(a)));
     shown.truncate(MOST_PAIRS);
     shown.sort_by_key(|one| (one.a, one.b));
-    let judged = |by: i8| match by {
-        1 => "more",
-        -1 => "less",
-        _ => "",
-    };
-    for one in &shown {
-        let ten_ms = one.noise.iter().find(|noise| noise.bin_ns == 10_000_000);
-        let noise = ten_ms.or(one.noise.last());
-        let of_noise = |shown: &dyn Fn(&crate::stats::NoiseCorrelation) -> String| {
-            noise.map_or_else(|| "-".to_owned(), shown)
-        };
-        table.add_row([
-            format!("{}, {}", one.a, one.b),
-            format!("{:.2}", one.together_pct),
-            format!("{:.2} to {:.2}", one.chance_pct.least, one.chance_pct.most),
-            judged(one.chance_pct.judge(one.together_pct)).to_owned(),
-            one.lag_ns
-                .map_or_else(|| "-".to_owned(), |ns| format!("{} us", ns / 1000)),
-            of_noise(&|noise| time(noise.bin_ns as f64)),
-            of_noise(&|noise| format!("{:.3}", noise.r)),
-            of_noise(&|noise| format!("{:.3} to {:.3}", noise.chance.least, noise.chance.most)),
-            of_noise(&|noise| judged(noise.chance.judge(noise.r)).to_owned()),
-        ]);
-    }
-    let mut text = right(table).to_string();
+    let mut text = tables::pairs(shown.iter().copied()).terminal().to_string();
     if shown.len() < all.len() {
         let _ = write!(text, "\n  ... {} more pairs", all.len() - shown.len());
     }

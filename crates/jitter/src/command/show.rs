@@ -6,13 +6,11 @@ use std::path::PathBuf;
 
 use crate::import::Recording;
 use crate::page::{self as html, TracePage};
-use crate::stats::{QUANTILES_PCT, summarise};
-use crate::{Notes, Trace};
+use crate::{Trace, tables};
 use clap::Args;
-use comfy_table::{CellAlignment, Table};
 use sandbag_ui::failure::Result;
 use sandbag_ui::quantity::time;
-use sandbag_ui::table::{fitted, plain, right};
+use sandbag_ui::table::fitted;
 use sandbag_ui::text::visible;
 
 use super::periodic::{self, Found};
@@ -141,9 +139,9 @@ fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> Strin
         let _ = write!(text, ", as a real-time task of priority {priority}");
     }
     let width = output::width();
-    let _ = writeln!(text, "\n\n{}", fitted(&table(trace), 1, width));
+    let _ = writeln!(text, "\n\n{}", fitted(&tables::summary(trace).terminal(), 1, width));
     if let Some(notes) = trace.how_found() {
-        let how = fitted(&how(notes), 1, width);
+        let how = fitted(&tables::how_found(notes).terminal(), 1, width);
         let _ = writeln!(text, "\nHow they were found\n{how}");
     }
     let _ = writeln!(text, "\nLengths\n{}", decades(lengths(trace)));
@@ -153,70 +151,10 @@ fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> Strin
     let attribution = trace.attribution.as_deref();
     text.extend(attribution.map(|all| causes::text(trace, all)));
     if worst > 0 {
-        let _ = writeln!(text, "\nThe longest\n{}", longest(trace, worst));
+        let longest = tables::longest(trace, worst).terminal();
+        let _ = writeln!(text, "\nThe longest\n{longest}");
     }
     text
-}
-
-/// What a quantile is called.
-pub(super) fn quantile_name(part_pct: f64) -> String {
-    match part_pct {
-        100.0 => "longest".to_owned(),
-        part => format!("p{part}"),
-    }
-}
-
-fn table(trace: &Trace) -> Table {
-    let mut header = ["CPU", "known", "events", "per s", "noise %"]
-        .map(str::to_owned)
-        .to_vec();
-    header.extend(QUANTILES_PCT.map(quantile_name));
-    let mut table = plain(header);
-    for cpu in &trace.cpus {
-        let s = summarise(cpu);
-        let mut row = vec![
-            s.cpu.to_string(),
-            time(s.known_s * 1e9),
-            s.events.to_string(),
-            format!("{:.0}", s.rate_per_s),
-            format!("{:.4}", s.noise_pct),
-        ];
-        row.extend((0..QUANTILES_PCT.len()).map(|i| {
-            let quantile = s.quantiles_ns.map(|all| all[i] as f64);
-            quantile.map_or_else(|| "-".to_owned(), time)
-        }));
-        table.add_row(row);
-    }
-    right(table)
-}
-
-fn how(notes: &Notes) -> Table {
-    let mut table = plain([
-        "CPU",
-        "detectable above",
-        "least difference",
-        "loop",
-        "reading",
-        "storing",
-        "drift ppm",
-        "dropped",
-        "page faults",
-    ]);
-    for cpu in &notes.cpus {
-        let own = |said: String| if cpu.is_own() { said } else { "-".to_owned() };
-        table.add_row([
-            cpu.cpu.to_string(),
-            time(cpu.detectable_ns()),
-            own(time(cpu.least_ns)),
-            own(time(cpu.loop_ns)),
-            own(time(cpu.read_ns)),
-            own(time(cpu.store_ns)),
-            own(format!("{:.2}", cpu.drift_ppm)),
-            own(cpu.dropped.to_string()),
-            own(cpu.faults.to_string()),
-        ]);
-    }
-    right(table)
 }
 
 /// Widest bar, characters.
@@ -262,29 +200,4 @@ pub(super) fn decades(lengths: impl Iterator<Item = (u64, u64)>) -> String {
         );
     }
     text.trim_end().to_owned()
-}
-
-fn longest(trace: &Trace, count: usize) -> Table {
-    let all = crate::attribution::cause::longest(trace, count);
-    let mut heads = vec!["CPU", "at", "length"];
-    heads.extend(
-        all.iter()
-            .any(|one| one.causes.is_some())
-            .then_some("net of each cause"),
-    );
-    let mut table = plain(heads);
-    for one in all {
-        let mut row = vec![
-            one.cpu.to_string(),
-            format!("{:.6} s", one.event.start_ns as f64 / 1e9),
-            time(one.event.length_ns as f64),
-        ];
-        row.extend(one.causes);
-        table.add_row(row);
-    }
-    let mut table = right(table);
-    if let Some(column) = table.column_mut(3) {
-        column.set_cell_alignment(CellAlignment::Left);
-    }
-    table
 }

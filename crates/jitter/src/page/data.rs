@@ -267,12 +267,6 @@ fn lines(found: &Spectrum) -> SpectrumLines {
     }
 }
 
-/// The correlation of noise in 10 ms, or the nearest that there is.
-fn coefficient(one: &Correlation) -> Option<f64> {
-    let ten_ms = one.noise.iter().find(|noise| noise.bin_ns == 10_000_000);
-    ten_ms.or(one.noise.last()).map(|noise| noise.r)
-}
-
 fn matrix(cpus: &[CpuTrace], pairs: &[Correlation]) -> Option<Matrix> {
     if cpus.len() <= 2 || pairs.is_empty() {
         return None;
@@ -281,8 +275,8 @@ fn matrix(cpus: &[CpuTrace], pairs: &[Correlation]) -> Option<Matrix> {
     let place = |cpu| numbers.iter().position(|other| *other == cpu);
     let mut cells = Vec::new();
     for one in pairs {
-        if let (Some(a), Some(b), Some(r)) = (place(one.a), place(one.b), coefficient(one)) {
-            cells.extend([(a, b, round(r)), (b, a, round(r))]);
+        if let (Some(a), Some(b), Some(noise)) = (place(one.a), place(one.b), one.foremost_noise()) {
+            cells.extend([(a, b, round(noise.r)), (b, a, round(noise.r))]);
         }
     }
     Some(Matrix {

@@ -12,6 +12,7 @@ mod tests;
 use crate::stats::{
     Correlation, FALSE_ALARM, Likeness, Spectrum, Verdict, correlations, likeness, spectrum,
 };
+use crate::tables as shared;
 use crate::{Span, Trace};
 use maud::{Markup, html};
 
@@ -57,7 +58,7 @@ pub fn render(page: &TracePage<'_>) -> String {
     let unknown = trace.cpus.iter().any(|cpu| cpu.known.len() > 1);
     let body = html! {
         (headline(page))
-        section { h2 { "Per CPU" } (tables::summary(trace)) }
+        section { h2 { "Per CPU" } (shared::summary(trace).html()) }
         div .charts {
             section {
                 h2 { "Density of lengths" }
@@ -97,9 +98,9 @@ pub fn render(page: &TracePage<'_>) -> String {
         (periodic(page, colours))
         (in_common(page))
         @if let Some(all) = trace.attribution.as_deref().filter(|all| !all.cpus.is_empty()) {
-            section { h2 { "Who took how much" } (tables::who(trace, all)) (tables::processes(trace, all)) }
+            section { h2 { "Who took how much" } (tables::who(trace, all)) }
         }
-        section { h2 { "The longest" } (tables::longest(trace, page.worst)) }
+        section { h2 { "The longest" } (shared::longest(trace, page.worst).html()) }
         (tables::how(trace))
         footer { "sandbag " (env!("CARGO_PKG_VERSION")) ". " (CREDIT) }
     };

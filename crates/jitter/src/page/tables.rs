@@ -2,21 +2,18 @@
 //! The tables of these pages.
 
 use crate::Trace;
-use crate::attribution::{self, Attribution, Row};
-use crate::stats::{
-    Correlation, FoundIn, Interval, Likeness, Measure, QUANTILES_PCT, Spectrum, Verdict, summarise,
-};
+use crate::attribution::{self, Attribution};
+use crate::stats::{Correlation, Interval, Likeness, Measure, Spectrum, Verdict};
+use crate::tables::{self as shared, quantile_name};
 use maud::{Markup, html};
 
 use super::ComparisonPage;
-use crate::attribution::cause as causes;
-use sandbag_ui::quantity::{period, time};
-use sandbag_ui::text::visible;
+use sandbag_ui::quantity::time;
 
 /// Tables with more lines scroll.
 const LONG: usize = 16;
-/// Causes that are listed; the others are summed.
-const MOST_CAUSES: usize = 20;
+/// Processes that are listed.
+const MOST_PROCESSES: usize = 20;
 /// Pairs of CPUs that are listed.
 const MOST_PAIRS: usize = 40;
 
@@ -31,238 +28,40 @@ fn table(rows: usize, head: &Markup, body: &Markup) -> Markup {
     }
 }
 
-fn quantile_name(part_pct: f64) -> String {
-    match part_pct {
-        100.0 => "longest".to_owned(),
-        part => format!("{part} %"),
-    }
-}
-
-pub(super) fn summary(trace: &Trace) -> Markup {
-    let all: Vec<_> = trace.cpus.iter().map(summarise).collect();
-    table(
-        all.len(),
-        &html! {
-            th { "CPU" } th { "looked for" } th { "events" } th { "per s" } th { "noise" small { "%" } }
-            @for part in QUANTILES_PCT { th { (quantile_name(part)) } }
-        },
-        &html! {
-            @for s in &all {
-                tr {
-                    th { (s.cpu) }
-                    td { (time(s.known_s * 1e9)) }
-                    td { (s.events) }
-                    td { (format!("{:.1}", s.rate_per_s)) }
-                    td { (format!("{:.4}", s.noise_pct)) }
-                    @for i in 0..QUANTILES_PCT.len() {
-                        td { (s.quantiles_ns.map_or_else(none, |all| time(all[i] as f64))) }
-                    }
-                }
-            }
-        },
-    )
-}
-
+/// Who took how much.
 pub(super) fn who(trace: &Trace, all: &Attribution) -> Markup {
-    let rows = attribution::table(trace, all);
-    let (shown, others) = attribution::foremost(&rows, MOST_CAUSES);
-    let line = |cause: &str, kind: &str, row: &Row| {
-        html! {
-            tr {
-                th .text { (visible(cause)) }
-                td .text { (kind) }
-                td { (row.events) }
-                td { (row.times) }
-                td { (time(row.gross_ns as f64)) }
-                td { (time(row.net_ns as f64)) }
-                td { (format!("{:.2}", row.share_pct)) }
-                td { (time(row.longest_ns as f64)) }
-            }
-        }
-    };
+    let processes = attribution::processes(trace, all, MOST_PROCESSES);
     html! {
-        (table(
-            shown.len() + others.iter().count(),
-            &html! {
-                th .text { "cause" } th .text { "kind" } th { "events" } th { "times" } th { "gross" }
-                th { "net" } th { "noise" small { "%" } } th { "longest" }
-            },
-            &html! {
-                @for row in &shown {
-                    @let (cause, kind) = row.who.names();
-                    (line(cause, kind, row))
-                }
-                @if let Some((count, row)) = &others { (line(&format!("{count} others"), "", row)) }
-            },
-        ))
+        (shared::causes(&attribution::table(trace, all)).html())
         p .note {
             "Gross: from coming to leaving. Net: without what came in between; these add up to all the "
             "noise."
         }
+        @if !processes.is_empty() { (shared::processes(&processes, usize::MAX).html()) }
     }
-}
-
-/// The processes behind the causes, with what /proc had of them.
-pub(super) fn processes(trace: &Trace, all: &Attribution) -> Markup {
-    let rows = attribution::processes(trace, all, MOST_CAUSES);
-    let or_none = |text: Option<&String>| match text.filter(|text| !text.is_empty()) {
-        Some(text) => visible(text),
-        None => none(),
-    };
-    html! {
-        @if !rows.is_empty() {
-            (table(
-                rows.len(),
-                &html! {
-                    th { "PID" } th .text { "name" } th { "net" } th { "noise" small { "%" } }
-                    th .text { "unit or group" } th .text { "command" }
-                },
-                &html! {
-                    @for row in &rows {
-                        tr {
-                            th { (row.pid) }
-                            td .text { (visible(&row.name)) }
-                            td { (time(row.net_ns as f64)) }
-                            td { (format!("{:.2}", row.share_pct)) }
-                            td .text { (or_none(row.details.as_ref().map(|one| &one.group))) }
-                            td .text { (or_none(row.details.as_ref().map(|one| &one.command))) }
-                        }
-                    }
-                },
-            ))
-        }
-    }
-}
-
-pub(super) fn longest(trace: &Trace, count: usize) -> Markup {
-    let all = causes::longest(trace, count);
-    let has_causes = all.iter().any(|one| one.causes.is_some());
-    table(
-        all.len(),
-        &html! {
-            th { "CPU" } th { "at" small { "s" } } th { "length" }
-            @if has_causes { th .text { "net of each cause" } }
-        },
-        &html! {
-            @for one in &all {
-                tr {
-                    th { (one.cpu) }
-                    td { (format!("{:.6}", one.event.start_ns as f64 / 1e9)) }
-                    td { (time(one.event.length_ns as f64)) }
-                    @if let Some(causes) = &one.causes { td .text { (causes) } }
-                }
-            }
-        },
-    )
 }
 
 /// How the events were found; of an imported trace what could be detected, or nothing.
 pub(super) fn how(trace: &Trace) -> Markup {
-    let Some(notes) = trace.how_found() else {
-        return html! {};
-    };
-    let body = html! {
-        @for cpu in &notes.cpus {
-            tr {
-                th { (cpu.cpu) }
-                td { (time(cpu.detectable_ns())) }
-                @if cpu.is_own() {
-                    td { (time(cpu.least_ns)) }
-                    td { (time(cpu.loop_ns)) }
-                    td { (time(cpu.store_ns)) }
-                    td { (format!("{:.2}", cpu.drift_ppm)) }
-                    td { (cpu.dropped) }
-                    td { (cpu.faults) }
-                } @else {
-                    td { "-" } td { "-" } td { "-" } td { "-" } td { "-" } td { "-" }
-                }
-            }
-        }
-    };
-    let head = html! {
-        th { "CPU" } th { "detectable above" } th { "least difference" } th { "loop" } th { "storing" }
-        th { "drift" small { "ppm" } } th { "dropped" } th { "page faults" }
-    };
     html! {
-        section { h2 { "How they were found" } (table(notes.cpus.len(), &head, &body)) }
+        @if let Some(notes) = trace.how_found() {
+            section { h2 { "How they were found" } (shared::how_found(notes).html()) }
+        }
     }
 }
 
 pub(super) fn components(spectra: &[Option<Spectrum>]) -> Markup {
-    let all = || {
-        let found = spectra.iter().flatten();
-        found.flat_map(|one| one.components.iter().map(|component| (one.cpu, component)))
-    };
-    let count = all().count();
-    if count == 0 {
+    let table = shared::components(spectra);
+    if table.rows() == 0 {
         return html! { p { "None stands out." } };
     }
-    table(
-        count,
-        &html! {
-            th { "CPU" } th { "period" } th { "phase jitter" small { "sd" } } th { "events" }
-            th { "of the periods" small { "%" } } th { "of the noise" small { "%" } }
-            th { "harmonics" } th { "power" small { "times the floor" } } th { "keeps its phase for" }
-            th .text { "found in" }
-        },
-        &html! {
-            @for (cpu, one) in all() {
-                tr {
-                    th { (cpu) }
-                    td { (period(one.period_ns)) }
-                    td { (time(one.jitter_ns)) }
-                    td { (one.events) }
-                    td { (format!("{:.1}", one.share_of_periods * 100.0)) }
-                    td { (format!("{:.1}", one.noise_pct)) }
-                    td { (one.harmonics) }
-                    td { (format!("{:.0}", one.power)) }
-                    td { (time(one.coherent_ns)) }
-                    td .text {
-                        (match one.found_in {
-                            FoundIn::Starts => "starts",
-                            FoundIn::Noise => "noise",
-                            FoundIn::Both => "both",
-                        })
-                    }
-                }
-            }
-        },
-    )
+    table.html()
 }
 
 pub(super) fn correlations(pairs: &[Correlation]) -> Markup {
-    let judged = |by: i8| match by {
-        1 => "more",
-        -1 => "less",
-        _ => "as chance",
-    };
     let shown = &pairs[..pairs.len().min(MOST_PAIRS)];
-    let body = html! {
-        @for one in shown {
-            @let noise = one.noise.iter().find(|noise| noise.bin_ns == 10_000_000).or(one.noise.last());
-            tr {
-                th { (one.a) ", " (one.b) }
-                td { (format!("{:.2}", one.together_pct)) }
-                td { (format!("{:.2} to {:.2}", one.chance_pct.least, one.chance_pct.most)) }
-                td .text { (judged(one.chance_pct.judge(one.together_pct))) }
-                td { (one.lag_ns.map_or_else(none, |ns| time(ns as f64))) }
-                td { (noise.map_or_else(none, |noise| time(noise.bin_ns as f64))) }
-                td { (noise.map_or_else(none, |noise| format!("{:.3}", noise.r))) }
-                td {
-                    (noise.map_or_else(none, |noise| {
-                        format!("{:.3} to {:.3}", noise.chance.least, noise.chance.most)
-                    }))
-                }
-                td .text { (noise.map_or_else(none, |noise| judged(noise.chance.judge(noise.r)).to_owned())) }
-            }
-        }
-    };
-    let head = html! {
-        th { "CPUs" } th { "together" small { "%" } } th { "by chance" small { "%" } } th .text { "" }
-        th { "lag" } th { "stretch" } th { "correlation" } th { "by chance" } th .text { "" }
-    };
     html! {
-        (table(shown.len(), &head, &body))
+        (shared::pairs(shown).html())
         @if shown.len() < pairs.len() { p .note { "The first " (shown.len()) " of " (pairs.len()) " pairs." } }
     }
 }

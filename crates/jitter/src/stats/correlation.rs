@@ -103,6 +103,14 @@ pub struct Correlation {
     pub noise: Vec<NoiseCorrelation>,
 }
 
+impl Correlation {
+    /// Of the noise in stretches of 10 ms, or the longest that there are.
+    pub(crate) fn foremost_noise(&self) -> Option<&NoiseCorrelation> {
+        let ten_ms = self.noise.iter().find(|noise| noise.bin_ns == 10_000_000);
+        ten_ms.or(self.noise.last())
+    }
+}
+
 /// All pairs of CPUs that were looked at together and have events; nothing
 /// above [`MOST_CPUS`].
 #[must_use]

@@ -11,7 +11,7 @@ use sandbag_ui::quantity::time;
 use sandbag_ui::table::{fitted, plain, right};
 
 use super::super::replay::{measured, signed};
-use super::super::show::quantile_name;
+use crate::tables::quantile_name;
 use super::{EXACT_NS, Row};
 
 /// All of it, for a screen of so many columns.
