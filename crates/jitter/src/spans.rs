@@ -10,10 +10,7 @@ pub fn common(a: &[Span], b: &[Span]) -> Vec<Span> {
     let (mut i, mut j) = (0, 0);
     let mut all = Vec::new();
     while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
-        let both = Span {
-            from_ns: x.from_ns.max(y.from_ns),
-            until_ns: x.until_ns.min(y.until_ns),
-        };
+        let both = Span::new(x.from_ns.max(y.from_ns), x.until_ns.min(y.until_ns));
         if both.from_ns < both.until_ns {
             all.push(both);
         }

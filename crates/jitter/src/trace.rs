@@ -16,6 +16,15 @@ pub struct Event {
 }
 
 impl Event {
+    /// Begins then, and is so long, ns.
+    #[must_use]
+    pub const fn new(start_ns: u64, length_ns: u64) -> Self {
+        Self {
+            start_ns,
+            length_ns,
+        }
+    }
+
     /// Its end.
     #[must_use]
     pub fn end_ns(&self) -> u64 {
@@ -33,6 +42,12 @@ pub struct Span {
 }
 
 impl Span {
+    /// From then until then, ns.
+    #[must_use]
+    pub const fn new(from_ns: u64, until_ns: u64) -> Self {
+        Self { from_ns, until_ns }
+    }
+
     /// How long it is.
     #[must_use]
     pub fn length_ns(&self) -> u64 {

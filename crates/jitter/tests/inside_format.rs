@@ -113,7 +113,7 @@ proptest! {
 
 #[test]
 fn what_cannot_be_is_not_written() {
-    let event = |due_ns, length_ns| Planned { due_ns, length_ns };
+    let event = Planned::new;
     let column = |known_ns, events: &[Planned]| Column {
         known_ns,
         events: events.to_vec(),

@@ -143,10 +143,7 @@ fn nobody_is_held_by_a_sandbag_that_was_killed() {
     };
     let column = Column {
         known_ns: 60 * second,
-        events: vec![Planned {
-            due_ns: second / 20,
-            length_ns: 50 * second,
-        }],
+        events: vec![Planned::new(second / 20, 50 * second)],
     };
     let portion = Portion {
         column: 0,

@@ -17,10 +17,7 @@ pub(crate) fn cpu(known: &[(u64, u64)], events: &[(u64, u64)]) -> CpuTrace {
         known: known.iter().map(|(a, b)| span(*a, *b)).collect(),
         events: events
             .iter()
-            .map(|(start_ns, length_ns)| Event {
-                start_ns: *start_ns,
-                length_ns: *length_ns,
-            })
+            .map(|(start_ns, length_ns)| Event::new(*start_ns, *length_ns))
             .collect(),
     }
 }

@@ -114,23 +114,12 @@ mod tests {
         }
     }
 
-    fn span(from_ns: u64, until_ns: u64) -> Span {
-        Span { from_ns, until_ns }
-    }
-
-    fn event(start_ns: u64, length_ns: u64) -> Event {
-        Event {
-            start_ns,
-            length_ns,
-        }
-    }
-
     #[test]
     fn net_is_gross_without_what_lies_inside() {
         // A task, in it an interrupt, in that another, then a soft one.
         let of = CpuCauses {
             cpu: 0,
-            known: vec![span(0, 1000)],
+            known: vec![Span::new(0, 1000)],
             causes: vec![
                 cause(110, 80, 0),
                 cause(120, 30, 1),
@@ -141,10 +130,10 @@ mod tests {
             ],
         };
         let events = [
-            event(100, 100),
-            event(300, 50),
-            event(400, 10),
-            event(995, 10),
+            Event::new(100, 100),
+            Event::new(300, 50),
+            Event::new(400, 10),
+            Event::new(995, 10),
         ];
         let all: Vec<Explained> = explain(&events, &of).collect();
         let nets: Vec<(u64, u32)> = all[0].causes.iter().map(|s| (s.net_ns, s.depth)).collect();
@@ -164,7 +153,7 @@ mod tests {
         ) {
             let mut at = 0;
             let events: Vec<Event> = events.into_iter().map(|(gap, length)| {
-                let this = event(at + gap, length);
+                let this = Event::new(at + gap, length);
                 at = this.end_ns();
                 this
             }).collect();
@@ -172,7 +161,7 @@ mod tests {
             causes.sort_by_key(|c| (c.start_ns, std::cmp::Reverse(c.length_ns)));
             at = 0;
             let known = known.into_iter().map(|(gap, length)| {
-                let this = span(at + gap, at + gap + length);
+                let this = Span::new(at + gap, at + gap + length);
                 at = this.until_ns;
                 this
             }).collect();

@@ -189,10 +189,7 @@ impl<'a> Merger<'a> {
                 });
             }
             if until_ns < whole_ns {
-                self.known.push(Span {
-                    from_ns: until_ns,
-                    until_ns: whole_ns,
-                });
+                self.known.push(Span::new(until_ns, whole_ns));
             }
         }
     }
@@ -247,19 +244,8 @@ mod tests {
     use crate::attribution::{CpuCauses, explain};
     use proptest::prelude::*;
 
-    fn event(start_ns: u64, length_ns: u64) -> Event {
-        Event {
-            start_ns,
-            length_ns,
-        }
-    }
-
-    fn span(from_ns: u64, until_ns: u64) -> Span {
-        Span { from_ns, until_ns }
-    }
-
     fn merged(events: &[Event], marks: &[(u64, What)]) -> Merged {
-        let mut merger = Merger::new(span(0, 10_000), events);
+        let mut merger = Merger::new(Span::new(0, 10_000), events);
         for (at_ns, what) in marks {
             merger.mark(Mark {
                 at_ns: *at_ns,
@@ -288,7 +274,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_a_soft_one_and_a_task() {
-        let events = [event(100, 100), event(1000, 500)];
+        let events = [Event::new(100, 100), Event::new(1000, 500)];
         let got = merged(
             &events,
             &[
@@ -325,13 +311,13 @@ mod tests {
             ]
         );
         assert_eq!(got.outside, 2);
-        assert_eq!(got.known, [span(0, 10_000)]);
+        assert_eq!(got.known, [Span::new(0, 10_000)]);
     }
 
     #[test]
     fn what_was_before_the_loop_looked_is_outside() {
-        let events = [event(1000, 50)];
-        let mut merger = Merger::new(span(1000, 2000), &events);
+        let events = [Event::new(1000, 50)];
+        let mut merger = Merger::new(Span::new(1000, 2000), &events);
         for (at_ns, what) in [(400, enter(1)), (500, leave(1)), (900, What::Loop)] {
             merger.mark(Mark { at_ns, what });
         }
@@ -341,7 +327,7 @@ mod tests {
 
     #[test]
     fn pairs_that_are_cut_off_end_with_what_they_lie_in() {
-        let events = [event(100, 100), event(300, 100)];
+        let events = [Event::new(100, 100), Event::new(300, 100)];
         let got = merged(
             &events,
             &[
@@ -364,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_page_fault_lasts_as_long_as_its_event() {
-        let events = [event(100, 100)];
+        let events = [Event::new(100, 100)];
         let got = merged(
             &events,
             &[
@@ -381,12 +367,12 @@ mod tests {
     #[test]
     fn what_was_lost_costs_the_events_that_it_touches() {
         let events = [
-            event(100, 100),
-            event(300, 100),
-            event(500, 100),
-            event(700, 50),
+            Event::new(100, 100),
+            Event::new(300, 100),
+            Event::new(500, 100),
+            Event::new(700, 50),
         ];
-        let mut merger = Merger::new(span(0, 1000), &events);
+        let mut merger = Merger::new(Span::new(0, 1000), &events);
         for (at_ns, what) in [(110, enter(1)), (120, leave(1)), (310, enter(1))] {
             merger.mark(Mark { at_ns, what });
         }
@@ -396,13 +382,13 @@ mod tests {
         }
         let got = merger.finish();
         assert_eq!(plain(&got), [(110, 10, 1), (710, 40, 2)]);
-        assert_eq!(got.known, [span(0, 310), span(520, 1000)]);
+        assert_eq!(got.known, [Span::new(0, 310), Span::new(520, 1000)]);
         // From the begin, and to the end.
-        let mut merger = Merger::new(span(50, 1000), &events);
+        let mut merger = Merger::new(Span::new(50, 1000), &events);
         merger.lost(650);
         let got = merger.finish();
-        assert_eq!(got.known, [span(650, 1000)]);
-        let mut merger = Merger::new(span(50, 1000), &events);
+        assert_eq!(got.known, [Span::new(650, 1000)]);
+        let mut merger = Merger::new(Span::new(50, 1000), &events);
         merger.lost(2000);
         assert_eq!(merger.finish().known, []);
     }
@@ -427,11 +413,11 @@ mod tests {
         ) {
             let mut at = 0;
             let events: Vec<Event> = events.into_iter().map(|(gap, length)| {
-                let this = event(at + gap, length);
+                let this = Event::new(at + gap, length);
                 at = this.end_ns();
                 this
             }).collect();
-            let mut merger = Merger::new(span(0, 10_000), &events);
+            let mut merger = Merger::new(Span::new(0, 10_000), &events);
             at = 0;
             for (gap, what, lost) in marks {
                 at += gap;

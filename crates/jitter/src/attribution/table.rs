@@ -216,14 +216,8 @@ mod tests {
 
     #[test]
     fn rows_are_by_name_and_most_comes_first() {
-        let span = Span {
-            from_ns: 0,
-            until_ns: 1000,
-        };
-        let event = |start_ns, length_ns| Event {
-            start_ns,
-            length_ns,
-        };
+        let span = Span::new(0, 1000);
+        let event = Event::new;
         let cause = |start_ns, length_ns, source| Cause {
             start_ns,
             length_ns,

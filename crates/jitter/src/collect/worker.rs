@@ -167,10 +167,10 @@ impl Work {
             }
             let raws = room.stored(looked.events);
             let events = raws.iter().map(|raw| event(self.scale, *raw, costs.least));
-            let span = Span {
-                from_ns: self.scale.since_begin(looked.from),
-                until_ns: self.scale.since_begin(looked.until),
-            };
+            let span = Span::new(
+                self.scale.since_begin(looked.from),
+                self.scale.since_begin(looked.until),
+            );
             answer(Answer::Found(Found {
                 span,
                 events: events.collect(),
@@ -211,10 +211,7 @@ fn event(scale: Scale, raw: Raw, least: u64) -> Event {
     let start_ns = scale.since_begin(raw.start);
     let lost = raw.length.saturating_sub(least);
     let end_ns = scale.since_begin(raw.start.saturating_add(lost));
-    Event {
-        start_ns,
-        length_ns: end_ns - start_ns,
-    }
+    Event::new(start_ns, end_ns - start_ns)
 }
 
 /// Of the calling thread so far.

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::attribution::{
-    Attribution, Count, CpuCauses, CpuCounters, Method, Row, Who, by_cpu, explain, processes,
-    table,
+    Attribution, Count, CpuCauses, CpuCounters, Method, Row, Who, by_cpu, explain, processes, table,
 };
 use crate::{CpuTrace, Trace, tables};
 use sandbag_ui::quantity::time;
@@ -26,7 +25,11 @@ pub(super) fn text(trace: &Trace, all: &Attribution) -> String {
     let mut text = String::new();
     if !all.cpus.is_empty() {
         let rows = table(trace, all);
-        let _ = writeln!(text, "\nWho took how much\n{}", tables::causes(&rows).terminal());
+        let _ = writeln!(
+            text,
+            "\nWho took how much\n{}",
+            tables::causes(&rows).terminal()
+        );
         let _ = writeln!(text, "\n{}\n{}", kinds(&rows), remarks(all));
         let processes = processes(trace, all, PROCESSES);
         if !processes.is_empty() {

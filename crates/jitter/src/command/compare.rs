@@ -17,8 +17,8 @@ use sandbag_ui::quantity::time;
 use sandbag_ui::table::{plain, right};
 
 use super::select::SelectArgs;
-use crate::tables::quantile_name;
 use super::{ImportArgs, counted, page};
+use crate::tables::quantile_name;
 use sandbag_ui::exit::{self, BadInput};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, Overwrite};

@@ -139,7 +139,11 @@ fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> Strin
         let _ = write!(text, ", as a real-time task of priority {priority}");
     }
     let width = output::width();
-    let _ = writeln!(text, "\n\n{}", fitted(&tables::summary(trace).terminal(), 1, width));
+    let _ = writeln!(
+        text,
+        "\n\n{}",
+        fitted(&tables::summary(trace).terminal(), 1, width)
+    );
     if let Some(notes) = trace.how_found() {
         let how = fitted(&tables::how_found(notes).terminal(), 1, width);
         let _ = writeln!(text, "\nHow they were found\n{how}");

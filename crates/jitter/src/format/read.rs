@@ -262,10 +262,7 @@ fn events(packed: &[u8]) -> Result<Block, Fault> {
         let (Some(start_ns), Some(end_ns)) = (start_ns, end_ns) else {
             return Err(Fault::Impossible("a time beyond 64 bits"));
         };
-        events.push(Event {
-            start_ns,
-            length_ns,
-        });
+        events.push(Event::new(start_ns, length_ns));
         last_ns = end_ns;
     }
     if last_ns > until_ns {

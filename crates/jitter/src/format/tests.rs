@@ -37,17 +37,11 @@ fn any_cpu(cpu: u32) -> impl Strategy<Value = CpuTrace> {
             now += gap;
             let from_ns = now;
             for (wait, length_ns) in events {
-                all.events.push(Event {
-                    start_ns: now + wait,
-                    length_ns,
-                });
+                all.events.push(Event::new(now + wait, length_ns));
                 now += wait + length_ns;
             }
             now += rest;
-            all.known.push(Span {
-                from_ns,
-                until_ns: now,
-            });
+            all.known.push(Span::new(from_ns, now));
         }
         all
     })
@@ -79,10 +73,7 @@ fn any_causes(cpu: u32, sources: u32) -> impl Strategy<Value = CpuCauses> {
                 });
             }
             now += rest;
-            all.known.push(Span {
-                from_ns,
-                until_ns: now,
-            });
+            all.known.push(Span::new(from_ns, now));
         }
         all
     })
@@ -143,18 +134,12 @@ fn fault(bytes: &[u8]) -> Fault {
 
 #[test]
 fn lengths_of_the_first_version_become_the_time_lost() {
-    let event = |length_ns| Event {
-        start_ns: 1_000,
-        length_ns,
-    };
+    let event = |length_ns| Event::new(1_000, length_ns);
     let trace = |length_ns| Trace {
         header: header(vec![1]),
         cpus: vec![CpuTrace {
             cpu: 1,
-            known: vec![Span {
-                from_ns: 0,
-                until_ns: 5_000,
-            }],
+            known: vec![Span::new(0, 5_000)],
             events: vec![event(length_ns)],
         }],
         notes: Some(Notes {
@@ -176,20 +161,14 @@ fn lengths_of_the_first_version_become_the_time_lost() {
 #[test]
 fn more_events_than_a_block_holds() {
     let events: Vec<Event> = (0..EVENTS_PER_BLOCK as u64 * 2 + 7)
-        .map(|i| Event {
-            start_ns: i * 1000,
-            length_ns: 100 + i % 7,
-        })
+        .map(|i| Event::new(i * 1000, 100 + i % 7))
         .collect();
     let until_ns = events.last().unwrap().end_ns() + 500;
     let trace = Trace {
         header: header(vec![1]),
         cpus: vec![CpuTrace {
             cpu: 1,
-            known: vec![Span {
-                from_ns: 0,
-                until_ns,
-            }],
+            known: vec![Span::new(0, until_ns)],
             events,
         }],
         notes: Some(Notes::default()),
@@ -218,10 +197,7 @@ fn more_causes_and_sources_than_a_block_holds() {
             source: (i % 10_000) as u32,
         })
         .collect();
-    let span = Span {
-        from_ns: 0,
-        until_ns: 100_000_000,
-    };
+    let span = Span::new(0, 100_000_000);
     let trace = Trace {
         header: header(vec![1]),
         cpus: vec![CpuTrace {
@@ -256,10 +232,7 @@ fn more_causes_and_sources_than_a_block_holds() {
 #[test]
 fn causes_that_cannot_be_are_not_written() {
     let mut writer = Writer::new(Vec::new(), &header(vec![0])).unwrap();
-    let span = Span {
-        from_ns: 10,
-        until_ns: 20,
-    };
+    let span = Span::new(10, 20);
     let cause = |start_ns, source| Cause {
         start_ns,
         length_ns: 1,
@@ -300,14 +273,8 @@ fn what_is_no_trace_is_named() {
 #[test]
 fn what_cannot_be_is_not_written() {
     let mut writer = Writer::new(Vec::new(), &header(vec![0])).unwrap();
-    let span = Span {
-        from_ns: 10,
-        until_ns: 20,
-    };
-    let event = |start_ns, length_ns| Event {
-        start_ns,
-        length_ns,
-    };
+    let span = Span::new(10, 20);
+    let event = Event::new;
     for events in [
         vec![event(5, 1)],
         vec![event(15, 10)],

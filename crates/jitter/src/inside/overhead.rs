@@ -104,10 +104,7 @@ pub fn measure(place: &Place, at: Where) -> Result<Overhead> {
         path: "/proc/self/exe".into(),
         cause,
     };
-    let events = (0..EVENTS).map(|n| Planned {
-        due_ns: n * APART_NS,
-        length_ns: LENGTH_NS,
-    });
+    let events = (0..EVENTS).map(|n| Planned::new(n * APART_NS, LENGTH_NS));
     let axis_ns = EVENTS * APART_NS;
     let column = Column {
         known_ns: axis_ns,

@@ -227,10 +227,7 @@ fn events(cpus: &[CpuTrace], begin: u64, end: u64) -> Events {
 fn holes(known: &[Span], begin: u64, end: u64, least_ns: u64) -> Vec<(f64, f64)> {
     let mut holes = Vec::new();
     let mut reached = begin;
-    let behind = Span {
-        from_ns: end,
-        until_ns: end,
-    };
+    let behind = Span::new(end, end);
     for span in known.iter().chain([&behind]) {
         if span.from_ns.saturating_sub(reached) >= least_ns {
             holes.push((reached as f64 / 1e9, span.from_ns as f64 / 1e9));
@@ -275,7 +272,8 @@ fn matrix(cpus: &[CpuTrace], pairs: &[Correlation]) -> Option<Matrix> {
     let place = |cpu| numbers.iter().position(|other| *other == cpu);
     let mut cells = Vec::new();
     for one in pairs {
-        if let (Some(a), Some(b), Some(noise)) = (place(one.a), place(one.b), one.foremost_noise()) {
+        if let (Some(a), Some(b), Some(noise)) = (place(one.a), place(one.b), one.foremost_noise())
+        {
             cells.extend([(a, b, round(noise.r)), (b, a, round(noise.r))]);
         }
     }

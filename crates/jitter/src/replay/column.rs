@@ -18,6 +18,12 @@ pub struct Planned {
 }
 
 impl Planned {
+    /// Due then, and so long, ns.
+    #[must_use]
+    pub const fn new(due_ns: u64, length_ns: u64) -> Self {
+        Self { due_ns, length_ns }
+    }
+
     /// Its end.
     #[must_use]
     pub fn end_ns(&self) -> u64 {
@@ -97,31 +103,20 @@ mod tests {
 
     use super::*;
 
-    fn span(from_ns: u64, until_ns: u64) -> Span {
-        Span { from_ns, until_ns }
-    }
-
-    fn event(start_ns: u64, length_ns: u64) -> Event {
-        Event {
-            start_ns,
-            length_ns,
-        }
-    }
-
-    fn planned(due_ns: u64, length_ns: u64) -> Planned {
-        Planned { due_ns, length_ns }
-    }
-
     #[test]
     fn what_is_unknown_is_cut_out() {
         let column = Column::new(
-            &[span(100, 200), span(500, 600)],
-            &[event(110, 5), event(150, 10), event(520, 7)],
+            &[Span::new(100, 200), Span::new(500, 600)],
+            &[Event::new(110, 5), Event::new(150, 10), Event::new(520, 7)],
         );
         assert_eq!(column.known_ns, 200);
         assert_eq!(
             column.events,
-            [planned(10, 5), planned(50, 10), planned(120, 7)]
+            [
+                Planned::new(10, 5),
+                Planned::new(50, 10),
+                Planned::new(120, 7)
+            ]
         );
         assert_eq!(column.noise_ns(), 22);
     }
@@ -130,19 +125,30 @@ mod tests {
     fn an_event_counts_as_far_as_it_is_known() {
         // It begins before, ends after, and lies over an unknown stretch.
         let column = Column::new(
-            &[span(100, 200), span(300, 400)],
-            &[event(90, 20), event(190, 120), event(395, 50)],
+            &[Span::new(100, 200), Span::new(300, 400)],
+            &[
+                Event::new(90, 20),
+                Event::new(190, 120),
+                Event::new(395, 50),
+            ],
         );
         assert_eq!(
             column.events,
-            [planned(0, 10), planned(90, 20), planned(195, 5)]
+            [
+                Planned::new(0, 10),
+                Planned::new(90, 20),
+                Planned::new(195, 5)
+            ]
         );
     }
 
     #[test]
     fn stretches_that_touch_do_not_cut_an_event() {
-        let column = Column::new(&[span(0, 100), span(100, 200)], &[event(90, 30)]);
-        assert_eq!(column.events, [planned(90, 30)]);
+        let column = Column::new(
+            &[Span::new(0, 100), Span::new(100, 200)],
+            &[Event::new(90, 30)],
+        );
+        assert_eq!(column.events, [Planned::new(90, 30)]);
     }
 
     #[test]
@@ -151,9 +157,12 @@ mod tests {
             known,
             ..CpuTrace::default()
         };
-        let a = cpu(vec![span(0, 100), span(200, 300)]);
-        let b = cpu(vec![span(10, 250)]);
-        assert_eq!(known_together(&[&a, &b]), [span(10, 100), span(200, 250)]);
+        let a = cpu(vec![Span::new(0, 100), Span::new(200, 300)]);
+        let b = cpu(vec![Span::new(10, 250)]);
+        assert_eq!(
+            known_together(&[&a, &b]),
+            [Span::new(10, 100), Span::new(200, 250)]
+        );
         assert_eq!(known_together(&[&a]), a.known);
         assert_eq!(known_together(&[&a, &cpu(Vec::new())]), []);
     }
@@ -178,9 +187,9 @@ mod tests {
             events in prop::collection::vec((0u64..20, 0u64..20), 0..60),
         ) {
             let known: Vec<Span> =
-                ascending(&known).into_iter().map(|(a, b)| span(a, b)).collect();
+                ascending(&known).into_iter().map(|(a, b)| Span::new(a, b)).collect();
             let events: Vec<Event> =
-                ascending(&events).into_iter().map(|(a, b)| event(a, b - a)).collect();
+                ascending(&events).into_iter().map(|(a, b)| Event::new(a, b - a)).collect();
             let column = Column::new(&known, &events);
             let mut last = 0;
             for event in &column.events {

@@ -110,10 +110,7 @@ mod tests {
     fn events(pairs: &[(u64, u64)], factor: u64) -> Vec<Planned> {
         pairs
             .iter()
-            .map(|(due_ns, length_ns)| Planned {
-                due_ns: due_ns * factor,
-                length_ns: length_ns * factor,
-            })
+            .map(|(due_ns, length_ns)| Planned::new(due_ns * factor, length_ns * factor))
             .collect()
     }
 

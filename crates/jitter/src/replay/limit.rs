@@ -123,12 +123,7 @@ mod tests {
 
     #[test]
     fn an_ordinary_trace_is_left_as_it_is() {
-        let events: Vec<Planned> = (0..10_000)
-            .map(|i| Planned {
-                due_ns: i * MS,
-                length_ns: MS / 10,
-            })
-            .collect();
+        let events: Vec<Planned> = (0..10_000).map(|i| Planned::new(i * MS, MS / 10)).collect();
         let (all, left_out) = cut(&events, 5_000);
         assert_eq!(all, events);
         assert_eq!(left_out, LeftOut::default());
@@ -136,10 +131,7 @@ mod tests {
 
     #[test]
     fn an_event_longer_than_a_second_is_cut() {
-        let events = [Planned {
-            due_ns: 3,
-            length_ns: 5_000 * MS,
-        }];
+        let events = [Planned::new(3, 5_000 * MS)];
         let (all, left_out) = cut(&events, 0);
         assert_eq!(all[0].length_ns, MOST_NS);
         assert_eq!(
@@ -154,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_is_shortened_is_told_from_what_is_left_out() {
-        let event = |due_ns, length_ns| Planned { due_ns, length_ns };
+        let event = Planned::new;
         let events = [
             event(0, 900 * MS),
             event(900 * MS, 60 * MS),

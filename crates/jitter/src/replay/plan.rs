@@ -240,17 +240,11 @@ mod tests {
             cpu,
             known: known
                 .iter()
-                .map(|(from_ns, until_ns)| Span {
-                    from_ns: *from_ns,
-                    until_ns: *until_ns,
-                })
+                .map(|(from_ns, until_ns)| Span::new(*from_ns, *until_ns))
                 .collect(),
             events: events
                 .iter()
-                .map(|(start_ns, length_ns)| Event {
-                    start_ns: *start_ns,
-                    length_ns: *length_ns,
-                })
+                .map(|(start_ns, length_ns)| Event::new(*start_ns, *length_ns))
                 .collect(),
         }
     }

@@ -315,16 +315,10 @@ mod tests {
     fn plan(events: &[(u64, u64)], known_ns: u64, options: Options) -> Plan {
         let trace = CpuTrace {
             cpu: 0,
-            known: vec![Span {
-                from_ns: 0,
-                until_ns: known_ns,
-            }],
+            known: vec![Span::new(0, known_ns)],
             events: events
                 .iter()
-                .map(|(start_ns, length_ns)| Event {
-                    start_ns: *start_ns,
-                    length_ns: *length_ns,
-                })
+                .map(|(start_ns, length_ns)| Event::new(*start_ns, *length_ns))
                 .collect(),
         };
         Plan::new(&[&trace], &options).unwrap()

@@ -181,10 +181,7 @@ impl Events {
         let due_ns = self.begun_ns + due_ns;
         let begin = self.portion.scaled(due_ns);
         // Both ends are scaled, so that neighbours do not overlap.
-        Planned {
-            due_ns: begin,
-            length_ns: self.portion.scaled(due_ns + length_ns) - begin,
-        }
+        Planned::new(begin, self.portion.scaled(due_ns + length_ns) - begin)
     }
 }
 
@@ -231,10 +228,7 @@ mod tests {
     use super::*;
 
     fn portion(events: &[(u64, u64)], known_ns: u64, offset_ns: u64, length_ns: u64) -> Portion {
-        let planned = |(due_ns, length_ns): &(u64, u64)| Planned {
-            due_ns: *due_ns,
-            length_ns: *length_ns,
-        };
+        let planned = |(due_ns, length_ns): &(u64, u64)| Planned::new(*due_ns, *length_ns);
         Portion {
             column: Arc::new(Column {
                 known_ns,

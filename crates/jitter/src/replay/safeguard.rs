@@ -82,10 +82,7 @@ mod tests {
     fn events(pairs: &[(u64, u64)]) -> Vec<Planned> {
         pairs
             .iter()
-            .map(|(due_ns, length_ns)| Planned {
-                due_ns: *due_ns,
-                length_ns: *length_ns,
-            })
+            .map(|(due_ns, length_ns)| Planned::new(*due_ns, *length_ns))
             .collect()
     }
 

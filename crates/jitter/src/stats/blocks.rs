@@ -132,10 +132,7 @@ pub(super) fn blocks(trace: &Trace, bandwidth: f64) -> (Vec<Block>, f64) {
             } else {
                 from_ns + length
             };
-            let inside = Span {
-                from_ns: span.from_ns.max(from_ns),
-                until_ns: span.until_ns.min(until_ns),
-            };
+            let inside = Span::new(span.from_ns.max(from_ns), span.until_ns.min(until_ns));
             *known += inside.length_ns() as f64;
         }
     }

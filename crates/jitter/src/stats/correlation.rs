@@ -388,11 +388,8 @@ mod tests {
 
     #[test]
     fn only_what_both_know_counts() {
-        let span = |from_ns, until_ns| Span { from_ns, until_ns };
-        let event = |start_ns| Event {
-            start_ns,
-            length_ns: 10,
-        };
+        let span = Span::new;
+        let event = |start_ns| Event::new(start_ns, 10);
         assert_eq!(
             common(&[span(0, 10), span(20, 30)], &[span(5, 22), span(25, 40)]),
             [span(5, 10), span(20, 22), span(25, 30)]

@@ -69,22 +69,8 @@ mod tests {
     fn the_figures_of_a_hundred_events() {
         let cpu = CpuTrace {
             cpu: 3,
-            known: vec![
-                Span {
-                    from_ns: 0,
-                    until_ns: 500_000,
-                },
-                Span {
-                    from_ns: 1_000_000,
-                    until_ns: 1_500_000,
-                },
-            ],
-            events: (1..=100)
-                .map(|i| Event {
-                    start_ns: i * 1000,
-                    length_ns: i,
-                })
-                .collect(),
+            known: vec![Span::new(0, 500_000), Span::new(1_000_000, 1_500_000)],
+            events: (1..=100).map(|i| Event::new(i * 1000, i)).collect(),
         };
         let s = summarise(&cpu);
         assert_eq!((s.cpu, s.events), (3, 100));

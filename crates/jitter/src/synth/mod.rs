@@ -120,10 +120,7 @@ impl Component {
         let mut put = |at: f64, chance: &mut Chance| {
             let length_ns = self.lengths.draw(chance);
             if at >= 0.0 && at < until {
-                into.push(Event {
-                    start_ns: at as u64,
-                    length_ns,
-                });
+                into.push(Event::new(at as u64, length_ns));
             }
             length_ns
         };
@@ -246,10 +243,7 @@ pub fn synthesise(model: &Model) -> Result<Synthesised> {
         beyond += (before - events.len()) as u64;
         cpus.push(CpuTrace {
             cpu: *number,
-            known: vec![Span {
-                from_ns: 0,
-                until_ns: model.duration_ns,
-            }],
+            known: vec![Span::new(0, model.duration_ns)],
             events,
         });
     }

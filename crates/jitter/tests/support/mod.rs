@@ -29,10 +29,7 @@ pub fn options() -> Options {
 }
 
 pub fn column() -> Column {
-    let events = (0..100).map(|n| Planned {
-        due_ns: n * APART_NS + APART_NS / 2,
-        length_ns: LENGTH_NS,
-    });
+    let events = (0..100).map(|n| Planned::new(n * APART_NS + APART_NS / 2, LENGTH_NS));
     Column {
         known_ns: 100 * APART_NS,
         events: events.collect(),

@@ -270,16 +270,10 @@ mod tests {
     #[test]
     fn what_jitter_adds_is_in_the_number_of_phases() {
         // Half of the time is noise.
-        let events = (0..100).map(|i| Event {
-            start_ns: i * 1_000_000,
-            length_ns: 500_000,
-        });
+        let events = (0..100).map(|i| Event::new(i * 1_000_000, 500_000));
         let trace = CpuTrace {
             cpu: 0,
-            known: vec![Span {
-                from_ns: 0,
-                until_ns: 100_000_000,
-            }],
+            known: vec![Span::new(0, 100_000_000)],
             events: events.collect(),
         };
         let plan = Plan::new(&[&trace], &Options::default()).unwrap();
@@ -315,16 +309,10 @@ mod tests {
     #[test]
     fn trials_of_a_phase_meet_the_same_events() {
         // One event of 300 us in each ms, all on the rank's own time.
-        let events = (0..50).map(|i| Event {
-            start_ns: i * 1_000_000 + 200_000,
-            length_ns: 300_000,
-        });
+        let events = (0..50).map(|i| Event::new(i * 1_000_000 + 200_000, 300_000));
         let trace = CpuTrace {
             cpu: 0,
-            known: vec![Span {
-                from_ns: 0,
-                until_ns: 50_000_000,
-            }],
+            known: vec![Span::new(0, 50_000_000)],
             events: events.collect(),
         };
         let options = Options {

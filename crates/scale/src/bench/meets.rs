@@ -78,10 +78,7 @@ mod tests {
     use super::*;
 
     fn column(known_ns: u64, events: &[(u64, u64)]) -> Column {
-        let planned = |(due_ns, length_ns): &(u64, u64)| Planned {
-            due_ns: *due_ns,
-            length_ns: *length_ns,
-        };
+        let planned = |(due_ns, length_ns): &(u64, u64)| Planned::new(*due_ns, *length_ns);
         Column {
             known_ns,
             events: events.iter().map(planned).collect(),

@@ -231,10 +231,7 @@ mod tests {
                 let late: f64 = (0..12).map(|_| chance.uniform()).sum::<f64>() - 6.0;
                 let at_ns = 4e5 + i as f64 * period_ns + late * jitter_ns;
                 tick_ns += 4_000;
-                cpu.events.push(Event {
-                    start_ns: at_ns as u64,
-                    length_ns: 4_000,
-                });
+                cpu.events.push(Event::new(at_ns as u64, 4_000));
             }
             cpu.events.sort_unstable();
             cpu.events.dedup_by(|next, kept| {

@@ -379,10 +379,7 @@ fn stretches(pieces: &[Piece]) -> Vec<Span> {
     for piece in pieces {
         match all.last_mut() {
             Some(last) if last.until_ns == piece.from_ns => last.until_ns = piece.until_ns,
-            _ => all.push(Span {
-                from_ns: piece.from_ns,
-                until_ns: piece.until_ns,
-            }),
+            _ => all.push(Span::new(piece.from_ns, piece.until_ns)),
         }
     }
     all

@@ -124,10 +124,7 @@ const SCALE: Scale = Scale {
     begin: 1000,
     rate: 1e9,
 };
-const SPAN: Span = Span {
-    from_ns: 0,
-    until_ns: 100_000,
-};
+const SPAN: Span = Span::new(0, 100_000);
 
 #[test]
 fn what_the_kernel_wrote_becomes_causes() {
@@ -169,10 +166,8 @@ fn what_the_kernel_wrote_becomes_causes() {
     ));
     write(dir.path(), "per_cpu/cpu0/trace_pipe_raw", bytes);
     stats(dir.path(), 0);
-    let events = [(1050, 400), (2050, 300), (5000, 10)].map(|(start_ns, length_ns)| Event {
-        start_ns,
-        length_ns,
-    });
+    let events = [(1050, 400), (2050, 300), (5000, 10)]
+        .map(|(start_ns, length_ns)| Event::new(start_ns, length_ns));
     let got = tracer.causes(0, 9, SPAN, &events, SCALE).unwrap();
     let name = |cause: &Cause| {
         let source = &tracer.sources()[cause.source as usize];
@@ -213,7 +208,7 @@ fn what_was_overwritten_is_not_known() {
     );
     write(dir.path(), "per_cpu/cpu0/trace_pipe_raw", bytes);
     stats(dir.path(), 17);
-    let known = |from_ns, until_ns| Span { from_ns, until_ns };
+    let known = Span::new;
     let got = tracer.causes(0, 9, SPAN, &[], SCALE).unwrap();
     assert_eq!(got.known, [known(4000, 100_000)]);
     assert_eq!(tracer.about().lost, 17);

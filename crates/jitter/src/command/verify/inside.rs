@@ -115,10 +115,7 @@ pub fn replay(plan: &Plan, how: How<'_>, safeguards: Option<Overhead>) -> Result
                 seen: seen
                     .gaps
                     .iter()
-                    .map(|(due_ns, length_ns)| Planned {
-                        due_ns: *due_ns,
-                        length_ns: *length_ns,
-                    })
+                    .map(|(due_ns, length_ns)| Planned::new(*due_ns, *length_ns))
                     .collect(),
             }
         })
@@ -147,10 +144,7 @@ impl Drop for Started {
 fn within(events: impl Iterator<Item = Planned>, length_ns: u64) -> Vec<Planned> {
     events
         .take_while(|event| event.due_ns < length_ns)
-        .map(|event| Planned {
-            due_ns: event.due_ns,
-            length_ns: event.length_ns.min(length_ns - event.due_ns),
-        })
+        .map(|event| Planned::new(event.due_ns, event.length_ns.min(length_ns - event.due_ns)))
         .collect()
 }
 
@@ -245,7 +239,7 @@ mod tests {
 
     #[test]
     fn events_end_with_the_run() {
-        let event = |due_ns, length_ns| Planned { due_ns, length_ns };
+        let event = Planned::new;
         let events = [event(0, 5), event(90, 50), event(100, 1)];
         assert_eq!(
             within(events.into_iter(), 100),

@@ -11,8 +11,8 @@ use sandbag_ui::quantity::time;
 use sandbag_ui::table::{fitted, plain, right};
 
 use super::super::replay::{measured, signed};
-use crate::tables::quantile_name;
 use super::{EXACT_NS, Row};
+use crate::tables::quantile_name;
 
 /// All of it, for a screen of so many columns.
 pub fn text(rows: &[Row], tolerance: Tolerance, host: [&Host; 2], width: Option<usize>) -> String {

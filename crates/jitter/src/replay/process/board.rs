@@ -391,10 +391,7 @@ impl Board {
     /// An event; there is one.
     pub fn event(&self, place: usize) -> Planned {
         let raw = &self.raw_events()[place];
-        Planned {
-            due_ns: raw.due_ns.load(Relaxed),
-            length_ns: raw.length_ns.load(Relaxed),
-        }
+        Planned::new(raw.due_ns.load(Relaxed), raw.length_ns.load(Relaxed))
     }
 
     /// Injector: what became of an event the first time.

@@ -334,11 +334,8 @@ mod tests {
         std::thread::spawn(move || {
             sched::set_affinity(0, &CpuList::from_iter([cpu])).unwrap();
             let board = Board::create(3).unwrap();
-            let events =
-                [1_000_000, 100_000_000, 500_000_000].map(|due_ns| crate::replay::Planned {
-                    due_ns,
-                    length_ns: 300_000,
-                });
+            let events = [1_000_000, 100_000_000, 500_000_000]
+                .map(|due_ns| crate::replay::Planned::new(due_ns, 300_000));
             // As if it had been stopped for .3 s.
             let orders = Orders {
                 begin_ns: monotonic() - 300_000_000,

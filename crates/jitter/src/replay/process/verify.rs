@@ -289,10 +289,7 @@ fn ask(
 
 /// Room for what is seen, its pages touched.
 fn room() -> Vec<Planned> {
-    let touch = Planned {
-        due_ns: u64::MAX,
-        length_ns: 0,
-    };
+    let touch = Planned::new(u64::MAX, 0);
     let mut room = vec![touch; ROOM];
     room.clear();
     room
@@ -300,10 +297,10 @@ fn room() -> Vec<Planned> {
 
 fn note(seen: &mut Vec<Planned>, begin_ns: u64, from_ns: u64, until_ns: u64) {
     if seen.len() < ROOM {
-        seen.push(Planned {
-            due_ns: from_ns.saturating_sub(begin_ns),
-            length_ns: until_ns - from_ns,
-        });
+        seen.push(Planned::new(
+            from_ns.saturating_sub(begin_ns),
+            until_ns - from_ns,
+        ));
     }
 }
 
@@ -341,10 +338,7 @@ impl Collected {
         let events = cpu.events.iter().filter_map(|event| {
             let at_ns = self.begin_ns + (event.start_ns as f64 * self.pace) as u64;
             let due_ns = at_ns.checked_sub(begin_ns)?;
-            (due_ns < length_ns).then_some(Planned {
-                due_ns,
-                length_ns: event.length_ns,
-            })
+            (due_ns < length_ns).then_some(Planned::new(due_ns, event.length_ns))
         });
         events.collect()
     }

@@ -39,10 +39,7 @@ fn poisson(per_s: f64, lengths: Lengths) -> Part {
 fn with_gaps(mut cpu: CpuTrace, every_ns: u64, open_ns: u64) -> CpuTrace {
     let end = cpu.known[0].until_ns;
     cpu.known = (0..end / every_ns)
-        .map(|i| Span {
-            from_ns: i * every_ns,
-            until_ns: i * every_ns + open_ns,
-        })
+        .map(|i| Span::new(i * every_ns, i * every_ns + open_ns))
         .collect();
     let inside = |event: &Event| {
         let at = event.start_ns % every_ns;
@@ -99,13 +96,7 @@ fn one_long_event_hides_no_tick() {
     cpu.events
         .retain(|event| event.start_ns < start_ns || event.start_ns > start_ns + 9_000_000);
     let length_ns = 8_400_000;
-    cpu.events.insert(
-        at,
-        Event {
-            start_ns,
-            length_ns,
-        },
-    );
+    cpu.events.insert(at, Event::new(start_ns, length_ns));
     let found = spectrum(&cpu).unwrap().components;
     assert_eq!(found.len(), 1, "{found:#?}");
     assert!((found[0].period_ns / 4e6 - 1.0).abs() < 1e-5, "{found:#?}");
@@ -119,10 +110,8 @@ fn a_segment_that_outweighs_others_makes_no_period() {
         let mut cpu = made(vec![poisson(20.0, Lengths::Fixed(10_000.0))], 800, seed);
         let mut chance = Chance::new(seed, "long events");
         for _ in 0..600 {
-            cpu.events.push(Event {
-                start_ns: 400 * SECOND + chance.below(50 * SECOND),
-                length_ns: 34_000,
-            });
+            cpu.events
+                .push(Event::new(400 * SECOND + chance.below(50 * SECOND), 34_000));
         }
         cpu.events.sort_unstable_by_key(|event| event.start_ns);
         cpu.events
@@ -222,17 +211,14 @@ fn bursts_are_not_periodic() {
         now += chance.exponential(50e6);
         for _ in 0..(chance.uniform() * 60.0) as u32 {
             now += 3_000.0 + chance.exponential(100_000.0);
-            events.push(Event {
-                start_ns: now as u64,
-                length_ns: 500 + chance.exponential(1_000.0) as u64,
-            });
+            events.push(Event::new(
+                now as u64,
+                500 + chance.exponential(1_000.0) as u64,
+            ));
         }
     }
     let until_ns = events.last().unwrap().end_ns() + 1;
-    let known = vec![Span {
-        from_ns: 0,
-        until_ns,
-    }];
+    let known = vec![Span::new(0, until_ns)];
     let cpu = CpuTrace {
         cpu: 0,
         known,
@@ -434,10 +420,7 @@ fn a_tick_of_a_drifting_clock_is_one_component() {
             let due_ns = (i as f64 + 0.5) * period_ns;
             let late_ns = ppm * 1e3 / turn * (turn * due_ns / 1e9).sin();
             let at_ns = due_ns + late_ns + 2_000.0 * chance.normal();
-            cpu.events.push(Event {
-                start_ns: at_ns as u64,
-                length_ns: 4_000,
-            });
+            cpu.events.push(Event::new(at_ns as u64, 4_000));
         }
         let tick_ns = 4_000.0 * (29.9 * hz).floor();
         cpu.events.sort_unstable_by_key(|event| event.start_ns);

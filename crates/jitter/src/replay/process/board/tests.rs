@@ -6,10 +6,7 @@ fn both_sides_see_the_same() {
     let ours = Board::create(3).unwrap();
     let fd = ours.file.try_clone().unwrap();
     let theirs = Board::open(fd).unwrap();
-    let events = [7, 9].map(|due_ns| Planned {
-        due_ns,
-        length_ns: due_ns * 2,
-    });
+    let events = [7, 9].map(|due_ns| Planned::new(due_ns, due_ns * 2));
     let orders = Orders {
         begin_ns: 5,
         length_ns: 100,

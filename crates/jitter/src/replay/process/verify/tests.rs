@@ -10,15 +10,9 @@ use crate::replay::plan::Options;
 fn every_10_ms() -> Plan {
     let trace = CpuTrace {
         cpu: 0,
-        known: vec![Span {
-            from_ns: 0,
-            until_ns: 200_000_000,
-        }],
+        known: vec![Span::new(0, 200_000_000)],
         events: (0..20)
-            .map(|i| Event {
-                start_ns: i * 10_000_000 + 1_000_000,
-                length_ns: 2_000_000,
-            })
+            .map(|i| Event::new(i * 10_000_000 + 1_000_000, 2_000_000))
             .collect(),
     };
     let options = Options {
@@ -114,14 +108,8 @@ fn a_program_that_asks_sees_what_was_asked_for() {
 fn an_event_that_is_longer_than_the_run_ends_with_it() {
     let trace = CpuTrace {
         cpu: 0,
-        known: vec![Span {
-            from_ns: 0,
-            until_ns: 60_000_000_000,
-        }],
-        events: vec![Event {
-            start_ns: 5_000_000,
-            length_ns: 50_000_000_000,
-        }],
+        known: vec![Span::new(0, 60_000_000_000)],
+        events: vec![Event::new(5_000_000, 50_000_000_000)],
     };
     let options = Options {
         share: 1.0,
@@ -150,7 +138,7 @@ fn an_event_that_is_longer_than_the_run_ends_with_it() {
 
 #[test]
 fn only_what_was_looked_at_is_judged() {
-    let event = |due_ns, length_ns| Planned { due_ns, length_ns };
+    let event = Planned::new;
     let asked = vec![event(5, 10), event(20, 5), event(45, 10), event(60, 3)];
     let left = looked_at(asked, &[(0, 30), (50, 63)]);
     assert_eq!(left, [event(5, 10), event(20, 5), event(60, 3)]);
