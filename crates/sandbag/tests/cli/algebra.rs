@@ -34,7 +34,7 @@ fn profiles_follow_each_other_or_meet() {
         rows(&dir, &["--delay", "1s", "--times", "2", "--select", "1"]),
         "0,0 1,12 3,60 6,0 7,12 9,60 12,end"
     );
-    dir.run(&["convert", "day.csv", "-o", "-", "--add", "day.csv"])
+    dir.line("convert day.csv -o - --add day.csv")
         .success()
         .stderr(contains("2 loads came out above 100"));
 }
@@ -83,15 +83,14 @@ fn what_cannot_be_joined_is_named() {
 #[test]
 fn statistics_are_of_pieces_of_one_length() {
     let dir = Dir::new().with("day.csv", DAY);
-    dir.run(&["-q", "show", "day.csv", "--stats", "--stats-step", "500ms"])
+    dir.line("-q show day.csv --stats --stats-step 500ms")
         .success()
         .stdout(
             contains("In 10 pieces of 0.5 s")
                 .and(contains("Autocorrelation"))
                 .and(contains("1.00  1.00")),
         );
-    dir.run(&["show", "day.csv", "--stats-step", "500ms"])
-        .code(2);
+    dir.line("show day.csv --stats-step 500ms").code(2);
     // A sliver at the end, and more CPUs than are compared.
     let names: Vec<String> = (0..257).map(|cpu| format!("cpu{cpu}")).collect();
     let row = |load: &str| vec![load; 257].join(",");
@@ -104,10 +103,10 @@ fn statistics_are_of_pieces_of_one_length() {
     let dir = Dir::new()
         .with("late.csv", "time,cpu0\n0,5\n1,50\n2,5\n2.003,end\n")
         .with("many.csv", many);
-    dir.run(&["-q", "show", "late.csv", "--stats"])
+    dir.line("-q show late.csv --stats")
         .success()
         .stdout(contains("In 2 pieces of 1 s"));
-    dir.run(&["-q", "show", "many.csv", "--stats"])
+    dir.line("-q show many.csv --stats")
         .success()
         .stdout(contains("left out above 256 CPUs"));
 }

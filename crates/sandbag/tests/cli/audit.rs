@@ -48,7 +48,7 @@ fn an_audit_is_shown_with_suspects_and_what_would_have_been_seen() {
         "{text}"
     );
     // Every verdict with its reason.
-    dir.run(&["audit", "show", "-v", "odd.json"])
+    dir.line("audit show -v odd.json")
         .success()
         .stdout(contains("CPU 7, user: "));
 }
@@ -130,19 +130,19 @@ fn audits_that_are_not_alike_are_refused_unless_asked() {
     other.tests[0].lengths[0] = 7;
     other.tests.pop();
     let dir = made().with("other.json", json(&other));
-    dir.run(&["audit", "compare", "equal.json", "other.json"])
+    dir.line("audit compare equal.json other.json")
         .code(2)
         .stdout("")
         .stderr(contains("Another CPU").and(contains("lengths of test compute")))
         .stderr(contains("test noise: only in the first").and(contains("--anyway")));
-    dir.run(&["audit", "compare", "equal.json", "other.json", "--anyway"])
+    dir.line("audit compare equal.json other.json --anyway")
         .stdout(contains(
             "not alike: CPU: Made-up CPU at 3 GHz and Another CPU",
         ));
     let mut nothing = Maker::eight().make();
     nothing.tests.clear();
     let dir = dir.with("nothing.json", json(&nothing));
-    dir.run(&["audit", "compare", "equal.json", "nothing.json", "--anyway"])
+    dir.line("audit compare equal.json nothing.json --anyway")
         .code(2)
         .stderr(contains("in common"));
 }

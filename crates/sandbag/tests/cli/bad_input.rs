@@ -177,7 +177,7 @@ fn a_file_that_is_not_there() {
 #[test]
 fn a_cpu_that_is_not_there() {
     Dir::new()
-        .run(&["record", "--cpus", "9000", "-d", "1s"])
+        .line("record --cpus 9000 -d 1s")
         .code(2)
         .stderr(contains("CPU 9000 is not present").and(contains("online here")));
 }
@@ -243,7 +243,7 @@ fn a_start_by_what_cannot_be() {
     start("3", &[]).code(2).stderr(contains("CMD"));
     let at = ["--at", "@9000000000", "--", "true"];
     start("3", &at).stderr(contains("cannot be used with"));
-    dir.run(&["compare", "50", "--start-on", "3", "--", "a", "--vs", "b"])
+    dir.line("compare 50 --start-on 3 -- a --vs b")
         .code(2)
         .stderr(contains("--start-on is not for compare"));
 }
@@ -261,7 +261,7 @@ fn a_bad_profile_costs_no_output() {
     let dir = Dir::new()
         .with("bad.csv", "time,cpu0\n0,50\n1,500\n2,end\n")
         .with("good.csv", "kept");
-    dir.run(&["convert", "--force", "bad.csv", "-o", "good.csv"])
+    dir.line("convert --force bad.csv -o good.csv")
         .code(2)
         .stderr(contains("bad.csv:3:"));
     assert_eq!(dir.read("good.csv"), "kept");
@@ -271,7 +271,7 @@ fn a_bad_profile_costs_no_output() {
 fn input_and_output_are_the_same_file() {
     let text = "time,cpu0\n0,50\n1,end\n";
     let dir = Dir::new().with("day.csv", text);
-    dir.run(&["convert", "day.csv", "-o", "./day.csv"])
+    dir.line("convert day.csv -o ./day.csv")
         .code(2)
         .stderr(contains("both IN and OUT"));
     assert_eq!(dir.read("day.csv"), text);
@@ -293,10 +293,10 @@ fn a_stream_of_several_simgrid_traces() {
 #[test]
 fn a_format_that_is_only_read() {
     let dir = Dir::new().with("day.csv", "time,cpu0\n0,50\n1,end\n");
-    dir.run(&["convert", "day.csv", "-o", "day.txt", "--to", "sar"])
+    dir.line("convert day.csv -o day.txt --to sar")
         .code(2)
         .stderr(contains("only be read, not written"));
-    dir.run(&["convert", "day.csv", "-o", "day.csv.gz"])
+    dir.line("convert day.csv -o day.csv.gz")
         .code(2)
         .stderr(contains("gzip"));
     assert_eq!(dir.names(), ["day.csv"]);
@@ -367,7 +367,7 @@ fn what_is_no_profile_is_described_with_what_to_do() {
         let text = String::from_utf8_lossy(&shown.get_output().stderr).into_owned();
         assert!(!text.contains("sadf-json: "), "{text}");
     }
-    dir.run(&["convert", "four.csv", "--cpus", "0,1", "-o", "b.csv"])
+    dir.line("convert four.csv --cpus 0,1 -o b.csv")
         .code(2)
         .stderr(contains("added and clipped at 100 %"));
     dir.run(&["convert", "--help"])

@@ -47,6 +47,11 @@ impl Dir {
     pub fn run(&self, arguments: &[&str]) -> Assert {
         self.command(arguments).assert()
     }
+
+    /// Runs it with words that blanks separate.
+    pub fn line(&self, words: &str) -> Assert {
+        self.run(&words.split(' ').collect::<Vec<_>>())
+    }
 }
 
 /// A recording of the profile crate's tests.

@@ -36,7 +36,7 @@ fn recorded() -> Dir {
 #[test]
 fn rounds_that_are_too_short_are_refused() {
     let dir = Dir::new();
-    dir.run(&["jitter", "record", "--round", "1us", "-d", "1s"])
+    dir.line("jitter record --round 1us -d 1s")
         .code(2)
         .stderr(contains("--round").and(contains("1ms or longer")));
     assert!(dir.names().is_empty());
@@ -52,25 +52,24 @@ fn what_was_recorded_is_shown_and_compared() {
                 .and(contains("What /proc counted").and(contains("not which event"))),
         );
     }
-    let shown = dir.run(&["jitter", "show", "--json", "a.sbj"]).success();
+    let shown = dir.line("jitter show --json a.sbj").success();
     let figures: serde_json::Value = serde_json::from_slice(&shown.get_output().stdout).unwrap();
     assert!(figures[0]["known_s"].as_f64().unwrap() > 0.1, "{figures}");
     assert!(figures[0]["counters"]["elapsed_ns"].as_u64().unwrap() > 300_000_000);
     assert!(figures[0]["causes"].is_null());
-    dir.run(&["jitter", "convert", "a.sbj", "-o", "-", "--to", "causes"])
+    dir.line("jitter convert a.sbj -o - --to causes")
         .code(2)
         .stderr(contains("nothing is known of the causes"));
     // A recording is at no distance from itself.
     if figures[0]["events"].as_u64().unwrap() > 0 {
-        dir.run(&["jitter", "compare", "a.sbj", "a.sbj"])
+        dir.line("jitter compare a.sbj a.sbj")
             .success()
             .stdout(contains("Kolmogorov-Smirnov distance  0.0000").and(contains("1.000")));
     }
-    dir.run(&["jitter", "convert", "a.sbj", "-o", "-"])
+    dir.line("jitter convert a.sbj -o -")
         .success()
         .stdout(starts_with("cpu,start_ns,length_ns\n"));
-    dir.run(&["jitter", "convert", "a.sbj", "-o", "a.json"])
-        .success();
+    dir.line("jitter convert a.sbj -o a.json").success();
     let json: serde_json::Value = serde_json::from_str(&dir.read("a.json")).unwrap();
     assert_eq!(json["header"]["cpus"][0], 0);
     assert_eq!(
@@ -100,13 +99,12 @@ fn what_is_no_trace_is_refused() {
             .stderr(contains(said));
     }
     let names = dir.names();
-    dir.run(&["jitter", "record", "--cpus", "4000", "-o", "b.sbj"])
+    dir.line("jitter record --cpus 4000 -o b.sbj")
         .code(2)
         .stderr(contains("CPU 4000 is not online"));
-    dir.run(&["jitter", "record", "-d", "0s", "-o", "b.sbj"])
-        .code(2);
+    dir.line("jitter record -d 0s -o b.sbj").code(2);
     assert_eq!(dir.names(), names);
-    dir.run(&["jitter", "record", "-d", "1s", "-o", "no/such/b.sbj"])
+    dir.line("jitter record -d 1s -o no/such/b.sbj")
         .code(2)
         .stderr(contains("no/such/b.sbj"));
 }
@@ -144,23 +142,22 @@ fn events_of_another_tool_become_a_trace() {
         .success()
         .stdout(contains("recorded by osnoise (sample_threshold)").and(contains("30.0 us")))
         .stderr(contains("when events were looked for"));
-    dir.run(&["jitter", "convert", "osnoise.txt", "-o", "x.sbj"])
+    dir.line("jitter convert osnoise.txt -o x.sbj")
         .success()
         .stdout("");
-    dir.run(&["jitter", "compare", "x.sbj", "osnoise.txt", "-q"])
+    dir.line("jitter compare x.sbj osnoise.txt -q")
         .success()
         .stdout(contains("Wasserstein distance         0.0000 decades"));
     dir.run(&["jitter", "show", "x.sbj"])
         .success()
         .stderr("")
         .stdout(contains("How they were found").not());
-    dir.run(&["jitter", "convert", "x.sbj", "-o", "x.csv"])
-        .success();
+    dir.line("jitter convert x.sbj -o x.csv").success();
     assert_eq!(
         dir.read("x.csv"),
         "cpu,start_ns,length_ns\n8,0,8812\n8,100000000,30000\n"
     );
-    dir.run(&["jitter", "compare", "x.csv", "x.sbj"])
+    dir.line("jitter compare x.csv x.sbj")
         .success()
         .stdout(contains("Kolmogorov-Smirnov distance  0.0000"));
 }
@@ -168,8 +165,7 @@ fn events_of_another_tool_become_a_trace() {
 #[test]
 fn causes_of_another_tool_are_kept() {
     let dir = Dir::new().with("osnoise.txt", OSNOISE);
-    dir.run(&["jitter", "convert", "osnoise.txt", "-o", "x.sbj"])
-        .success();
+    dir.line("jitter convert osnoise.txt -o x.sbj").success();
     for file in ["osnoise.txt", "x.sbj"] {
         dir.run(&["jitter", "show", file, "-q"]).success().stdout(
             contains("Who took how much")
@@ -178,7 +174,7 @@ fn causes_of_another_tool_are_kept() {
                 .and(contains("hypervisor or hardware")),
         );
     }
-    let shown = dir.run(&["jitter", "show", "--json", "x.sbj"]).success();
+    let shown = dir.line("jitter show --json x.sbj").success();
     let figures: serde_json::Value = serde_json::from_slice(&shown.get_output().stdout).unwrap();
     let rows = figures[0]["causes"].as_array().unwrap();
     let net: u64 = rows.iter().map(|row| row["net_ns"].as_u64().unwrap()).sum();
@@ -195,8 +191,7 @@ fn causes_of_another_tool_are_kept() {
          8,0,8812,around these,\"entry and exit, or hypervisor\",,,6967,6967,\n\
          8,100000000,30000,none seen,\"hypervisor or hardware\",,,30000,30000,\n"
     );
-    dir.run(&["jitter", "convert", "x.sbj", "-o", "x.json"])
-        .success();
+    dir.line("jitter convert x.sbj -o x.json").success();
     let json: serde_json::Value = serde_json::from_str(&dir.read("x.json")).unwrap();
     let cpu = &json["attribution"]["cpus"][0];
     assert_eq!(cpu["causes"][0], serde_json::json!([445, 1845, 0]));
@@ -238,7 +233,7 @@ fn counts_are_shown_and_compared_and_nothing_else() {
             "Bins are 10.0 us wide: a quantile is given as the end of its bin (<).\n\
              Beyond the last bin are 2",
         )));
-    let shown = dir.run(&["jitter", "show", "--json", "hist.txt"]).success();
+    let shown = dir.line("jitter show --json hist.txt").success();
     let all: serde_json::Value = serde_json::from_slice(&shown.get_output().stdout).unwrap();
     assert_eq!(all["series"][0]["bins"][1]["from_ns"], 10_000);
     for to in ["x.sbj", "x.csv", "x.json"] {
@@ -247,30 +242,16 @@ fn counts_are_shown_and_compared_and_nothing_else() {
             .stderr(contains("hist.txt: this holds a distribution, not events"));
     }
     assert!(!dir.names().iter().any(|name| name.starts_with("x.")));
-    dir.run(&["jitter", "compare", "hist.txt", "hist.txt"])
+    dir.line("jitter compare hist.txt hist.txt")
         .success()
         .stdout(contains("Kolmogorov-Smirnov distance  0.0000"));
-    dir.run(&[
-        "jitter",
-        "compare",
-        "--above",
-        "10us",
-        "hist.txt",
-        "osnoise.txt",
-    ])
-    .success()
-    .stdout(contains("as far as the bins tell: at least"));
-    dir.run(&[
-        "jitter",
-        "compare",
-        "--above",
-        "11us",
-        "hist.txt",
-        "osnoise.txt",
-    ])
-    .code(2)
-    .stderr(contains("11000 ns, above which they should be"));
-    dir.run(&["jitter", "compare", "hist.txt", "cyclic.txt"])
+    dir.line("jitter compare --above 10us hist.txt osnoise.txt")
+        .success()
+        .stdout(contains("as far as the bins tell: at least"));
+    dir.line("jitter compare --above 11us hist.txt osnoise.txt")
+        .code(2)
+        .stderr(contains("11000 ns, above which they should be"));
+    dir.line("jitter compare hist.txt cyclic.txt")
         .code(2)
         .stderr(contains(
             "A holds lengths of events; B holds latencies of a program",

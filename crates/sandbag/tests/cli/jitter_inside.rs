@@ -115,17 +115,9 @@ fn what_cannot_be_entered_is_refused() {
         // A run directory may hold the reason, too.
         ended.stderr(contains(said));
     }
-    dir.run(&[
-        "jitter",
-        "replay",
-        "made.json",
-        "--inside",
-        "--dry-run",
-        "--",
-        "true",
-    ])
-    .success()
-    .stdout(contains("rank 1: 300 events").and(contains("inside: true")));
+    dir.line("jitter replay made.json --inside --dry-run -- true")
+        .success()
+        .stdout(contains("rank 1: 300 events").and(contains("inside: true")));
 }
 
 #[test]

@@ -19,22 +19,9 @@ fn made() -> Dir {
 #[test]
 fn a_dry_run_says_what_each_cpu_would_suffer() {
     let dir = made();
-    dir.run(&[
-        "jitter",
-        "replay",
-        "made.json",
-        "--cpus",
-        "0",
-        "--trace-cpus",
-        "1",
-        "--share",
-        "50%",
-        "--seed",
-        "7",
-        "--dry-run",
-        "--",
-        "true",
-    ])
+    dir.line(
+        "jitter replay made.json --cpus 0 --trace-cpus 1 --share 50% --seed 7 --dry-run -- true",
+    )
     .success()
     .stdout(
         contains("CPU 0: CPU 1 of the trace")
@@ -79,46 +66,23 @@ fn what_cannot_be_replayed_is_refused_with_the_reason() {
             .collect();
         dir.run(&words).code(125).stderr(contains(said));
     }
-    dir.run(&["jitter", "replay", "cyclictest.json", "--cpus", "0"])
+    dir.line("jitter replay cyclictest.json --cpus 0")
         .code(2)
         .stderr(contains("distribution, not events"));
-    dir.run(&["jitter", "verify", "cyclictest.json", "--cpus", "0"])
+    dir.line("jitter verify cyclictest.json --cpus 0")
         .code(2)
         .stderr(contains("distribution, not events"));
-    dir.run(&[
-        "jitter",
-        "replay",
-        "made.json",
-        "--cpus",
-        "0",
-        "--trace-cpus",
-        "0",
-        "--method",
-        "polled",
-    ])
-    .code(5)
-    .stderr(contains("--method fifo or fair"));
+    dir.line("jitter replay made.json --cpus 0 --trace-cpus 0 --method polled")
+        .code(5)
+        .stderr(contains("--method fifo or fair"));
 }
 
 #[test]
 fn a_command_s_own_work_is_not_stretched() {
     let dir = made();
-    dir.run(&[
-        "jitter",
-        "replay",
-        "made.json",
-        "--cpus",
-        "0",
-        "--trace-cpus",
-        "0",
-        "--scale-factor",
-        "3",
-        "--no-out",
-        "--",
-        "true",
-    ])
-    .code(125)
-    .stderr(contains("cannot be stretched"));
+    dir.line("jitter replay made.json --cpus 0 --trace-cpus 0 --scale-factor 3 --no-out -- true")
+        .code(125)
+        .stderr(contains("cannot be stretched"));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn a_trace_has_what_was_asked_and_is_the_same_again() {
         .and(contains("   3  10.0000 ms"))
         .and(contains("What CPUs have in common")),
     );
-    let shown = dir.run(&["jitter", "show", "a.sbj", "--json"]).success();
+    let shown = dir.line("jitter show a.sbj --json").success();
     let all: serde_json::Value = serde_json::from_slice(&shown.get_output().stdout).unwrap();
     let tick = &all[0]["periodic"]["components"][0];
     assert!((tick["period_ns"].as_f64().unwrap() / 1e7 - 1.0).abs() < 1e-5);
@@ -48,7 +48,7 @@ fn a_trace_has_what_was_asked_and_is_the_same_again() {
         "{tick}"
     );
     assert_eq!(all[0]["in_common"][0]["b"], 3);
-    dir.run(&["jitter", "show", "a.sbj", "--brief"])
+    dir.line("jitter show a.sbj --brief")
         .success()
         .stdout(contains("10.0000 ms").not());
     // To standard output, and on from there; both commands know it.

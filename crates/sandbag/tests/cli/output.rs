@@ -52,7 +52,7 @@ fn taken() -> Dir {
         .with("p.csv", PROFILE)
         .with("a.json", serde_json::to_string(&eight()).unwrap())
         .with("jitter.c", "mine");
-    dir.run(&["jitter", "synth", "--like", "bgl-io-2007", "-o", "t.sbj"])
+    dir.line("jitter synth --like bgl-io-2007 -o t.sbj")
         .success();
     for name in ["old", "old.csv", "old.sbj", "old.html", "old.json"] {
         std::fs::write(dir.path().join(name), "mine").unwrap();
@@ -101,8 +101,7 @@ fn a_file_that_exists_is_refused_by_every_command_that_writes_one() {
 #[test]
 fn force_replaces_and_pipes_and_devices_are_no_results() {
     let dir = taken();
-    dir.run(&["convert", "p.csv", "-o", "old.csv", "--force"])
-        .success();
+    dir.line("convert p.csv -o old.csv --force").success();
     assert!(dir.read("old.csv").starts_with("# sandbag profile"));
     for to in ["-", "/dev/stdout", "/dev/null", "/dev/fd/1"] {
         dir.run(&["convert", "p.csv", "-o", to]).success();
@@ -123,8 +122,7 @@ fn force_replaces_and_pipes_and_devices_are_no_results() {
 fn a_recording_of_jitter_without_a_name_gets_a_new_one() {
     let dir = Dir::new().with("jitter.sbj", "mine");
     for _ in 0..2 {
-        dir.run(&["jitter", "record", "-d", "50ms", "--preheat", "0s"])
-            .success();
+        dir.line("jitter record -d 50ms --preheat 0s").success();
     }
     assert_eq!(dir.read("jitter.sbj"), "mine");
     let names = dir.names();

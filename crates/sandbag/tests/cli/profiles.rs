@@ -29,7 +29,7 @@ fn what_was_converted_converts_to_itself() {
             .success()
             .stdout("")
             .stderr(contains(format!("({format}): CPUs 0,1")));
-        dir.run(&["convert", "a.csv", "-o", "b.csv"]).success();
+        dir.line("convert a.csv -o b.csv").success();
         assert_eq!(dir.read("a.csv"), dir.read("b.csv"), "{name}");
     }
 }
@@ -53,29 +53,18 @@ fn unknown_loads_stay_unknown_unless_something_else_is_said() {
 #[test]
 fn a_profile_is_reshaped_on_the_way() {
     let dir = Dir::new().with("day.csv", DAY);
-    dir.run(&[
-        "convert",
-        "day.csv",
-        "-o",
-        "-",
-        "--cut",
-        "..2s",
-        "--scale-time",
-        "2",
-        "--scale-load",
-        "0.5",
-    ])
-    .success()
-    .stdout("# sandbag profile 1\ntime,cpu0,cpu1\n0,25,6\n4,end\n");
+    dir.line("convert day.csv -o - --cut ..2s --scale-time 2 --scale-load 0.5")
+        .success()
+        .stdout("# sandbag profile 1\ntime,cpu0,cpu1\n0,25,6\n4,end\n");
 }
 
 #[test]
 fn krash_and_back_says_what_was_lost() {
     let dir = Dir::new().with("day.csv", DAY.replace("50", "50.4"));
-    dir.run(&["convert", "day.csv", "-o", "day.krash"])
+    dir.line("convert day.csv -o day.krash")
         .success()
         .stderr(contains("whole percents, by up to 0.40").and(contains("written as 0")));
-    dir.run(&["convert", "day.krash", "-o", "-"])
+    dir.line("convert day.krash -o -")
         .success()
         .stderr(contains("(krash)"))
         .stdout("# sandbag profile 1\ntime,cpu0,cpu1\n0,50,12\n2,80,0\n5,end\n");
@@ -84,7 +73,7 @@ fn krash_and_back_says_what_was_lost() {
 #[test]
 fn simgrid_takes_a_file_per_cpu() {
     let dir = Dir::new().with("day.csv", DAY);
-    dir.run(&["convert", "day.csv", "-o", "day.simgrid"])
+    dir.line("convert day.csv -o day.simgrid")
         .success()
         .stderr(contains("wrote day.cpu0.simgrid").and(contains("a trace has no end")));
     assert_eq!(
@@ -137,19 +126,17 @@ fn a_reader_who_goes_away_is_no_error() {
 #[test]
 fn what_was_recorded_can_be_shown() {
     let dir = Dir::new();
-    dir.run(&["record", "-d", "300ms", "-i", "100ms", "-o", "now.csv"])
+    dir.line("record -d 300ms -i 100ms -o now.csv")
         .success()
         .stdout("")
         .stderr(contains("now.csv: load of CPUs").and(contains("of one CPU")));
     dir.run(&["show", "now.csv"])
         .success()
         .stdout(contains("now.csv (native)").and(contains("recorded on ")));
-    dir.run(&["record", "-d", "200ms", "-i", "100ms", "-o", "-"])
+    dir.line("record -d 200ms -i 100ms -o -")
         .success()
         .stdout(starts_with("# sandbag profile 1\n").and(contains(",end\n")));
-    dir.run(&["-q", "record", "-d", "200ms", "-i", "100ms"])
-        .success()
-        .stderr("");
+    dir.line("-q record -d 200ms -i 100ms").success().stderr("");
     let names = dir.names();
     assert!(
         names.iter().any(|n| n.starts_with("sandbag-load-")),

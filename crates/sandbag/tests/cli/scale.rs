@@ -23,7 +23,7 @@ fn traced() -> Dir {
 #[test]
 fn a_trace_is_predicted_from() {
     let dir = traced();
-    dir.run(&["scale", "predict", "a.csv", "--ranks", "1,1e6"])
+    dir.line("scale predict a.csv --ranks 1,1e6")
         .success()
         .stdout(contains("ranks").and(contains("events 1 ms to 10 ms")))
         // The period that the trace has, as `jitter show` names it.
@@ -142,8 +142,7 @@ fn causes_are_classes() {
         }
     }
     let dir = Dir::new().with("osnoise.txt", text);
-    dir.run(&["jitter", "convert", "osnoise.txt", "-o", "own.sbj"])
-        .success();
+    dir.line("jitter convert osnoise.txt -o own.sbj").success();
     // The file of another tool, and a trace of our own format.
     for file in ["osnoise.txt", "own.sbj"] {
         let predict = ["scale", "predict", file, "--ranks", "1,1000"];
@@ -259,13 +258,11 @@ fn a_short_benchmark_has_both_references() {
     let found: serde_json::Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
     assert_eq!(found["oversubscribed"], true);
     assert!(found["predicted_on_host"].is_null(), "{found}");
-    dir.run(&[
-        "scale", "bench", "-d", "100ms", "--cpus", "0", "--ranks", "2",
-    ])
-    .success()
-    .stdout(contains("OVERSUBSCRIBED"))
-    .stdout(contains("Ranks that began together").not())
-    .stderr(contains("--virtual"));
+    dir.line("scale bench -d 100ms --cpus 0 --ranks 2")
+        .success()
+        .stdout(contains("OVERSUBSCRIBED"))
+        .stdout(contains("Ranks that began together").not())
+        .stderr(contains("--virtual"));
     for bad in [
         ["--ranks", "0"],
         ["--ranks", "-2"],
@@ -277,7 +274,7 @@ fn a_short_benchmark_has_both_references() {
             .code(2)
             .stderr(contains(said).and(contains("unexpected argument").not()));
     }
-    dir.run(&["scale", "bench", "--sync", "phase"]).code(2);
+    dir.line("scale bench --sync phase").code(2);
 }
 
 #[test]
@@ -309,11 +306,9 @@ fn how_far_ranks_are_apart_is_measured_and_predicted_with() {
         dir.run(&[&predict[..], &once].concat()).success();
     }
     let dir = dir.with("c.json", "{}");
-    dir.run(&[
-        "scale", "predict", "a.csv", "--sync", "once", "--drift", "c.json",
-    ])
-    .code(2)
-    .stderr(contains("c.json").and(contains("scale bench --json")));
+    dir.line("scale predict a.csv --sync once --drift c.json")
+        .code(2)
+        .stderr(contains("c.json").and(contains("scale bench --json")));
 }
 
 /// 950 us of each millisecond.
@@ -326,7 +321,7 @@ fn noise_that_leaves_nothing_is_said() {
         }
     }
     let dir = Dir::new().with("a.csv", text);
-    dir.run(&["scale", "predict", "a.csv", "--ranks", "2", "--no-classes"])
+    dir.line("scale predict a.csv --ranks 2 --no-classes")
         .success()
         .stderr(contains("saturated: noise takes 95.0 %"));
     let bench = [
@@ -405,15 +400,15 @@ fn ranks_of_mpi_need_an_mpi() {
         .assert()
         .code(5)
         .stderr(contains("leave --mpi out"));
-    dir.run(&["scale", "bench", "--mpi", "--virtual"]).code(2);
+    dir.line("scale bench --mpi --virtual").code(2);
     // Ranks of MPI read the trace by themselves.
-    dir.run(&["scale", "bench", "--mpi", "--unit", "us"])
+    dir.line("scale bench --mpi --unit us")
         .code(2)
         .stderr(contains("--unit"));
-    dir.run(&["scale", "bench", "--ranks", "100000"])
+    dir.line("scale bench --ranks 100000")
         .code(2)
         .stderr(contains("--virtual"));
-    dir.run(&["scale", "bench", "--quantum", "2s"]).code(2);
+    dir.line("scale bench --quantum 2s").code(2);
 }
 
 #[test]

@@ -144,13 +144,12 @@ fn names_that_nobody_has() {
             .code(2)
             .stderr(contains("no node `no-such-node` runs here"));
     }
-    dir.run(&["slow", "exec", "no-such-node", "--", "true"])
+    dir.line("slow exec no-such-node -- true")
         .code(125)
         .stderr(contains("no node `no-such-node` runs here"));
-    dir.run(&["slow", "exec", "no-such-node", "--", "no-such-program"])
+    dir.line("slow exec no-such-node -- no-such-program")
         .code(127);
-    dir.run(&["slow", "exec", "no-such-node", "--", "/"])
-        .code(126);
+    dir.line("slow exec no-such-node -- /").code(126);
     dir.run(&["slow", "exec", "no-such-node"]).code(2);
     dir.run(&["slow", "stop"]).code(2);
     refused("--cpus 0 --speed 0.5 --name a/b", 2, &["letters, digits"]);
@@ -253,7 +252,7 @@ fn what_is_each_node_s_own_is_not_said_beside_the_file() {
             .code(2)
             .stderr(contains(words[0]).and(contains("cannot be used with")));
     }
-    dir.run(&["slow", "n.toml", "--", "touch", "ran"]).code(125);
+    dir.line("slow n.toml -- touch ran").code(125);
     dir.run(&["slow", "none.toml"])
         .code(2)
         .stderr(contains("none.toml: No such file"));

@@ -49,7 +49,7 @@ fn every_model_is_a_profile_and_the_same_again() {
         }
         assert_eq!(dir.read("a.csv"), dir.read("b.csv"), "{model:?}");
         assert!(dir.read("a.csv").contains("time,cpu0,cpu1"), "{model:?}");
-        dir.run(&["convert", "a.csv", "-o", "c.csv"]).success();
+        dir.line("convert a.csv -o c.csv").success();
         assert_eq!(dir.read("a.csv"), dir.read("c.csv"), "{model:?}");
         dir.run(&["show", "a.csv"]).success();
     }
@@ -71,11 +71,10 @@ fn another_seed_is_another_profile() {
 #[test]
 fn other_formats_and_standard_output() {
     let dir = Dir::new();
-    dir.run(&["synth", "steps", "20:10s", "80:5s", "-o", "-"])
+    dir.line("synth steps 20:10s 80:5s -o -")
         .success()
         .stdout("# sandbag profile 1\ntime,cpu0\n0,20\n10,80\n15,end\n");
-    dir.run(&["synth", "constant", "50", "-o", "a.krash"])
-        .success();
+    dir.line("synth constant 50 -o a.krash").success();
     dir.run(&["show", "a.krash"]).success();
 }
 
@@ -210,21 +209,21 @@ fn a_fit_says_what_a_model_cannot_do() {
             .and(contains("--select"))
             .and(contains("no on/off")),
     );
-    dir.run(&["synth", "fit", "day.csv", "--select", "0"])
+    dir.line("synth fit day.csv --select 0")
         .success()
         .stderr(contains("hardly longer than a step"))
         .stdout(contains("sandbag synth onoff"));
-    dir.run(&["synth", "fit", "day.csv", "--model", "onoff", "-o", "x.csv"])
+    dir.line("synth fit day.csv --model onoff -o x.csv")
         .code(2)
         .stderr(contains("cannot be fitted"));
     dir.run(&["synth", "fit", "flat.csv"])
         .code(2)
         .stderr(contains("synth constant"));
-    dir.run(&["synth", "fit", "day.csv", "-o", "day.csv"])
+    dir.line("synth fit day.csv -o day.csv")
         .code(2)
         .stderr(contains("both IN and OUT"));
     dir.run(&["synth", "fit", "none.csv"]).code(2);
-    dir.run(&["synth", "fit", "day.csv", "--model", "ar"])
+    dir.line("synth fit day.csv --model ar")
         .code(2)
         .stderr(contains("--output"));
     assert_eq!(dir.names(), ["day.csv", "flat.csv"]);
