@@ -20,7 +20,6 @@ mod error;
 pub mod file;
 #[cfg(test)]
 mod fixture;
-pub mod page;
 pub mod predict;
 
 pub use error::{Error, Result};

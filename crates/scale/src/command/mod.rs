@@ -3,6 +3,7 @@
 
 mod bench;
 mod output;
+mod page;
 mod predict;
 mod table;
 mod values;

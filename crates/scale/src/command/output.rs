@@ -3,16 +3,14 @@
 
 use std::path::Path;
 
-use crate::page;
-use crate::predict::{Barrier, Options, Point, SATURATED_PCT, Spread};
+use crate::predict::{Options, Point, SATURATED_PCT};
 use clap::ValueEnum;
 use sandbag_input::Existing;
 use sandbag_ui::failure::Result;
-use sandbag_ui::quantity::time;
 use serde_json::json;
 
+use super::page;
 use super::predict::{Classes, Curve};
-use super::table::{output_order, place_by_noise};
 use sandbag_ui::exit::BadInput;
 use sandbag_ui::output;
 
@@ -75,7 +73,7 @@ pub(super) fn kind(output: Option<&Path>, to: Option<To>) -> Result<Option<To>> 
 /// Writes it, whole or not at all.
 pub(super) fn write(shown: &Shown<'_>, to: To, path: &Path, existing: Existing) -> Result<()> {
     let text = match to {
-        To::Html => html(shown),
+        To::Html => page::render(shown, &sandbag_run::program::arguments()),
         To::Json => json(shown)?,
         To::Csv => csv(shown),
     };
@@ -156,93 +154,13 @@ fn csv(shown: &Shown<'_>) -> String {
     text
 }
 
-fn how(options: &Options) -> Vec<String> {
-    let mut how = vec![format!("quantum {}", time(options.quantum_ns as f64))];
-    how.push(match options.barrier {
-        Barrier::Ideal => "ideal barrier".to_owned(),
-        Barrier::Dissemination(_) => "dissemination barrier".to_owned(),
-        Barrier::Binomial(_) => "binomial tree".to_owned(),
-    });
-    if options.group > 1 {
-        how.push(format!("nodes of {} ranks", options.group));
-    }
-    if let Some(drift) = options.drift {
-        let shape = match drift.spread {
-            Spread::Uniform => "from the first to the last",
-            Spread::Normal => "standard deviation",
-        };
-        how.push(format!(
-            "drift {} at the end, {shape}",
-            time(drift.end_ns as f64)
-        ));
-    }
-    how.push(format!("{} phases", options.phases));
-    how
-}
-
-fn html(shown: &Shown<'_>) -> String {
-    let mut traces: Vec<&str> = Vec::new();
-    for name in shown.curves.iter().flat_map(|curve| &curve.traces) {
-        if !traces.contains(&name.as_str()) {
-            traces.push(name);
+/// Each text once, in the order of their first places.
+pub(super) fn first_of_each<'a>(all: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
+    let mut each: Vec<&str> = Vec::new();
+    for text in all {
+        if !each.contains(&text.as_str()) {
+            each.push(text);
         }
     }
-    let curves = shown.curves.iter().map(|curve| page::Curve {
-        name: curve.name.clone(),
-        points: curve.prediction.points.iter().map(point).collect(),
-        published: false,
-    });
-    let costs = shown
-        .classes
-        .iter()
-        .filter(|classes| !classes.costs.is_empty());
-    let costs = costs.map(|classes| page::Costs {
-        name: classes.name.clone(),
-        ranks: shown.class_ranks.to_vec(),
-        rows: output_order(&classes.costs)
-            .into_iter()
-            .map(|cost| page::Cost {
-                class: cost.class.clone(),
-                noise_pct: cost.noise_pct,
-                place_by_noise: place_by_noise(&classes.costs, cost),
-                saves_points: cost.saves_points.clone(),
-            })
-            .collect(),
-    });
-    let mut warnings: Vec<String> = Vec::new();
-    for warning in shown
-        .curves
-        .iter()
-        .flat_map(|curve| &curve.prediction.warnings)
-    {
-        if !warnings.contains(warning) {
-            warnings.push(warning.clone());
-        }
-    }
-    page::render(&page::Page {
-        subject: traces.join(", "),
-        how: how(shown.options),
-        curves: curves.collect(),
-        costs: costs.collect(),
-        warnings,
-        arguments: std::env::args_os()
-            .skip(1)
-            .map(|argument| argument.to_string_lossy().into_owned())
-            .collect(),
-        sandbag: env!("CARGO_PKG_VERSION").to_owned(),
-        seed: shown.options.seed,
-    })
-}
-
-fn point(point: &Point) -> page::Point {
-    page::Point {
-        ranks: point.ranks,
-        slowdown_pct: point.mean.slowdown_pct,
-        interval_pct: point.mean.interval_pct,
-        phases_pct: point.phases_pct,
-        barrier_ns: point.barrier_ns,
-        lower_bound: point.saturated,
-        tail_pct: point.tail.map(|tail| tail.slowdown_pct),
-        tail_interval_pct: point.tail.and_then(|tail| tail.interval_pct),
-    }
+    each
 }

@@ -10,9 +10,9 @@
 
   // From the lower end of the intervals to the upper, one polygon.
   const band = (curve, shade) => {
-    const known = curve.points.filter((p) => p.interval_pct);
-    const outline = known.map((p) => [p.ranks, p.interval_pct[1]])
-      .concat(known.map((p) => [p.ranks, p.interval_pct[0]]).reverse());
+    const known = curve.points.filter((p) => p.mean.interval_pct);
+    const outline = known.map((p) => [p.ranks, p.mean.interval_pct[1]])
+      .concat(known.map((p) => [p.ranks, p.mean.interval_pct[0]]).reverse());
     return {
       type: "custom",
       silent: true,
@@ -29,17 +29,6 @@
 
   const line = (curve, n) => {
     const shade = colour(COLOURS[n % COLOURS.length]);
-    if (curve.published) {
-      return [{
-        name: curve.name,
-        type: "line",
-        symbol: "diamond",
-        symbolSize: 12,
-        itemStyle: { color: shade },
-        lineStyle: { color: shade, width: 1.5, type: "dashed" },
-        data: curve.points.map((p) => [p.ranks, p.slowdown_pct]),
-      }];
-    }
     const drawn = {
       name: curve.name,
       type: "line",
@@ -48,20 +37,20 @@
       itemStyle: { color: shade },
       lineStyle: { color: shade, width: 2, type: n < COLOURS.length ? "solid" : "dashed" },
       data: curve.points.map((p) => ({
-        value: [p.ranks, p.slowdown_pct],
-        itemStyle: p.lower_bound
+        value: [p.ranks, p.mean.slowdown_pct],
+        itemStyle: p.saturated
           ? { color: colour("page"), borderColor: shade, borderWidth: 1.5 }
           : { color: shade },
       })),
     };
-    const tail = curve.points.filter((p) => p.tail_pct !== null);
+    const tail = curve.points.filter((p) => p.tail !== null);
     const fitted = {
       name: curve.name + ", with a tail",
       type: "line",
       symbol: "none",
       silent: true,
       lineStyle: { color: shade, width: 1.5, type: "dotted" },
-      data: tail.map((p) => [p.ranks, p.tail_pct]),
+      data: tail.map((p) => [p.ranks, p.tail.slowdown_pct]),
     };
     return [band(curve, shade), drawn, ...(tail.length ? [fitted] : [])];
   };
@@ -83,10 +72,10 @@
           if (!p) return null;
           const name = document.createElement("span");
           name.textContent = curve.name;
-          const bounds = p.interval_pct
-            ? " (" + pct(p.interval_pct[0]) + " to " + pct(p.interval_pct[1]) + ")"
+          const bounds = p.mean.interval_pct
+            ? " (" + pct(p.mean.interval_pct[0]) + " to " + pct(p.mean.interval_pct[1]) + ")"
             : "";
-          return name.innerHTML + " <b>" + (p.lower_bound ? "\u2265 " : "") + pct(p.slowdown_pct) + "</b>" + bounds;
+          return name.innerHTML + " <b>" + (p.saturated ? "\u2265 " : "") + pct(p.mean.slowdown_pct) + "</b>" + bounds;
         });
         return [count(ranks) + " ranks", ...rows.filter((row) => row !== null)].join("<br>");
       },
