@@ -4,6 +4,8 @@
 
 mod compared;
 
+use std::collections::BTreeSet;
+
 use crate::model::{Audit, CpuVerdict, Effect, Nature, Quantity, Suspect, Test, Verdict};
 use comfy_table::{CellAlignment, Table};
 use sandbag_ui::quantity::time;
@@ -217,7 +219,7 @@ fn one(test: &Test, look: &Look, wide: bool) -> String {
             table(test, &rows, &some, wide)
         }
     };
-    out += &legend(test);
+    out += &legend_of(test);
     for text in detection_of(test) {
         out += &look.wrapped("  ", &text);
     }
@@ -247,31 +249,34 @@ struct Rows {
 
 impl Rows {
     fn choose(test: &Test, all: &[u32], look: &Look) -> Self {
+        let worst = |cpu: u32| {
+            let here = test.effects.iter().filter(|effect| effect.cpu == cpu);
+            here.map(|effect| effect.pct.abs()).fold(0.0, f64::max)
+        };
+        let odd = |cpu: u32| match of_cpu(test, cpu).0 {
+            Verdict::Equal | Verdict::NotResolvable => None,
+            found => Some((found == Verdict::Unequal, worst(cpu))),
+        };
+        Self::of(all, look, odd)
+    }
+
+    /// All, or where they are many the oddest, by whether it is certain and how
+    /// much it is.
+    fn of(all: &[u32], look: &Look, odd: impl Fn(u32) -> Option<(bool, f64)>) -> Self {
         if look.all || all.len() <= MOST_ROWS {
             return Self {
                 own: all.to_vec(),
                 others: Vec::new(),
             };
         }
-        let worst = |cpu: u32| {
-            let here = test.effects.iter().filter(|effect| effect.cpu == cpu);
-            here.map(|effect| effect.pct.abs()).fold(0.0, f64::max)
-        };
-        let mut odd: Vec<(bool, u32, f64)> = all
-            .iter()
-            .map(|cpu| (*cpu, of_cpu(test, *cpu)))
-            .filter(|(_, found)| !matches!(found.0, Verdict::Equal | Verdict::NotResolvable))
-            .map(|(cpu, found)| (found.0 == Verdict::Unequal, cpu, worst(cpu)))
-            .collect();
-        odd.sort_by(|a, b| b.0.cmp(&a.0).then(b.2.total_cmp(&a.2)));
+        let odd = all.iter().filter_map(|cpu| Some((*cpu, odd(*cpu)?)));
+        let mut odd: Vec<(u32, (bool, f64))> = odd.collect();
+        odd.sort_by(|(_, a), (_, b)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
         odd.truncate(MOST_ODD);
-        let own: Vec<u32> = odd.iter().map(|(_, cpu, _)| *cpu).collect();
+        let own: Vec<u32> = odd.iter().map(|(cpu, _)| *cpu).collect();
+        let others = all.iter().filter(|cpu| !own.contains(cpu));
         Self {
-            others: all
-                .iter()
-                .filter(|cpu| !own.contains(cpu))
-                .copied()
-                .collect(),
+            others: others.copied().collect(),
             own,
         }
     }
@@ -325,34 +330,51 @@ pub(crate) fn figure(
 /// longer one.
 const EVEN: f64 = 0.7;
 
-/// An empty table of CPUs: a column for each quantity, and the verdict.
-fn headed(quantities: &[Quantity]) -> Table {
-    let of_quantity = |q: &Quantity| format!("{} {} ", quantity(*q), unit(*q));
-    let header = std::iter::once("CPU".to_owned())
-        .chain(quantities.iter().map(of_quantity))
-        .chain(["verdict".to_owned()]);
-    plain(header)
-}
-
 fn table(test: &Test, rows: &Rows, quantities: &[Quantity], wide: bool) -> String {
     let verdicts = verdicts(test);
     let effect = |cpu: u32, q: Quantity| -> Option<&Effect> {
         let mut all = test.effects.iter();
         all.find(|effect| effect.cpu == cpu && effect.quantity == q)
     };
-    let mut table = headed(quantities);
+    let cell = |cpu: u32, q: Quantity| {
+        effect(cpu, q).map_or_else(
+            || "- ".to_owned(),
+            |effect| {
+                let found = verdicts.get(&(cpu, q)).map(|one| one.verdict);
+                figure(q, effect.pct, Some(effect.together_pct), found, wide)
+            },
+        )
+    };
+    let pct = |cpu: u32, q: Quantity| effect(cpu, q).map(|effect| effect.pct);
+    let word = |cpus: &[u32]| {
+        let worst = cpus.iter().map(|cpu| of_cpu(test, *cpu));
+        let worst = worst.max_by_key(|found| match found.0 {
+            Verdict::NotResolvable => Verdict::Equal,
+            other => other,
+        });
+        worst.map_or("", told)
+    };
+    by_cpu(rows, quantities, cell, pct, word)
+}
+
+/// A column for each quantity, and the verdict: a row for each CPU that has one,
+/// and one for the others, with the range of their `pct`.
+fn by_cpu(
+    rows: &Rows,
+    quantities: &[Quantity],
+    cell: impl Fn(u32, Quantity) -> String,
+    pct: impl Fn(u32, Quantity) -> Option<f64>,
+    word: impl Fn(&[u32]) -> &'static str,
+) -> String {
+    let of_quantity = |q: &Quantity| format!("{} {} ", quantity(*q), unit(*q));
+    let header = std::iter::once("CPU".to_owned())
+        .chain(quantities.iter().map(of_quantity))
+        .chain(["verdict".to_owned()]);
+    let mut table = plain(header);
     for cpu in &rows.own {
         let mut row = vec![cpu.to_string()];
-        row.extend(quantities.iter().map(|q| {
-            effect(*cpu, *q).map_or_else(
-                || "- ".to_owned(),
-                |effect| {
-                    let found = verdicts.get(&(*cpu, *q)).map(|one| one.verdict);
-                    figure(*q, effect.pct, Some(effect.together_pct), found, wide)
-                },
-            )
-        }));
-        row.push(told(of_cpu(test, *cpu)).to_owned());
+        row.extend(quantities.iter().map(|q| cell(*cpu, *q)));
+        row.push(word(&[*cpu]).to_owned());
         table.add_row(row);
     }
     if !rows.others.is_empty() {
@@ -361,16 +383,13 @@ fn table(test: &Test, rows: &Rows, quantities: &[Quantity], wide: bool) -> Strin
             (1, false) => "1 other".to_owned(),
             (n, false) => format!("{n} others"),
         }];
-        row.extend(quantities.iter().map(|q| {
-            let all = rows.others.iter().filter_map(|cpu| effect(*cpu, *q));
-            span(all.map(|effect| effect.pct))
-        }));
-        let worst = rows.others.iter().map(|cpu| of_cpu(test, *cpu));
-        let worst = worst.max_by_key(|found| match found.0 {
-            Verdict::NotResolvable => Verdict::Equal,
-            other => other,
-        });
-        row.push(worst.map_or("", told).to_owned());
+        let others = || rows.others.iter();
+        row.extend(
+            quantities
+                .iter()
+                .map(|q| span(others().filter_map(|cpu| pct(*cpu, *q)))),
+        );
+        row.push(word(&rows.others).to_owned());
         table.add_row(row);
     }
     lines(table)
@@ -389,27 +408,29 @@ fn lines(mut table: Table) -> String {
     all.map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// The marks that occur.
-fn legend(test: &Test) -> String {
-    let has = |verdict: Verdict| test.verdicts.iter().any(|one| one.verdict == verdict);
-    let designed = test
-        .verdicts
-        .iter()
-        .any(|one| one.nature == Some(Nature::Designed));
-    let mut all = Vec::new();
-    if has(Verdict::Unequal) {
-        all.push(if designed {
-            "* beyond chance (by design: no alarm)"
-        } else {
-            "* beyond chance"
-        });
-    }
-    if has(Verdict::Undecided) {
-        all.push("? undecided");
-    }
-    if has(Verdict::NotResolvable) {
-        all.push("~ not resolvable here");
-    }
+/// The marks that occur in the table of a test.
+fn legend_of(test: &Test) -> String {
+    let designed = Some(Nature::Designed);
+    let beyond = if test.verdicts.iter().any(|one| one.nature == designed) {
+        "* beyond chance (by design: no alarm)"
+    } else {
+        "* beyond chance"
+    };
+    legend(beyond, test.verdicts.iter().map(|one| one.verdict), None)
+}
+
+/// The marks of these verdicts, and one more where it occurs.
+fn legend(beyond: &str, verdicts: impl Iterator<Item = Verdict>, more: Option<&str>) -> String {
+    let found: BTreeSet<Verdict> = verdicts.collect();
+    let marks = [
+        (Verdict::Unequal, beyond),
+        (Verdict::Undecided, "? undecided"),
+        (Verdict::NotResolvable, "~ not resolvable here"),
+    ];
+    let marks = marks
+        .into_iter()
+        .filter(|(verdict, _)| found.contains(verdict));
+    let all: Vec<&str> = marks.map(|(_, mark)| mark).chain(more).collect();
     if all.is_empty() {
         String::new()
     } else {

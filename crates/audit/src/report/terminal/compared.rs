@@ -4,7 +4,7 @@
 use crate::compare::{Change, Comparison, TestChange};
 use crate::model::{Quantity, Verdict};
 
-use super::{Look, MOST_ODD, MOST_ROWS, figure, headed, lines};
+use super::{Look, Rows, by_cpu, figure, legend};
 use crate::report::words::{
     self, change_cpus, change_of_cpu, change_quantities, changed, quantity, unit,
 };
@@ -29,12 +29,12 @@ pub fn comparison(found: &Comparison, look: &Look) -> String {
     }
     let wide = found.tests.iter().all(|test| {
         let all = change_quantities(test);
-        look.holds(&table(test, &rows(test, look), &all, true))
+        look.holds(&table(test, &choose(test, look), &all, true))
     });
     for test in &found.tests {
         out.push('\n');
         out += &look.wrapped("", &format!("{}: {}", test.name, changed(test.verdict)));
-        let rows = rows(test, look);
+        let rows = choose(test, look);
         let all = change_quantities(test);
         let fits = look.holds(&table(test, &rows, &all, wide));
         // As in the table of one audit: of what a narrow terminal has no room for
@@ -44,7 +44,7 @@ pub fn comparison(found: &Comparison, look: &Look) -> String {
             .filter(|q| fits || *q != Quantity::User)
             .collect();
         out += &table(test, &rows, &shown, wide);
-        out += &legend(test);
+        out += &legend_of(test);
         let common: Vec<String> = test
             .common
             .iter()
@@ -70,65 +70,36 @@ pub fn comparison(found: &Comparison, look: &Look) -> String {
     out
 }
 
-/// The CPUs that have a row of their own.
-fn rows(test: &TestChange, look: &Look) -> Vec<u32> {
-    let all = change_cpus(test);
-    if look.all || all.len() <= MOST_ROWS {
-        return all;
-    }
-    let mut changed: Vec<(u32, f64)> = all
-        .iter()
-        .filter(|cpu| change_of_cpu(test, **cpu) == Verdict::Unequal)
-        .map(|cpu| {
-            let here = test.changes.iter().filter(|change| change.cpu == *cpu);
-            (
-                *cpu,
-                here.map(|change| change.pct.abs()).fold(0.0, f64::max),
-            )
-        })
-        .collect();
-    changed.sort_by(|a, b| b.1.total_cmp(&a.1));
-    changed.truncate(MOST_ODD);
-    changed.into_iter().map(|(cpu, _)| cpu).collect()
+fn choose(test: &TestChange, look: &Look) -> Rows {
+    let worst = |cpu: u32| {
+        let here = test.changes.iter().filter(|change| change.cpu == cpu);
+        here.map(|change| change.pct.abs()).fold(0.0, f64::max)
+    };
+    let odd = |cpu: u32| {
+        let is_odd = change_of_cpu(test, cpu) == Verdict::Unequal;
+        is_odd.then(|| (true, worst(cpu)))
+    };
+    Rows::of(&change_cpus(test), look, odd)
 }
 
-fn table(test: &TestChange, rows: &[u32], quantities: &[Quantity], wide: bool) -> String {
+fn table(test: &TestChange, rows: &Rows, quantities: &[Quantity], wide: bool) -> String {
     let find = |cpu: u32, q: Quantity| -> Option<&Change> {
         let mut all = test.changes.iter();
         all.find(|change| change.cpu == cpu && change.quantity == q)
     };
-    let mut table = headed(quantities);
-    for cpu in rows {
-        let mut row = vec![cpu.to_string()];
-        row.extend(quantities.iter().map(|q| match find(*cpu, *q) {
-            Some(change) if change.verdict != Verdict::NotResolvable => figure(
-                *q,
-                change.pct,
-                change.together_pct,
-                Some(change.verdict),
-                wide,
-            ),
-            _ => "- ~".to_owned(),
-        }));
-        row.push(short(change_of_cpu(test, *cpu)).to_owned());
-        table.add_row(row);
-    }
-    let others: Vec<u32> = change_cpus(test);
-    let others: Vec<u32> = others
-        .into_iter()
-        .filter(|cpu| !rows.contains(cpu))
-        .collect();
-    if !others.is_empty() {
-        let mut row = vec![format!("{} others", others.len())];
-        row.extend(quantities.iter().map(|q| {
-            let all = others.iter().filter_map(|cpu| find(*cpu, *q));
-            words::span(all.map(|change| change.pct))
-        }));
-        let worst = others.iter().map(|cpu| change_of_cpu(test, *cpu)).max();
-        row.push(worst.map_or("", short).to_owned());
-        table.add_row(row);
-    }
-    lines(table)
+    let cell = |cpu: u32, q: Quantity| match find(cpu, q) {
+        Some(change) if change.verdict != Verdict::NotResolvable => {
+            let found = Some(change.verdict);
+            figure(q, change.pct, change.together_pct, found, wide)
+        }
+        _ => "- ~".to_owned(),
+    };
+    let pct = |cpu: u32, q: Quantity| find(cpu, q).map(|change| change.pct);
+    let word = |cpus: &[u32]| {
+        let worst = cpus.iter().map(|cpu| change_of_cpu(test, *cpu)).max();
+        worst.map_or("", short)
+    };
+    by_cpu(rows, quantities, cell, pct, word)
 }
 
 /// The word of a verdict where there is little room.
@@ -139,28 +110,16 @@ fn short(verdict: Verdict) -> &'static str {
     }
 }
 
-fn legend(test: &TestChange) -> String {
-    let has = |verdict: Verdict| test.changes.iter().any(|one| one.verdict == verdict);
-    let mut all = Vec::new();
-    if has(Verdict::Unequal) {
-        all.push("* beyond chance");
-    }
-    if has(Verdict::Undecided) {
-        all.push("? undecided");
-    }
-    if has(Verdict::NotResolvable) {
-        all.push("~ not resolvable here");
-    }
+fn legend_of(test: &TestChange) -> String {
     let decided = |one: &&Change| one.verdict != Verdict::NotResolvable;
     let mut decided = test.changes.iter().filter(decided);
-    if decided.any(|one| one.together_pct.is_none()) {
-        all.push("±-: too few runs");
-    }
-    if all.is_empty() {
-        String::new()
-    } else {
-        format!("  {}\n", all.join("   "))
-    }
+    let few = decided.any(|one| one.together_pct.is_none());
+    let verdicts = test.changes.iter().map(|one| one.verdict);
+    legend(
+        "* beyond chance",
+        verdicts,
+        few.then_some("±-: too few runs"),
+    )
 }
 
 #[cfg(test)]
