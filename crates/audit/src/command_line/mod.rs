@@ -93,9 +93,8 @@ fn read_audit(path: &Path) -> Result<Audit> {
 
 /// As wide as the terminal, and everything with `-v`.
 fn look(messages: &Messages) -> Look {
-    let columns = comfy_table::Table::new().width();
     Look {
-        columns: columns.map_or(terminal::COLUMNS, usize::from),
+        columns: sandbag_ui::output::width().unwrap_or(terminal::COLUMNS),
         all: messages.is_verbose(),
     }
 }
