@@ -108,8 +108,11 @@ impl<W: Write> AchievedWriter<W> {
     }
 }
 
-/// The columns in order: name, and text of a window's value. [`Row`] reads them.
-static COLUMNS: [(&str, fn(&Window) -> String); 11] = [
+/// A column: name, and text of a window's value.
+type AchievedColumn = (&'static str, fn(&Window) -> String);
+
+/// The columns in order. [`Row`] reads them.
+static COLUMNS: [AchievedColumn; 11] = [
     ("time_s", |w| seconds(w.start_ns)),
     ("length_s", |w| seconds(w.length_ns)),
     ("cpu", |w| w.cpu.to_string()),
