@@ -131,7 +131,8 @@ fn simulate(events: &[Event], run_ms: u64) -> Truth {
             _ => {}
         }
         let run_ns = clock.run_ns(ms * MS);
-        let over = run_ns >= run_ms * MS;
+        // After a pause the clock stands until the next boundary, and with it the end.
+        let over = run_ns >= run_ms * MS && clock.monotonic_ns(run_ms * MS) <= ms * MS;
         if awake && pause.is_none() && (run_ns >= next_mark || over) {
             meter.sample(sample(ms, stolen, busy));
             let until = if over {
@@ -204,6 +205,8 @@ fn what_was_absent_from_windows_that_nobody_saw_is_missed() {
     assert_eq!(verdict(stop(What::Both, 2_000, 3_000)), Verdict::Missed);
     assert_eq!(verdict(stop(What::Supervisor, 2_000, 3_000)), Verdict::Kept);
     assert_eq!(verdict(stop(What::Pause, 2_000, 3_000)), Verdict::Kept);
+    // Until after the end.
+    assert_eq!(verdict(stop(What::Pause, 7_000, 1)), Verdict::Kept);
     let alone = stop(What::PauseWithoutProgram, 2_000, 3_000);
     assert_eq!(verdict(alone), Verdict::Missed);
     // Longer than the burners' notes reach back.
