@@ -135,9 +135,9 @@ lab: build ## The papers' experiments (root; QUICK=1: within an hour; else days;
 lint: ## Formatting, clippy, documentation
 	cargo fmt --all --check
 	cargo fmt --manifest-path lab/Cargo.toml --check
-	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
-	cargo clippy $(LAB_FLAGS) --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+	cargo clippy $(TEST_FLAGS) --workspace --all-targets -- -D warnings
+	cargo clippy $(LAB_TEST_FLAGS) --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc $(TEST_FLAGS) --workspace --no-deps --document-private-items
 
 man: build ## Man pages, from the same source as --help
 	mkdir -p $(TARGET_DIR)/man
