@@ -99,7 +99,7 @@ pub fn is_all_wanted() -> bool {
     std::env::var_os(ALL).is_some()
 }
 
-/// Rounds of a random series of so many: a quarter in `make test`.
+/// Rounds of a random series of `all`: a quarter of them in `make test`.
 #[must_use]
 pub fn rounds(all: usize) -> usize {
     if is_all_wanted() {

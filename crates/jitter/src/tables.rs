@@ -247,7 +247,7 @@ pub(crate) fn processes(all: &[ProcessRow], wide: usize) -> Table {
     Table::new(columns, rows.collect())
 }
 
-/// So many of the longest events.
+/// The `count` longest events.
 pub(crate) fn longest(trace: &Trace, count: usize) -> Table {
     let all = longest_of(trace, count);
     let mut columns = ["CPU", "at", "length"].map(figure).to_vec();

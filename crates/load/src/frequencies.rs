@@ -98,7 +98,7 @@ impl Ladder {
         }))
     }
 
-    /// With measured speeds ([`calibrate`]) for those that were advertised. A
+    /// With measured speeds ([`mod@calibrate`]) for those that were advertised. A
     /// step that is not faster than the one below it is left out.
     #[must_use]
     pub fn with_speeds(self, measured: &[f64]) -> Self {

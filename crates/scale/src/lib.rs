@@ -8,7 +8,7 @@
 //! from a trace of one node. It is pure: no clock, no files, the same figures
 //! for a seed whatever the number of threads.
 //!
-//! [`bench`] measures it on the ranks that there are, by processes of its own, and
+//! [`mod@bench`] measures it on the ranks that there are, by processes of its own, and
 //! injects jitter while it does.
 //!
 //! Units: nanoseconds (`_ns`), percent of the time without noise (`_pct`).

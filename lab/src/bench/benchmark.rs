@@ -49,7 +49,7 @@ pub struct Conditions {
 pub struct Session<R> {
     out: Option<PathBuf>,
     rows: Rows<R>,
-    /// Of the rows, where nobody asked for a report.
+    /// Of the rows, where no report was asked for.
     _dir: Option<tempfile::TempDir>,
 }
 

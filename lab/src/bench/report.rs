@@ -31,7 +31,7 @@ of which the busy ones are sampled at the tick, which a burner on a regular grid
 idle CPU can miss.
 ";
 
-/// The tables of the cells that were planned, on so many CPUs.
+/// The tables of the cells that were planned, with the number of CPUs.
 pub fn tables(cells: &[Cell], cpus: usize, rows: &[LoadRow]) -> String {
     let (rounds, rows): (Vec<LoadRow>, Vec<LoadRow>) =
         rows.iter().cloned().partition(|row| row.latency.is_some());

@@ -45,7 +45,7 @@ pub struct Used {
     pub most_mib: f64,
 }
 
-/// Waits for a child of ours that nobody else waits for.
+/// Waits for a child of ours and takes its resource use.
 ///
 /// # Errors
 /// There is no such child.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag scale bench`: what its figures say when nobody else needs the CPUs.
+//! `sandbag scale bench`: what its figures say on CPUs that are otherwise idle.
 
 use std::fmt::Write as _;
 use std::fs;

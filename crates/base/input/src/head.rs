@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The beginning of a file, from which its format is told.
+//! The beginning of a file, from which its format is recognised.
 
 /// Some kilobytes of a file, unpacked and without byte order mark.
 #[derive(Debug, Clone, Copy)]

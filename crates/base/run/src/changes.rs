@@ -25,7 +25,7 @@ use crate::journal::{self, Entry, Journal, Setting, SettingOf};
 use crate::lock::Lock;
 use crate::named::Named;
 
-/// Sets a tunable, unless it has this value by nobody that a journal here names.
+/// Sets a tunable, unless it has this value already and no journal here names who set it.
 ///
 /// # Errors
 /// What [`Sysctl::set`] says; the journal cannot be written.

@@ -17,7 +17,7 @@ use crate::program;
 /// A run that failed by us and not by its command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFailure {
-    /// [`FORMAT`](crate::directory::FORMAT) of the writer.
+    /// [`crate::directory::FORMAT`] of the writer.
     pub format: u32,
     /// Version of sandbag.
     pub sandbag: String,

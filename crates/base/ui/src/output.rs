@@ -26,7 +26,7 @@ pub fn print(text: impl AsRef<str>) -> io::Result<()> {
 }
 
 /// Standard output for files in a format of their own: byte for byte, but on a
-/// terminal as [`print`].
+/// terminal as [`fn@print`].
 pub fn stdout() -> Data<io::Stdout> {
     let out = io::stdout();
     Data {

@@ -111,7 +111,7 @@ impl<const BITS: u32> Histogram<BITS> {
         self.most
     }
 
-    /// A value that so many percent do not exceed, at most a size too large;
+    /// A value that `part_pct` percent of the entries do not exceed, at most a size too large;
     /// `None` if nothing was counted.
     #[must_use]
     pub fn quantile(&self, part_pct: f64) -> Option<u64> {

@@ -259,7 +259,7 @@ impl Polled {
     }
 
     /// A phase of the program begins, on all ranks. Where ranks are
-    /// synchronised by phases ([`Sync::Phases`]) they all come to a common
+    /// synchronised by phases (`phases`) they all come to a common
     /// random position of the trace at every so many of them; else nothing
     /// happens. Not while an event is suffered.
     pub fn begin_phase(&mut self, now_ns: u64) {

@@ -31,7 +31,7 @@
 //! Full speed is the highest frequency that the user's own bounds allow.
 //!
 //! Frequencies have never been set on hardware by this program; see
-//! [`frequencies`](crate::frequencies).
+//! [`crate::frequencies`].
 
 use sandbag_linux::sched::Attributes;
 use sandbag_linux::{CpuList, Root};

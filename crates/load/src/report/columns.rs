@@ -36,9 +36,9 @@ enum Merge {
 }
 
 enum Format {
-    /// With so many decimals.
+    /// With this number of decimals.
     Number(usize),
-    /// With its sign and so many decimals.
+    /// With its sign and this number of decimals.
     Signed(usize),
     /// Windows, which the terminal names and only where there are any.
     Windows,

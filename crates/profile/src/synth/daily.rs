@@ -67,7 +67,7 @@ pub struct Daily {
 ///
 /// # Errors
 /// A mean beyond 0 to 100 at some hour, a day without length, and what
-/// [`autoregressive`](crate::synth::autoregressive) refuses.
+/// [`autoregressive`](fn@crate::synth::autoregressive) refuses.
 pub fn daily(model: Daily, cpus: &[u32], step_ns: u64, length_ns: u64) -> Result<BoxSteps> {
     check(&model)?;
     let source = Cycle {

@@ -9,7 +9,7 @@ use super::options::{Options, Source};
 use super::working::Working;
 use crate::Result;
 
-/// See [`super::costs`].
+/// See [`fn@super::costs`].
 pub(super) fn costs(
     sources: &[Source<'_>],
     options: &Options,

@@ -340,7 +340,7 @@ impl Own {
         }
     }
 
-    /// What became of the events, for a screen of so many columns.
+    /// What became of the events, for a screen of `width` columns.
     pub fn table(&self, width: Option<usize>) -> String {
         match self {
             Self::Beside(one) => table::cpus(&one.cpus, width),

@@ -32,7 +32,7 @@ pub fn measured_line(one: &CpuRecord) -> String {
     format!("CPU {}: {}\n", one.cpu, measured(one.measured))
 }
 
-/// A row per CPU, for a screen of so many columns.
+/// A row per CPU, for a screen of `width` columns.
 pub fn cpus(all: &[CpuRecord], width: Option<usize>) -> String {
     let mut table = plain([
         "CPU",
@@ -90,7 +90,7 @@ pub fn signed(quantiles: Option<Quantiles>, of: fn(Quantiles) -> i64) -> String 
 }
 
 /// A row for each process or thread that suffered most, one for the others, and
-/// their sum; for a screen of so many columns.
+/// their sum; for a screen of `width` columns.
 pub fn processes(record: &InsideRecord, width: Option<usize>) -> String {
     let mut table = plain([
         "process",

@@ -60,7 +60,7 @@ pub struct Options {
     pub busy_pct: f64,
 }
 
-/// What [`Lublin`] makes; [`crate::schedule`] puts jobs on CPUs.
+/// What [`Lublin`] makes; [`fn@crate::schedule`] puts jobs on CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Submitted {
     /// When, how long, and on how many CPUs.

@@ -44,7 +44,7 @@ pub(super) const MOST_NAMED: usize = 5;
 
 impl<'a> Foreign<'a> {
     pub fn of(facts: &Facts, outcome: &'a Outcome, collector: &Collector<'_>) -> Self {
-        // A node that nobody entered is there to slow others.
+        // A node without programs is there to slow others.
         let empty = outcome.node.as_ref().is_some_and(|node| node.entered == 0);
         let of = |(cpu, sums): (&u32, &CpuSums)| {
             let burned_ns = if facts.burns { sums.burner_ns } else { 0 };
