@@ -68,6 +68,7 @@ setup: ## Install what the tests need (root; says what is missing otherwise)
 .PHONY: built
 built:
 	cargo test $(TEST_FLAGS) --workspace --no-run
+	cargo test $(TEST_FLAGS) --workspace --test machine --test guest --no-run
 
 unit: ## Tests that need no privilege
 	cargo test $(TEST_FLAGS) --workspace
@@ -136,6 +137,7 @@ lint: ## Formatting, clippy, documentation
 	cargo fmt --all --check
 	cargo fmt --manifest-path lab/Cargo.toml --check
 	cargo clippy $(TEST_FLAGS) --workspace --all-targets -- -D warnings
+	cargo clippy $(TEST_FLAGS) --workspace --test machine --test guest -- -D warnings
 	cargo clippy $(LAB_TEST_FLAGS) --all-targets -- -D warnings
 	@# Help texts have <time> in them.
 	RUSTDOCFLAGS="-D warnings -A rustdoc::invalid_html_tags" cargo doc $(TEST_FLAGS) --workspace --no-deps --document-private-items

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbag_machine_tests::case::Case;
+use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::figure;
 use serde_json::Value;
 
