@@ -336,6 +336,8 @@ fn a_command_that_ends_first_limits_the_verdict_to_its_part() -> anyhow::Result<
     );
     let command = record.command.context("no command")?;
     let efficiency = command.efficiency.context("no efficiency")?;
+    ensure!(command.used_s > Some(0.0), "{command:?}");
+    ensure!(command.available_s > Some(0.0), "{command:?}");
     // What it used and what was left are counted by two clocks, some ms apart: 1.003 was
     // seen while a fifth of the time was stolen.
     figure!((0.0..=1.05).contains(&efficiency), "{command:?}");
