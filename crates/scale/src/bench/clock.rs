@@ -30,14 +30,14 @@ impl AnyClock {
 /// Another clock that was set: it stands still while its owner does something
 /// that takes no time of his.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Own {
-    clock: AnyClock,
+pub(super) struct Own<C> {
+    clock: C,
     ahead_ns: u64,
 }
 
-impl Own {
+impl<C: Clock> Own<C> {
     /// Goes as that one does.
-    pub(super) fn new(clock: AnyClock) -> Self {
+    pub(super) fn new(clock: C) -> Self {
         Self { clock, ahead_ns: 0 }
     }
 
@@ -47,7 +47,7 @@ impl Own {
     }
 }
 
-impl Clock for Own {
+impl<C: Clock> Clock for Own<C> {
     #[inline(always)]
     fn now_ns(&self) -> u64 {
         self.clock.now_ns().wrapping_add(self.ahead_ns)
