@@ -22,10 +22,10 @@ use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, Root};
 
 use methods::find_methods;
-use sandbag_ui::exit::{self, BadInput, NotPossible};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output;
 use sandbag_ui::units::{self, Cpus};
+use sandbag_ui::{BadInput, NotPossible, exit};
 
 /// The papers' experiments.
 #[derive(Debug, Subcommand)]

@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::page::Section;
 use crate::row::PairRow;
 use crate::setup::Setup;
+use crate::trial::Trial;
 
 /// What an experiment chose for a machine when it was begun (amounts, sizes,
 /// texts of its page), by name. Kept with its results, so that going on means
@@ -63,23 +62,6 @@ pub struct Measured<'a> {
     pub chosen: &'a Choices,
     /// The experiment's directory.
     pub dir: &'a Path,
-}
-
-/// A row: what one trial of a cell came to.
-pub trait Trial: Clone + Serialize + DeserializeOwned {
-    /// The cell it belongs to ([`Cell::key`]).
-    fn cell(&self) -> &str;
-
-    /// Round, from 0.
-    fn round(&self) -> u32;
-
-    /// Whether it is measured again when an experiment goes on.
-    fn is_measured_again(&self) -> bool {
-        false
-    }
-
-    /// What its figures are, for who waits for the next one.
-    fn line(&self) -> String;
 }
 
 /// Cells that are measured round by round, each trial kept as soon as it is made.

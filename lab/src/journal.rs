@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::Trial;
-use crate::results::put;
+use crate::trial::Trial;
+use crate::whole_file::put;
 
 /// What rows must have in common to stand in one table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -31,4 +31,6 @@ pub mod run;
 pub mod setup;
 pub mod steal;
 pub mod summary;
+pub mod trial;
+pub mod whole_file;
 pub mod workload;

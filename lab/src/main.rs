@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use sandbag_lab::{bench, command};
-use sandbag_ui::exit::{self, BadInput, NotPossible};
 use sandbag_ui::messages::Messages;
+use sandbag_ui::{BadInput, NotPossible, exit};
 
 /// Re-run the papers' experiments, and measure how well sandbag does
 #[derive(Debug, Parser)]

@@ -89,8 +89,8 @@ pub const WHY_LOADS_DIFFER: [&str; 5] = [
     "KRASH and our shares: the formula was right on the kernels of its time. A current one divides \
      a group's weight over the CPUs on which the group is busy, and the burner is busy on one: \
      with N CPUs it takes N/(N + 1) for the half that is asked, a slowdown of N + 1.",
-    "Real time: the paper does not say in which pieces its generator takes the CPU. Ours (rt) \
-     runs half of every 100 ms; pieces of seconds would explain the paper's 3 to 4.",
+    "Real time: ours (rt) runs half of every 100 ms. Why the paper's generator slowed programs by \
+     3 to 4 is not known.",
     "Wrekavoc: its process limiter slows processes that it is told of and puts no load on CPUs, so \
      it is in the experiment on slowed nodes (lim); there one process of ours watches all of the \
      node's, which is why its slowdowns above 100 are not to be seen.",

@@ -12,6 +12,7 @@ use crate::experiment::{Choices, Measured, Paper};
 use crate::journal;
 use crate::page::{self, Frame};
 use crate::row::{PairRow, distinct, write_csv};
+use crate::whole_file::put;
 
 /// The rows, and the terms under which they were measured.
 pub const ROWS: &str = "rows.jsonl";
@@ -191,18 +192,6 @@ pub fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>>
     };
     let read = serde_json::from_slice(&bytes);
     read.map(Some).with_context(|| path.display().to_string())
-}
-
-/// Whole or not at all: a page that was cut off helps nobody, and a choice that
-/// was cut off stops the experiment.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn put(path: &Path, bytes: &[u8]) -> Result<()> {
-    let new = path.with_extension("new");
-    fs::write(&new, bytes)
-        .and_then(|()| fs::rename(&new, path))
-        .with_context(|| path.display().to_string())
 }
 
 /// The rows by the order of the cells and the rounds; cells of an earlier

@@ -10,7 +10,7 @@ use sandbag_stats::verdict::NOISY_FOREIGN_PCT;
 use serde::{Deserialize, Serialize};
 
 use crate::condition::Condition;
-use crate::experiment::Trial;
+use crate::trial::Trial;
 
 /// How a trial ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -11,10 +11,12 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use sandbag_linux::Root;
 
-use crate::experiment::{Cell, Choices, Experiment, NotHere, Paper, Trial as _};
+use crate::experiment::{Cell, Choices, Experiment, NotHere, Paper};
 use crate::journal::{Rows, Terms};
-use crate::results::{self, CHOICES, ROWS, Report, State, put, read_json};
+use crate::results::{self, CHOICES, ROWS, Report, State, read_json};
 use crate::setup::Setup;
+use crate::trial::Trial as _;
+use crate::whole_file::put;
 use sandbag_linux::machine;
 use sandbag_stats::Chance;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The audit: are all CPUs of this machine equal? Which one charges a program
-//! more than the others, by how much, how sure, and why (Cardo, "Auditing the
-//! processors of a parallel machine").
+//! more than the others, by how much, how sure, and why (Cardo, "Measuring
+//! Performance Degradation by CPU").
 //!
 //! The way of a figure: [`plan`] says which CPU runs what in which order,
 //! a test ([`mod@work`], `command`, `noise`) runs there and says its times,

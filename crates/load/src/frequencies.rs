@@ -16,7 +16,6 @@ use sandbag_linux::cpufreq::{Knob, Policy, USERSPACE};
 use sandbag_linux::{CpuList, Error as KernelError, Root, root};
 use serde::{Deserialize, Serialize};
 
-use crate::throttle::Throttling;
 use sandbag_run::changes;
 use sandbag_run::error::{Error, Result};
 use sandbag_run::journal::Journal;
@@ -48,6 +47,15 @@ impl FrequencyOptions {
             (self.calibrate, owners, "no calibration"),
         ]
     }
+}
+
+/// What a method needs of the frequencies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrequencyNeed {
+    /// About the hardware.
+    pub wishes: FrequencyOptions,
+    /// Whether it can do nothing without them.
+    pub required: bool,
 }
 
 /// The steps that all CPUs of a node have.
@@ -221,17 +229,12 @@ fn whole_domain(root: &Root, policy: &Policy, cpus: &CpuList) -> sandbag_linux::
     }
 }
 
-/// The ladder that a throttling needs: `None` where it needs none, or can do
-/// without.
+/// The ladder of a node: `None` where there is none and it is not `required`.
 ///
 /// # Errors
 /// [`Error::NotPossible`] with what works instead.
-pub fn needed(root: &Root, cpus: &[u32], throttling: Throttling) -> Result<Option<Ladder>> {
-    let (wishes, required) = match throttling {
-        Throttling::Frequency { wishes } => (wishes, true),
-        Throttling::Governor { wishes, .. } => (wishes, false),
-        _ => return Ok(None),
-    };
+pub fn needed(root: &Root, cpus: &[u32], need: FrequencyNeed) -> Result<Option<Ladder>> {
+    let FrequencyNeed { wishes, required } = need;
     let possible = |error| match error {
         KernelError::Missing { what, remedy } => Error::NotPossible {
             what: format!("missing: {what}"),
@@ -251,9 +254,8 @@ pub fn needed(root: &Root, cpus: &[u32], throttling: Throttling) -> Result<Optio
 }
 
 /// Makes the frequencies of a node ready to be set by its worker: what the
-/// worker will write is noted in the journal, the governor is set. For a
-/// [`Throttling`] that sets none, or where none can be set and need not be,
-/// it does nothing.
+/// worker will write is noted in the journal, the governor is set. Where none can
+/// be set and need not be, it does nothing.
 ///
 /// # Errors
 /// [`Error::NotPossible`] before anything is changed; a driver refuses; the
@@ -262,9 +264,9 @@ pub fn prepare(
     root: &Root,
     journal: &mut Journal,
     cpus: &[u32],
-    throttling: Throttling,
+    need: FrequencyNeed,
 ) -> Result<()> {
-    let Some(ladder) = needed(root, cpus, throttling)? else {
+    let Some(ladder) = needed(root, cpus, need)? else {
         return Ok(());
     };
     for policy in &ladder.policies {

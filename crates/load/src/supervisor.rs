@@ -69,11 +69,11 @@ use timeline::{Piece, RunClock};
 use trigger::Trigger;
 
 pub use control::{Control, Controlled, Level};
-pub use foreign::ForeignProcess;
 pub use meter::Windows;
 pub use node::NodePlan;
 pub use outcome::{
-    CommandOutcome, Cost, CpuOutcome, End, LoadStart, Migrations, NodeOutcome, Outcome,
+    CommandOutcome, Cost, CpuOutcome, End, ForeignProcess, LoadStart, Migrations, NodeOutcome,
+    Outcome,
 };
 pub use trigger::StartOn;
 

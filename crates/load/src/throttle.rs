@@ -27,7 +27,7 @@ mod taken;
 use sandbag_linux::{Error, Result, Root};
 use serde::{Deserialize, Serialize};
 
-use crate::frequencies::{FrequencyOptions, Ladder};
+use crate::frequencies::{FrequencyNeed, FrequencyOptions, Ladder};
 use sandbag_run::journal::{Entry, Journal};
 use sandbag_run::node_group::NodeGroup;
 
@@ -69,6 +69,17 @@ pub enum Throttling {
 }
 
 impl Throttling {
+    /// What it needs of the frequencies; `None` if it sets none.
+    #[must_use]
+    pub fn frequencies(self) -> Option<FrequencyNeed> {
+        let (wishes, required) = match self {
+            Self::Frequency { wishes } => (wishes, true),
+            Self::Governor { wishes, .. } => (wishes, false),
+            Self::Lim { .. } | Self::Cap { .. } => return None,
+        };
+        Some(FrequencyNeed { wishes, required })
+    }
+
     /// Length of its period, ns; 0 where it has none.
     #[must_use]
     pub fn period_ns(self) -> u64 {

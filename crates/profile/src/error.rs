@@ -8,7 +8,8 @@ use std::sync::Arc;
 use sandbag_input::Place;
 
 use crate::Format;
-use crate::number::{MAX_CPU, Seconds};
+use crate::seconds::Seconds;
+use sandbag_input::number::MAX_CPU;
 
 /// A fault and, where there is one, its place.
 #[derive(Debug)]

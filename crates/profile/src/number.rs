@@ -1,35 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Numbers and times as the formats write them.
 
-use std::fmt;
-
 use crate::error::{Fault, shown};
 
 pub use sandbag_input::number::NS_PER_S;
 pub(crate) use sandbag_input::number::{
     MAX_CPU, cpu_number, decimal, decimal_seconds, unquoted, whole,
 };
-
-/// A time in nanoseconds that prints as seconds without loss: `1.5 s`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seconds(pub u64);
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} s", plain_seconds(self.0))
-    }
-}
-
-/// Seconds as a decimal number without loss and without trailing zeros.
-pub(crate) fn plain_seconds(ns: u64) -> String {
-    let (whole, part) = (ns / NS_PER_S, ns % NS_PER_S);
-    if part == 0 {
-        whole.to_string()
-    } else {
-        let text = format!("{whole}.{part:09}");
-        text.trim_end_matches('0').to_owned()
-    }
-}
 
 /// A time as a person writes it: seconds (`90`, `0.1`) or with units
 /// (`100ms`, `1.5h`, `1m 30s`).
@@ -73,6 +50,7 @@ pub(crate) fn percent(bytes: &[u8], what: impl Fn() -> String) -> Result<f64, Fa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seconds::plain_seconds;
     use proptest::prelude::*;
     use rstest::rstest;
 

@@ -5,14 +5,12 @@
 
 use std::fmt::Write as _;
 
-use clap::{Arg, Command, CommandFactory as _};
+use clap::{Arg, Command};
 
-use crate::args::Cli;
-
-/// The text.
+/// The text, for the whole command line `cli`.
 #[must_use]
-pub fn text() -> String {
-    let mut cli = Cli::command().disable_help_subcommand(true);
+pub fn text(cli: Command) -> String {
+    let mut cli = cli.disable_help_subcommand(true);
     cli.build();
     let mut text = String::from("# commands and options\n");
     command(&cli, "sandbag", &mut text);

@@ -6,13 +6,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command, CommandFactory as _, Subcommand};
+use clap::{Args, Command, Subcommand};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use sandbag_ui::failure::{Context as _, Result};
 
-use crate::args::Cli;
 use crate::capabilities;
 use sandbag_ui::{exit, output};
 
@@ -41,23 +40,23 @@ enum What {
     },
 }
 
-/// Runs the command.
-pub fn main(args: &GenerateArgs) -> Result<u8> {
+/// Runs the command for the whole command line `cli`.
+pub fn main(args: &GenerateArgs, mut cli: Command) -> Result<u8> {
     match &args.what {
-        What::Man { dir } => man(dir)?,
-        What::Capabilities => output::print(capabilities::text())?,
+        What::Man { dir } => man(cli, dir)?,
+        What::Capabilities => output::print(capabilities::text(cli))?,
         What::Completions { shell } => {
             let mut text = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "sandbag", &mut text);
+            clap_complete::generate(*shell, &mut cli, "sandbag", &mut text);
             output::put_data(text)?;
         }
     }
     Ok(exit::KEPT)
 }
 
-fn man(dir: &Path) -> Result<()> {
+fn man(cli: Command, dir: &Path) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
-    let mut cli = Cli::command().disable_help_subcommand(true);
+    let mut cli = cli.disable_help_subcommand(true);
     // Gives every command its full name and the global options.
     cli.build();
     pages(&cli, exit::HELP, dir)
@@ -112,6 +111,8 @@ fn render(page: &Man, command: &Command, codes: &str) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Cli;
+    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -130,7 +131,7 @@ mod tests {
     #[test]
     fn every_command_has_a_page_and_every_reference_resolves() {
         let dir = tempfile::tempdir().unwrap();
-        man(dir.path()).unwrap();
+        man(Cli::command(), dir.path()).unwrap();
         let mut expected = Vec::new();
         names(&Cli::command(), "", &mut expected);
         expected.sort();

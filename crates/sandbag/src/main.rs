@@ -11,7 +11,7 @@ mod show;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use args::{Cli, Command};
 use sandbag_ui::exit;
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
         Command::Status(args) => runs::status(args),
         Command::Stop(args) => runs::stop(args, &messages),
         Command::Restore(args) => runs::restore(args, &messages),
-        Command::Generate(args) => generate::main(args),
+        Command::Generate(args) => generate::main(args, Cli::command()),
     };
     match outcome {
         Ok(code) => code.into(),

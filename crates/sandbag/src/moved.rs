@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 
 use clap::Args;
+use sandbag_ui::BadInput;
 use sandbag_ui::Result;
-use sandbag_ui::exit::BadInput;
 
 /// The papers' experiments are the program sandbag-lab
 #[derive(Debug, Args)]

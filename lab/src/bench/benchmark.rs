@@ -75,7 +75,7 @@ pub fn run<B: Benchmark>(
     outcome
 }
 
-impl<R: crate::experiment::Trial> Session<R> {
+impl<R: crate::trial::Trial> Session<R> {
     /// Opens the rows beside the report `out`; without `resume` they begin
     /// anew.
     ///
@@ -183,7 +183,8 @@ impl Listener for Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Cell, Trial};
+    use crate::experiment::Cell;
+    use crate::trial::Trial;
     use serde::{Deserialize, Serialize};
 
     #[derive(Debug, Clone, Serialize, Deserialize)]

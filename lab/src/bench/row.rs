@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::bench::cells::{Cell, Disturbance, kind_name};
 use crate::bench::closing::{Closing, worst};
-use crate::bench::latency::Round;
+use crate::bench::latency::lines::Round;
 use crate::bench::markdown::number;
 use crate::bench::windows::{errors, resolution_ms, step_response};
-use crate::experiment::Trial;
+use crate::trial::Trial;
 
 /// Figures of one run; a column is empty where the run does not give it.
 /// Errors are points, shares percent.

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use sandbag_linux::CpuList;
 use sandbag_load::method;
 
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 
 /// Which methods work on these CPUs: by what a run with them checks.
 pub fn find_methods(sandbag: &Path, cpus: &CpuList, wanted: &[String]) -> Result<Methods> {

@@ -10,7 +10,7 @@ use sandbag_ui::failure::Result;
 
 use super::exit_codes;
 use super::{look, read_audit, values};
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, Overwrite};
 

@@ -19,7 +19,7 @@ use crate::report::terminal::{self, Look};
 use clap::{Args, Subcommand};
 use sandbag_ui::failure::{Context as _, Result};
 
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 
 /// Are all CPUs of this machine equal? Which charges a program more, and why

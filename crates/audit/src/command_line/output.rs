@@ -11,7 +11,7 @@ use sandbag_input::NewFile;
 use sandbag_ui::failure::{Context as _, Result};
 
 use super::look;
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, Overwrite};
 

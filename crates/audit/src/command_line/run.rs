@@ -16,9 +16,9 @@ use super::exit_codes;
 use super::output::FormArgs;
 use super::progress::Shown;
 use super::values::{self, FailOn, Memory};
-use sandbag_ui::exit::{self, BadInput};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::{self, Cpus};
+use sandbag_ui::{BadInput, exit};
 
 /// Run the tests on each CPU, and say which differ
 ///

@@ -9,7 +9,6 @@ use sandbag_linux::machine::kernel_config;
 use sandbag_linux::{CpuList, Root};
 
 use super::machine;
-use super::turn::Turn;
 use crate::accounting::Accounting;
 use crate::effects::{self, Level, median};
 use crate::error::{Error, Result};
@@ -150,19 +149,6 @@ impl<'a> Session<'a> {
     /// Somebody else was asked to.
     pub(super) fn note_stopped(&mut self) {
         self.was_stopped = true;
-    }
-
-    /// Tells that a test has ended.
-    pub fn tell_if_over(&mut self, turn: &Turn<'_>) {
-        if turn.is_over() {
-            let (rounds, half_width_pct) = turn.reached();
-            (self.progress)(Progress::Over {
-                name: turn.test.name.clone(),
-                rounds,
-                half_width_pct,
-                failure: turn.test.failure.clone(),
-            });
-        }
     }
 
     /// Goes on without the CPUs on which nothing of ours gets to run.

@@ -9,8 +9,9 @@ use super::session::{Halt, PATIENCE, Session};
 use crate::command;
 use crate::effects;
 use crate::model::Test;
-use crate::options::Options;
+use crate::options::{Options, Progress};
 use crate::plan::{self, Enough};
+
 use crate::work::{Answer, Order, Spec, unit};
 
 /// A test with all that it needs.
@@ -120,6 +121,19 @@ impl<'p> Turn<'p> {
 }
 
 impl Session<'_> {
+    /// Tells that a test has ended.
+    pub fn tell_if_over(&mut self, turn: &Turn<'_>) {
+        if turn.is_over() {
+            let (rounds, half_width_pct) = turn.reached();
+            (self.progress)(Progress::Over {
+                name: turn.test.name.clone(),
+                rounds,
+                half_width_pct,
+                failure: turn.test.failure.clone(),
+            });
+        }
+    }
+
     /// Gets a test ready and finds out how long its runs are to be.
     pub(super) fn take_up(&mut self, turn: &mut Turn<'_>) {
         if let Err(halt) = self.make_ready(turn) {

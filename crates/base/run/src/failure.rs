@@ -108,7 +108,7 @@ mod tests {
         );
         assert_eq!(told.remedy.as_deref(), Some("mount it"));
         assert!(told.message.contains("no v2: mount it"), "{}", told.message);
-        let told = reason(&exit::BadInput("x".to_owned()).into());
+        let told = reason(&sandbag_ui::BadInput("x".to_owned()).into());
         assert_eq!((told.kind.as_str(), told.exit_code_alone), ("bad-input", 2));
         let told = reason(&sandbag_ui::failure!("x"));
         assert_eq!((told.kind.as_str(), told.exit_code_alone), ("failed", 1));

@@ -5,8 +5,6 @@ use std::ffi::OsString;
 
 use sandbag_stats::Verdict;
 
-use crate::failure::ExitStatus;
-
 /// The load was kept; or whatever was asked succeeded.
 pub const KEPT: u8 = 0;
 /// Something failed.
@@ -76,42 +74,6 @@ pub fn of_usage(arguments: impl Iterator<Item = OsString>) -> u8 {
         OUR_FAILURE
     } else {
         USAGE
-    }
-}
-
-/// The user's input is wrong: says what and how to mend it.
-#[derive(Debug)]
-pub struct BadInput(pub String);
-
-impl std::fmt::Display for BadInput {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadInput {}
-
-impl ExitStatus for BadInput {
-    fn exit_code(&self) -> u8 {
-        USAGE
-    }
-}
-
-/// Something that this machine has not: says what, and what could be done instead.
-#[derive(Debug)]
-pub struct NotPossible(pub String);
-
-impl std::fmt::Display for NotPossible {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NotPossible {}
-
-impl ExitStatus for NotPossible {
-    fn exit_code(&self) -> u8 {
-        NOT_POSSIBLE
     }
 }
 

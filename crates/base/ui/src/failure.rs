@@ -26,6 +26,42 @@ pub trait ExitStatus: std::error::Error + Send + Sync + 'static {
     }
 }
 
+/// Wrong input of the user: names it and the correction.
+#[derive(Debug)]
+pub struct BadInput(pub String);
+
+impl std::fmt::Display for BadInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadInput {}
+
+impl ExitStatus for BadInput {
+    fn exit_code(&self) -> u8 {
+        exit::USAGE
+    }
+}
+
+/// Something that this machine has not: says what, and what could be done instead.
+#[derive(Debug)]
+pub struct NotPossible(pub String);
+
+impl std::fmt::Display for NotPossible {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotPossible {}
+
+impl ExitStatus for NotPossible {
+    fn exit_code(&self) -> u8 {
+        exit::NOT_POSSIBLE
+    }
+}
+
 impl ExitStatus for std::io::Error {}
 impl ExitStatus for std::fmt::Error {}
 impl ExitStatus for std::num::ParseIntError {}
@@ -235,7 +271,6 @@ macro_rules! ensure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exit::{BadInput, NotPossible};
 
     #[test]
     fn an_error_keeps_its_exit_code_under_context() {

@@ -13,4 +13,4 @@ pub mod table;
 pub mod text;
 pub mod units;
 
-pub use failure::{Context, ExitStatus, Failure, Result};
+pub use failure::{BadInput, Context, ExitStatus, Failure, NotPossible, Result};

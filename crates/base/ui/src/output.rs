@@ -14,7 +14,7 @@ use sandbag_input::{Existing, NewFile, refuse_taken};
 use sandbag_linux::user::User;
 use serde::Serialize;
 
-use crate::exit::BadInput;
+use crate::BadInput;
 
 /// Writes text or JSON to standard output, with what could drive a terminal
 /// made visible: it ends in one, or in a log that is shown on one. Whoever

@@ -8,7 +8,7 @@ use sandbag_linux::CpuList;
 use sandbag_linux::cpulist::{BadAssignment, assignments};
 use sandbag_linux::topology::Topology;
 
-use crate::exit::BadInput;
+use crate::BadInput;
 
 /// How long another sandbag process is waited for.
 pub const ASK_LIMIT: Duration = Duration::from_secs(5);

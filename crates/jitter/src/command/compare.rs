@@ -19,9 +19,9 @@ use sandbag_ui::table::{plain, right};
 use super::select::SelectArgs;
 use super::{ImportArgs, counted, page};
 use crate::tables::quantile_name;
-use sandbag_ui::exit::{self, BadInput};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, Overwrite};
+use sandbag_ui::{BadInput, exit};
 
 /// Compare the lengths of events of two traces, or what other tools recorded
 ///

@@ -10,7 +10,7 @@ use sandbag_ui::quantity::time;
 use sandbag_ui::table::{plain, right};
 use sandbag_ui::text::visible;
 
-use super::show::decades;
+use super::bars::decades;
 use crate::tables::quantile_name;
 
 /// The whole text.

@@ -13,11 +13,11 @@ use serde_json::json;
 
 use super::select::SelectArgs;
 use super::{ImportArgs, causes};
-use sandbag_ui::exit::{self, BadInput};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{
     Overwrite, give_to_caller, refuse_ending, refuse_same_file, stdout, unless_closed,
 };
+use sandbag_ui::{BadInput, exit};
 
 /// Write a trace, or what another tool recorded, as a trace, CSV or JSON
 ///

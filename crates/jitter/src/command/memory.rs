@@ -5,7 +5,7 @@
 
 use sandbag_linux::{Root, memory};
 
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 
 const MIB: u64 = 1 << 20;
 

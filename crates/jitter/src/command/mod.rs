@@ -3,6 +3,7 @@
 
 mod api;
 mod attribute;
+mod bars;
 mod causes;
 mod compare;
 mod counted;
@@ -152,7 +153,7 @@ pub fn shown(from: impl Read + Send, name: &str, messages: &Messages) -> Result<
 /// # Errors
 /// It cannot be read.
 pub fn replayed(path: &Path) -> Option<Result<String>> {
-    replay::record_shown(path)
+    Some(replay::read_record(path)?.map(|record| replay::shown(&record)))
 }
 
 /// All that a file holds; what it has to say is said.

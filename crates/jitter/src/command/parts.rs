@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_pars
 use sandbag_linux::CpuList;
 use sandbag_ui::quantity::time;
 
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::units;
 
 /// The lengths of a component's events, before a file is read.

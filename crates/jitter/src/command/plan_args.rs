@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::Trace;
 use crate::replay::plan::FACTORS;
 use crate::replay::process::Class;
-use crate::replay::process::team::Wanted;
+use crate::replay::process::ask::Wanted;
 use crate::replay::{Options, Plan, Sync};
 use clap::{Args, ValueEnum};
 use sandbag_linux::topology::Topology;
@@ -14,7 +14,7 @@ use sandbag_linux::{CpuList, Root};
 use sandbag_ui::failure::Result;
 
 use super::{ImportArgs, memory};
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::{self, Cpus};
 

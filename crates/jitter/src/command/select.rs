@@ -9,7 +9,7 @@ use clap::Args;
 use sandbag_linux::CpuList;
 use sandbag_ui::failure::Result;
 
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::units;
 
 /// A part of a recording

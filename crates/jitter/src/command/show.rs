@@ -9,16 +9,16 @@ use crate::page::{self as html, TracePage};
 use crate::{Trace, tables};
 use clap::Args;
 use sandbag_ui::failure::Result;
-use sandbag_ui::quantity::time;
 use sandbag_ui::table::fitted;
 use sandbag_ui::text::visible;
 
+use super::bars::decades;
 use super::periodic::{self, Found};
 use super::select::SelectArgs;
 use super::{ImportArgs, causes, distribution, page};
-use sandbag_ui::exit::{self, BadInput};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, Overwrite};
+use sandbag_ui::{BadInput, exit};
 
 /// Of the longest events, listed unless another number is asked for.
 const WORST: usize = 5;
@@ -161,47 +161,8 @@ fn text(trace: &Trace, name: &str, worst: usize, found: Option<&Found>) -> Strin
     text
 }
 
-/// Widest bar, characters.
-const BAR: usize = 50;
-/// Shown together: events of a decade in three parts (1, 2, 5).
-const PARTS: [u64; 3] = [1, 2, 5];
-
 /// Of each event its length, and that it is one.
 fn lengths(trace: &Trace) -> impl Iterator<Item = (u64, u64)> {
     let events = trace.cpus.iter().flat_map(|cpu| &cpu.events);
     events.map(|event| (event.length_ns, 1))
-}
-
-/// How many have which length in ns; counts on a logarithmic scale, for they
-/// too reach over decades.
-pub(super) fn decades(lengths: impl Iterator<Item = (u64, u64)>) -> String {
-    let bounds: Vec<u64> = (1..11)
-        .flat_map(|decade| PARTS.map(|part| part * 10u64.pow(decade)))
-        .collect();
-    let mut counts = vec![0u64; bounds.len()];
-    for (length_ns, count) in lengths {
-        let bin = bounds.partition_point(|bound| *bound <= length_ns);
-        let sum = &mut counts[bin.saturating_sub(1)];
-        *sum = sum.saturating_add(count);
-    }
-    let first = counts.iter().position(|n| *n > 0).unwrap_or(0);
-    let last = counts.iter().rposition(|n| *n > 0).unwrap_or(0);
-    let most = counts.iter().copied().max().unwrap_or(0).max(1);
-    let bar = |n: u64| match n {
-        0 => 0,
-        n => {
-            let share = (1.0 + n as f64).log10() / (1.0 + most as f64).log10();
-            ((share * BAR as f64).round() as usize).max(1)
-        }
-    };
-    let mut text = String::new();
-    for (bound, n) in bounds.iter().zip(&counts).take(last + 1).skip(first) {
-        let _ = writeln!(
-            text,
-            "  from {:>8} {:<BAR$} {n}",
-            time(*bound as f64),
-            "█".repeat(bar(*n))
-        );
-    }
-    text.trim_end().to_owned()
 }

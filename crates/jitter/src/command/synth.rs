@@ -16,10 +16,10 @@ use sandbag_ui::quantity::time;
 use super::ImportArgs;
 use super::export::{To, put};
 use super::parts::{self, LengthsArg, Parts};
-use sandbag_ui::exit::{self, BadInput};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::Overwrite;
 use sandbag_ui::units;
+use sandbag_ui::{BadInput, exit};
 
 /// Of the models of published traces.
 const HELP: &str = "\

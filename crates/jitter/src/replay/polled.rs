@@ -65,6 +65,15 @@ struct Suffering {
 /// Nothing more to come.
 const NEVER: u64 = u64::MAX;
 
+impl Portion {
+    /// For a program that asks: see [`Polled`]. It begins at `begin_ns` of the
+    /// program's clock and keeps `records` events one by one.
+    #[must_use]
+    pub fn polled(&self, records: usize, begin_ns: u64) -> Polled {
+        Polled::new(self.clone(), Outcome::with_room(records), begin_ns)
+    }
+}
+
 impl Polled {
     pub(crate) fn new(portion: Portion, outcome: Outcome, begin_ns: u64) -> Self {
         let mut polled = Self {

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use sandbag_stats::chance;
 
 use crate::replay::column::{Column, Planned};
-use crate::replay::outcome::Outcome;
-use crate::replay::polled::Polled;
 use crate::replay::sync::Sync;
 
 /// A stretch of a column from a position on, around its end; how it is
@@ -88,13 +86,6 @@ impl Portion {
     #[must_use]
     pub fn events(&self) -> Events {
         Events::new(self.clone())
-    }
-
-    /// For a program that asks: see [`Polled`]. It begins at `begin_ns` of the
-    /// program's clock and keeps `records` events one by one.
-    #[must_use]
-    pub fn polled(&self, records: usize, begin_ns: u64) -> Polled {
-        Polled::new(self.clone(), Outcome::with_room(records), begin_ns)
     }
 
     /// What ranks suffer from a phase on that begins there, if they come to a common

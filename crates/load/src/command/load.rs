@@ -11,7 +11,7 @@ use sandbag_ui::failure::Result;
 use crate::command::run::options::RunOptions;
 use crate::command::run::{self, Load};
 use sandbag_run::program;
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::{self, Cpus, Loads, nanos};
 

@@ -76,10 +76,13 @@ const WISHES: FrequencyOptions = FrequencyOptions {
     split_domains: false,
     calibrate: false,
 };
-const FREQ: Throttling = Throttling::Frequency { wishes: WISHES };
-const GOV: Throttling = Throttling::Governor {
-    period_ns: 100_000_000,
+const FREQ: FrequencyNeed = FrequencyNeed {
     wishes: WISHES,
+    required: true,
+};
+const GOV: FrequencyNeed = FrequencyNeed {
+    wishes: WISHES,
+    required: false,
 };
 
 fn journal() -> (tempfile::TempDir, Journal) {
@@ -171,11 +174,12 @@ fn a_part_of_a_domain_is_refused_unless_the_user_says_so() {
     );
     assert_eq!(fake.text(0, "scaling_governor"), "ondemand");
     assert_eq!(settings(&journal), 0);
-    let split = Throttling::Frequency {
+    let split = FrequencyNeed {
         wishes: FrequencyOptions {
             split_domains: true,
             ..WISHES
         },
+        required: true,
     };
     prepare(&fake.root, &mut journal, &[0, 1], split).unwrap();
     // What is offline does not mind.

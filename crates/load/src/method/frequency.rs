@@ -38,7 +38,7 @@ use sandbag_linux::{CpuList, Root};
 
 use super::{MachineNeed, Method, MethodOptions, Scope};
 use crate::burn::Duty;
-use crate::frequencies::{self, FrequencyOptions, Ladder};
+use crate::frequencies::{self, FrequencyNeed, FrequencyOptions, Ladder};
 use crate::throttle::{Throttling, nearest};
 use sandbag_run::error::Result as Outcome;
 
@@ -111,6 +111,13 @@ impl Freq {
         })
     }
 
+    fn need(&self) -> FrequencyNeed {
+        FrequencyNeed {
+            wishes: self.wishes,
+            required: true,
+        }
+    }
+
     fn throttling(&self) -> Throttling {
         Throttling::Frequency {
             wishes: self.wishes,
@@ -128,7 +135,7 @@ impl Method for Freq {
     }
 
     fn fit_to(&mut self, root: &Root, cpus: &CpuList) -> Outcome<()> {
-        self.ladder = frequencies::needed(root, &cpus_of(cpus), self.throttling())?;
+        self.ladder = frequencies::needed(root, &cpus_of(cpus), self.need())?;
         Ok(())
     }
 
@@ -174,6 +181,13 @@ impl Gov {
         })
     }
 
+    fn need(&self) -> FrequencyNeed {
+        FrequencyNeed {
+            wishes: self.wishes,
+            required: false,
+        }
+    }
+
     fn throttling(&self) -> Throttling {
         Throttling::Governor {
             period_ns: self.period_ns,
@@ -192,7 +206,7 @@ impl Method for Gov {
     }
 
     fn fit_to(&mut self, root: &Root, cpus: &CpuList) -> Outcome<()> {
-        self.ladder = frequencies::needed(root, &cpus_of(cpus), self.throttling())?;
+        self.ladder = frequencies::needed(root, &cpus_of(cpus), self.need())?;
         Ok(())
     }
 

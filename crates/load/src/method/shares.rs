@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `shares`: the formula of KRASH and Fracas, exactly as published. It is
-//! wrong on current kernels, and here to show by how much.
+//! `shares`: the formula of KRASH and Fracas as published (the layout of the
+//! groups is ours). It is wrong on current kernels, and here to show by how much.
 //!
 //! A spinning burner in a group of its own has weight w = base * L/(1-L),
 //! where base is the weight of the group that holds the program (Perarnau &

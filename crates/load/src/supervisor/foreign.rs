@@ -16,19 +16,9 @@ use sandbag_stats::window::share_pct;
 
 use super::Run;
 use super::meter::WINDOW_NS;
+use super::outcome::ForeignProcess;
 use super::running::Running;
 use crate::method::Scope;
-
-/// A process that is neither sandbag's nor the program's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForeignProcess {
-    /// Its number.
-    pub pid: u32,
-    /// Its name, as it chose it.
-    pub name: String,
-    /// CPU time that it used during the run, on all CPUs, ns.
-    pub used_ns: u64,
-}
 
 /// A process for good: number and start time, since numbers are used again.
 type Id = (u32, u64);

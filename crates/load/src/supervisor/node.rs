@@ -74,7 +74,9 @@ impl Run<'_> {
             (self.method.scope(), self.method.duty())
         {
             throttle::announce(&mut self.journal, throttling, &group)?;
-            frequencies::prepare(self.root, &mut self.journal, &group.cpus, throttling)?;
+            if let Some(need) = throttling.frequencies() {
+                frequencies::prepare(self.root, &mut self.journal, &group.cpus, need)?;
+            }
         }
         if group.cpuset.is_none() {
             self.observer.warning(

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use sandbag_linux::root;
 
-use super::foreign::ForeignProcess;
 use sandbag_run::command::Ended;
 use sandbag_run::node_group::NodeGroup;
 
@@ -127,6 +126,17 @@ pub(super) fn of_node(group: &NodeGroup, entered: usize, changes: u64) -> NodeOu
         throttled: field("nr_throttled ").zip(throttled_ns()),
         waited_ns: total.map(|us| us * 1000),
     }
+}
+
+/// A process that is neither sandbag's nor the program's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignProcess {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, as it chose it.
+    pub name: String,
+    /// CPU time that it used during the run, on all CPUs, ns.
+    pub used_ns: u64,
 }
 
 /// What we cost.

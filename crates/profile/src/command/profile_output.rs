@@ -8,7 +8,7 @@ use crate::{BoxSteps, ExportReport, Fault, Format, Steps, export, export_simgrid
 use sandbag_input::{Existing, NewFile};
 use sandbag_ui::failure::Result;
 
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{give_to_caller, stdout};
 

@@ -6,7 +6,7 @@
 use std::io::{BufWriter, Write};
 
 use crate::native::push_percent;
-use crate::number::plain_seconds;
+use crate::seconds::plain_seconds;
 use crate::{Cell, Result, Steps};
 
 use super::{ExportReport, io};

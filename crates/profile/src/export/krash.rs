@@ -4,7 +4,8 @@
 use std::io::{BufWriter, Write};
 
 use crate::algebra::Resample;
-use crate::number::{NS_PER_S, plain_seconds};
+use crate::number::NS_PER_S;
+use crate::seconds::plain_seconds;
 use crate::{Error, Fault, Result, Steps};
 
 use super::{ExportReport, io};

@@ -12,7 +12,8 @@
 
 use std::io::{BufWriter, Write};
 
-use crate::number::{NS_PER_S, plain_seconds};
+use crate::number::NS_PER_S;
+use crate::seconds::plain_seconds;
 use crate::{Begin, Result, Steps};
 
 use super::{ExportReport, io};

@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use crate::number::plain_seconds;
+use crate::seconds::plain_seconds;
 use crate::{Result, Steps};
 
 use super::{ExportReport, io};

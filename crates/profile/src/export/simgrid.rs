@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::number::plain_seconds;
+use crate::seconds::plain_seconds;
 use crate::{Fault, Result, Steps};
 use sandbag_input::{Existing, NewFile};
 

@@ -5,8 +5,9 @@
 //! The file is read twice, once to its end to check it, and not held.
 
 use crate::lines::Lines;
-use crate::number::{NS_PER_S, Seconds, decimal, decimal_seconds, plain_seconds};
+use crate::number::{NS_PER_S, decimal, decimal_seconds};
 use crate::reader::Input;
+use crate::seconds::{Seconds, plain_seconds};
 use crate::{BoxSteps, Fault, Format, Header, Result, Spread, Step, Steps};
 
 /// What a line says.

@@ -15,8 +15,9 @@
 use std::collections::BTreeMap;
 
 use crate::lines::Lines;
-use crate::number::{NS_PER_S, Seconds, cpu_number, whole};
+use crate::number::{NS_PER_S, cpu_number, whole};
 use crate::reader::Reader;
+use crate::seconds::Seconds;
 use crate::{BoxSteps, Cell, Error, Fault, Format, Header, Result, Step, Steps};
 
 const NO_END: &str = "add a line `kill <seconds>` or give the end";

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From stamped samples to contiguous steps.
 
-use crate::number::{NS_PER_S, Seconds};
+use crate::number::NS_PER_S;
+use crate::seconds::Seconds;
 use crate::{Fault, Header, Result, Step, Steps};
 
 use super::{BoxSamples, Sample};

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 
 use crate::error::shown;
 use crate::lines::Lines;
-use crate::number::{cpu_number, percent, plain_seconds, time, unquoted};
+use crate::number::{cpu_number, percent, time, unquoted};
+use crate::seconds::plain_seconds;
 use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
 
 use super::{MAGIC, VERSION};

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use crate::number::plain_seconds;
+use crate::seconds::plain_seconds;
 use crate::{Cell, Header, Step};
 
 use super::{MAGIC, VERSION};

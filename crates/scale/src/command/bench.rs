@@ -16,10 +16,10 @@ use sandbag_linux::topology::Topology;
 use sandbag_ui::failure::Result;
 
 use sandbag_jitter::command as jitter;
-use sandbag_ui::exit::{self, BadInput};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output;
 use sandbag_ui::units::{self, Cpus};
+use sandbag_ui::{BadInput, exit};
 
 /// Measure what jitter does to ranks that compute and wait for each other
 ///

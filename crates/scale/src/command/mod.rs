@@ -5,6 +5,7 @@ mod bench;
 mod output;
 mod page;
 mod predict;
+mod shown;
 mod table;
 mod values;
 

@@ -3,15 +3,15 @@
 
 use std::path::Path;
 
-use crate::predict::{Options, Point, SATURATED_PCT};
+use crate::predict::SATURATED_PCT;
 use clap::ValueEnum;
 use sandbag_input::Existing;
 use sandbag_ui::failure::Result;
 use serde_json::json;
 
 use super::page;
-use super::predict::{Classes, Curve};
-use sandbag_ui::exit::BadInput;
+use super::shown::Shown;
+use sandbag_ui::BadInput;
 use sandbag_ui::output;
 
 /// What is written.
@@ -23,24 +23,6 @@ pub(super) enum To {
     Json,
     /// A row for each trace, synchronisation and number of ranks
     Csv,
-}
-
-/// All that there is to show.
-pub(super) struct Shown<'a> {
-    pub curves: &'a [Curve],
-    pub classes: &'a [Classes],
-    /// Numbers of ranks for which classes are compared.
-    pub class_ranks: &'a [u64],
-    pub options: &'a Options,
-}
-
-impl Shown<'_> {
-    /// All points of all curves.
-    pub(super) fn points(&self) -> impl Iterator<Item = &Point> {
-        self.curves
-            .iter()
-            .flat_map(|curve| &curve.prediction.points)
-    }
 }
 
 /// What is to be written where.
@@ -152,15 +134,4 @@ fn csv(shown: &Shown<'_>) -> String {
         }
     }
     text
-}
-
-/// Each text once, in the order of their first places.
-pub(super) fn first_of_each<'a>(all: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
-    let mut each: Vec<&str> = Vec::new();
-    for text in all {
-        if !each.contains(&text.as_str()) {
-            each.push(text);
-        }
-    }
-    each
 }

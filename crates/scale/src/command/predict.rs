@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::predict::{
-    Barrier, Class, Cost, LogGp, Options, Places, Prediction, Source, Starts, Sync, costs, predict,
+    Barrier, Class, LogGp, Options, Places, Source, Starts, Sync, costs, predict,
 };
 use clap::{Args, ValueEnum};
 use sandbag_jitter::{Clock, Trace};
@@ -13,13 +13,14 @@ use sandbag_ui::failure::Result;
 use sandbag_ui::quantity::{period, time};
 
 use super::output::{self, To};
+use super::shown::{Classes, Curve, Shown};
 use super::table;
 use super::values::{self, DriftArg, Ranks, Shares};
 use sandbag_jitter::command as jitter;
-use sandbag_ui::exit::{self, BadInput};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::Overwrite;
 use sandbag_ui::units;
+use sandbag_ui::{BadInput, exit};
 
 /// Predict from a trace of one node how much slower a program is on many
 ///
@@ -149,24 +150,6 @@ enum StartsArg {
     Any,
 }
 
-/// A trace and a synchronisation, or a mix of traces.
-pub(super) struct Curve {
-    /// What it is called.
-    pub name: String,
-    /// The trace or traces.
-    pub traces: Vec<String>,
-    pub sync: Sync,
-    /// What was found.
-    pub prediction: Prediction,
-}
-
-/// What classes of events cost in a trace.
-pub(super) struct Classes {
-    /// The trace or traces.
-    pub name: String,
-    pub costs: Vec<Cost>,
-}
-
 /// Runs the command.
 pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
     let to = output::kind(args.output.as_deref(), args.to)?;
@@ -225,7 +208,7 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
             classes.push(Classes { name, costs });
         }
     }
-    let shown = output::Shown {
+    let shown = Shown {
         curves: &curves,
         classes: &classes,
         class_ranks: &table::some_ranks(&args.ranks.0),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::predict::{Drift, LogGp, MOST_RANKS, Spread};
 
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::units;
 
 /// `16`, `16,32`, `1..1e6`: powers of two from here to there, and the ends.

@@ -35,7 +35,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cells::Grid;
+use super::grid::Grid;
 use super::noise::Noise;
 
 /// How messages cost, ns.

@@ -7,7 +7,8 @@
 //! It says what another recording of the same length might have given. Of noise
 //! that is rarer than the trace is long it knows nothing: see `saturated`.
 
-use super::cells::{BANDS, Cells, Grid};
+use super::cells::{BANDS, Cells};
+use super::grid::Grid;
 use super::noise::Noise;
 use super::tail::Tail;
 use super::windows::Piece;

@@ -9,61 +9,17 @@
 //! Begins inside an event are kept apart by how much of the event was over,
 //! because not all of them occur: see [`super::waiting`].
 
+use super::grid::Grid;
 use super::noise::Noise;
 use super::windows::Piece;
 
 /// Cells per tenfold noise: each is 0.45 % wide.
 pub const FINE: f64 = 512.0;
-/// From 1 ns on, in powers of ten; what is longer is in the last cell.
-const DECADES: f64 = 12.0;
 /// Begins outside events, then bands of depth: below 100 ns, then four to a
 /// power of ten.
 pub const BANDS: usize = 34;
 const FIRST_DEPTH_NS: f64 = 100.0;
 const BANDS_PER_DECADE: f64 = 4.0;
-
-/// Where cells begin and end.
-#[derive(Debug, Clone)]
-pub struct Grid {
-    per_decade: f64,
-    /// Begin of each cell; the first is that of no noise.
-    edges: Vec<f64>,
-}
-
-impl Grid {
-    /// So many cells per tenfold noise.
-    #[must_use]
-    pub fn new(per_decade: f64) -> Self {
-        let cells = (per_decade * DECADES) as usize;
-        let edge = |i: usize| 10f64.powf(i as f64 / per_decade);
-        Self {
-            per_decade,
-            edges: std::iter::once(0.0).chain((0..=cells).map(edge)).collect(),
-        }
-    }
-
-    /// How many there are.
-    #[must_use]
-    pub fn cells(&self) -> usize {
-        self.edges.len() - 1
-    }
-
-    /// The cell of a noise.
-    #[must_use]
-    pub fn cell(&self, noise_ns: f64) -> usize {
-        if noise_ns < 1.0 {
-            return 0;
-        }
-        let cell = 1 + (noise_ns.log10() * self.per_decade) as usize;
-        cell.min(self.cells() - 1)
-    }
-
-    /// Begins of the cells, and the end of the last.
-    #[must_use]
-    pub fn edges(&self) -> &[f64] {
-        &self.edges
-    }
-}
 
 /// Depths of a band, ns: from, until.
 #[must_use]
@@ -174,7 +130,7 @@ impl Cells {
     /// A nanosecond of begins for each nanosecond of noise between these.
     fn spread(&mut self, band: usize, low: f64, high: f64) {
         let (first, last) = (self.grid.cell(low), self.grid.cell(high));
-        let (first_end, last_begin) = (self.grid.edges[first + 1], self.grid.edges[last]);
+        let (first_end, last_begin) = (self.grid.edges()[first + 1], self.grid.edges()[last]);
         let band = self.band(band);
         let mut part = |cell: usize, low: f64, high: f64| {
             let width = (high - low).max(0.0);
@@ -198,7 +154,7 @@ impl Cells {
             let whole: f64 = (0..self.grid.cells())
                 .map(|cell| {
                     cover += band.cover[cell];
-                    cover * (self.grid.edges[cell + 1] - self.grid.edges[cell])
+                    cover * (self.grid.edges()[cell + 1] - self.grid.edges()[cell])
                 })
                 .sum();
             band.weight.iter().sum::<f64>() + whole
@@ -219,7 +175,7 @@ impl Cells {
 
     /// Adds another's, each nanosecond as so many.
     pub fn add_scaled(&mut self, other: &Self, factor: f64) {
-        let edges = self.grid.edges.clone();
+        let edges = self.grid.edges().to_vec();
         for (number, theirs) in other.bands.iter().enumerate() {
             let Some(theirs) = theirs else { continue };
             let ours = self.band(number);
@@ -249,7 +205,7 @@ impl Cells {
             let mut cover = 0.0;
             for cell in 0..cells {
                 cover += band.cover[cell];
-                let (low, high) = (self.grid.edges[cell], self.grid.edges[cell + 1]);
+                let (low, high) = (self.grid.edges()[cell], self.grid.edges()[cell + 1]);
                 let whole = cover * (high - low);
                 weight[cell] += share * (band.weight[cell] + whole);
                 moment[cell] += share * (band.moment[cell] + whole * (low + high) / 2.0);

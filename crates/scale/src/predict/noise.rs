@@ -6,7 +6,7 @@
 //! `p^(1/n)`. All is computed from 1 - F, which is exact where F is so near to 1
 //! that the power needs it.
 
-use super::cells::Grid;
+use super::grid::Grid;
 
 /// See the module's text.
 #[derive(Debug, Clone)]

@@ -6,7 +6,8 @@ use sandbag_jitter::{CpuTrace, Trace};
 
 use super::Sync;
 use super::bootstrap::{Blocks, Draws};
-use super::cells::{Cells, FINE, Grid};
+use super::cells::{Cells, FINE};
+use super::grid::Grid;
 use super::options::Options;
 use super::threads::each;
 use super::windows::Together;

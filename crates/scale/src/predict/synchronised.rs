@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ranks that have a position in common: their phases are gone through.
 
-use sandbag_jitter::Trace;
-
 use super::bootstrap::of_rows;
 use super::drift::{Drift, Run, Spread, Units};
-use super::options::Options;
-use super::swept::units;
-use super::threads::each;
 use super::waiting::Starts;
-use super::windows::{Piece, Together};
 use super::working::Working;
 use super::{PHASES_PCT, Point, Sync};
-use crate::{Error, Result};
 
 impl Working<'_> {
     /// Positions in common.
@@ -68,35 +61,5 @@ impl Working<'_> {
             tail: None,
             gone_through: Some(all.len() as u64),
         }
-    }
-}
-
-/// The pieces of all units.
-pub(super) fn positions(trace: &Trace, options: &Options) -> Result<Units> {
-    let units = units(trace, options.group);
-    let work_ns = options.quantum_ns;
-    let pieces: Vec<Vec<Piece>> = each(options.threads, units.len(), |i| {
-        Together::new(&units[i], work_ns).collect()
-    });
-    let units = Units::new(pieces);
-    let drift = match options.sync {
-        Sync::Phases(1) | Sync::None => None,
-        // Set back every so many phases, they are never further apart than then.
-        Sync::Phases(every) => options
-            .drift
-            .map(|drift| drift.after(u64::from(every), options.phases)),
-        Sync::Once => options.drift,
-    };
-    let needed_ns = drift
-        .map_or(0, |drift| drift.longest_ns())
-        .saturating_add(1);
-    if units.longest_ns() > needed_ns {
-        Ok(units)
-    } else {
-        Err(Error::TooShort {
-            what: "a quantum and the drift of all phases, on all CPUs together,",
-            needed_ns: needed_ns.saturating_add(work_ns),
-            longest_ns: units.longest_ns().saturating_add(work_ns),
-        })
     }
 }

@@ -99,7 +99,7 @@ impl Tail {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cells::Grid;
+    use super::super::grid::Grid;
     use super::*;
     use crate::chance::Chance;
 

@@ -130,7 +130,8 @@ fn waits(kinds: &[Kind<'_>], one: &[Noise], kind: usize, gap_ns: f64) -> [f64; B
 
 #[cfg(test)]
 mod tests {
-    use super::super::cells::{FINE, Grid};
+    use super::super::cells::FINE;
+    use super::super::grid::Grid;
     use super::super::windows::Windows;
     use super::*;
     use crate::fixture::by_chance;

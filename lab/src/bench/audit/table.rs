@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::plant::Plant;
 use super::simulate::upper_bound;
 use crate::bench::markdown::{Table, number};
-use crate::experiment::Trial;
+use crate::trial::Trial;
 
 /// One audit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

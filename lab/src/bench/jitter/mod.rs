@@ -21,7 +21,8 @@ use sandbag_linux::topology::Topology;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::benchmark::{self, Benchmark, Conditions, is_quick};
-use crate::experiment::{Cell, Experiment, Trial};
+use crate::experiment::{Cell, Experiment};
+use crate::trial::Trial;
 use figures::Figures;
 
 /// Measure what the collector of OS jitter costs, and how exactly a trace is

@@ -13,7 +13,8 @@
 //! of the burner at each wake-up. With a task that is always busy besides,
 //! the CPU is never idle and the burner alone makes the difference.
 
-mod lines;
+mod beside;
+pub mod lines;
 mod sleeper;
 
 pub use lines::{Round, ratios, times};
@@ -29,25 +30,8 @@ use nix::sys::signal::Signal;
 
 use crate::bench::runner::Bench;
 use crate::program::{Running, Start};
+use beside::Beside;
 use sleeper::Wakeups;
-
-/// Beside what the sleeper wakes up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Beside {
-    /// Nothing.
-    Idle,
-    /// One spinner.
-    Spinner,
-    /// The burner.
-    Pace,
-    /// Two spinners, each in a group (autogroup) of its own.
-    Spinners,
-    /// A spinner in the sleeper's own group and one in another, as the
-    /// command's task and the burner are.
-    SpinnersGrouped,
-    /// The burner, and a spinner in the command.
-    PaceAndSpinner,
-}
 
 /// All of them.
 const ALL: [Beside; 6] = [

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::NodesArgs;
 use super::cell::NodeCell;
 use super::work::Done;
-use crate::experiment::Trial;
 use crate::program;
+use crate::trial::Trial;
 
 /// Longer than any run.
 const LIMIT: Duration = Duration::from_secs(600);

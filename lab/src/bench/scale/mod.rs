@@ -28,7 +28,8 @@ use crate::bench::benchmark::{self, Benchmark, Conditions};
 use crate::bench::markdown::Table;
 use crate::bench::programs::Programs;
 use crate::bench::took::run;
-use crate::experiment::{Cell, Experiment, Trial};
+use crate::experiment::{Cell, Experiment};
+use crate::trial::Trial;
 
 /// Measure how fast and how right the predictor of jitter at scale is
 #[derive(Debug, Args)]

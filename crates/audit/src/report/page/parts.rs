@@ -178,7 +178,7 @@ pub(super) fn footer(sandbag: &str) -> Markup {
     html! {
         footer {
             "sandbag " (visible(sandbag)) ". Points are single runs, circles their middle. After "
-            "Cardo, “Auditing the processors of a parallel machine”. "
+            "Cardo, “Measuring Performance Degradation by CPU”. "
             "Marks: * beyond chance, ? undecided, ~ not resolvable by this kernel's accounting."
         }
     }

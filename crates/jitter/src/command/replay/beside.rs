@@ -5,14 +5,16 @@ use std::fmt::Write as _;
 
 use crate::Trace;
 use crate::replay::limit::{self, MOST_NS};
+use crate::replay::process::ask::{Ask, Want};
 use crate::replay::process::beside::{End, Held};
-use crate::replay::process::team::{Ask, CpuOutcome, Health, Team, Want};
+use crate::replay::process::outcome::{CpuOutcome, Health};
+use crate::replay::process::team::Team;
 use crate::replay::process::{Class, Measured};
 use crate::replay::{Plan, Planned};
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
 use sandbag_run::program::words;
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::quantity::time;

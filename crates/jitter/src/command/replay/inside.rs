@@ -16,7 +16,7 @@ use crate::replay::{Column, Plan, Planned, Sync};
 use clap::Args;
 use sandbag_linux::{Root, clock};
 use sandbag_run::program::{self, words};
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::quantity::time;

@@ -9,7 +9,8 @@ mod record;
 mod table;
 mod verdict;
 
-pub(super) use record::shown as record_shown;
+pub(super) use record::read as read_record;
+pub(super) use table::whole as shown;
 pub(super) use table::{measured, signed};
 
 use std::ffi::OsString;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use crate::Trace;
 use crate::replay::process::beside::{self as holding, End, Held, Hold, Injection};
-use crate::replay::process::team::CpuOutcome;
+use crate::replay::process::outcome::CpuOutcome;
 use clap::{Args, ValueEnum};
 use sandbag_linux::Root;
 use sandbag_linux::topology::Topology;
@@ -265,7 +266,7 @@ fn run<W: Way>(mut way: W, args: &ReplayArgs, messages: &Messages) -> Result<u8>
     record.about.verdict = Some(verdict);
     record.about.verdict_because = Some(because);
     record.about.warnings = warnings;
-    messages.show(&record.own.table(Messages::width()));
+    messages.show(&table::events(&record.own, Messages::width()));
     let said = record.about.warnings.iter();
     said.for_each(|text| messages.warning(text));
     messages.say(record.about.verdict_line().trim());

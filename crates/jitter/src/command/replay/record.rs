@@ -12,19 +12,19 @@ use crate::replay::histogram::Histogram;
 use crate::replay::outcome::{Counts, Quantiles};
 use crate::replay::process::Measured;
 use crate::replay::process::beside::{End, Held};
-use crate::replay::process::team::{CpuOutcome, Health};
+use crate::replay::process::outcome::{CpuOutcome, Health};
 use sandbag_input::Existing;
 use sandbag_run::directory::{ACHIEVED_CSV, FORMAT, RunDir};
 use sandbag_run::machine::Machine;
 use sandbag_run::program::{arguments, words};
 use sandbag_stats::Verdict;
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, RUN_JSON};
 use sandbag_ui::text::visible;
 use serde::{Deserialize, Serialize};
 
-use super::{ReplayArgs, Safeguard, table};
+use super::{ReplayArgs, Safeguard};
 
 /// What tells it from a run of a load: the names of [`Own`].
 const KINDS: [&str; 2] = ["jitter-replay", "jitter-replay-inside"];
@@ -274,6 +274,19 @@ impl From<&Suffered> for SufferedRecord {
 }
 
 impl Record {
+    /// What was replayed how, when and where.
+    pub fn heading(&self) -> String {
+        let about = &self.about;
+        format!(
+            "{} replayed by {}, {}, on {} ({})",
+            visible(&about.trace.file),
+            visible(self.own.method()),
+            visible(&about.started_at),
+            visible(&about.machine.host),
+            visible(&about.machine.kernel),
+        )
+    }
+
     /// Without what is known only at the end.
     pub fn new(args: &ReplayArgs, trace: &Trace, held: Held, machine: Machine, own: Own) -> Self {
         let plan = &args.plan;
@@ -339,14 +352,6 @@ impl Own {
             Self::Inside(one) => &one.method.used,
         }
     }
-
-    /// What became of the events, for a screen of `width` columns.
-    pub fn table(&self, width: Option<usize>) -> String {
-        match self {
-            Self::Beside(one) => table::cpus(&one.cpus, width),
-            Self::Inside(one) => table::processes(one, width),
-        }
-    }
 }
 
 pub fn seconds(ns: u64) -> f64 {
@@ -407,9 +412,9 @@ fn write_achieved(dir: &Path, outcome: &[CpuOutcome]) -> io::Result<()> {
     csv.flush()
 }
 
-/// What a run directory, or its run.json, has of a replay, for people; `None` if
+/// What a run directory, or its run.json, has of a replay; `None` if
 /// it is of something else.
-pub fn shown(path: &Path) -> Option<sandbag_ui::Result<String>> {
+pub fn read(path: &Path) -> Option<sandbag_ui::Result<Record>> {
     let file = if path.is_dir() {
         path.join(RUN_JSON)
     } else {
@@ -420,24 +425,6 @@ pub fn shown(path: &Path) -> Option<sandbag_ui::Result<String>> {
     if !KINDS.contains(&value["kind"].as_str()?) {
         return None;
     }
-    let record: Record = match serde_json::from_value(value) {
-        Ok(record) => record,
-        Err(error) => return Some(Err(BadInput(format!("{}: {error}", file.display())).into())),
-    };
-    let Record { about, own } = &record;
-    let measured = match own {
-        Own::Beside(one) => one.cpus.iter().map(table::measured_line).collect(),
-        Own::Inside(_) => String::new(),
-    };
-    Some(Ok(format!(
-        "{} replayed by {}, {}, on {} ({})\n\n{measured}{}{}\n{}",
-        visible(&about.trace.file),
-        visible(own.method()),
-        visible(&about.started_at),
-        visible(&about.machine.host),
-        visible(&about.machine.kernel),
-        if measured.is_empty() { "" } else { "\n" },
-        own.table(output::width()),
-        about.verdict_line(),
-    )))
+    let record = serde_json::from_value(value);
+    Some(record.map_err(|error| BadInput(format!("{}: {error}", file.display())).into()))
 }

@@ -3,11 +3,12 @@
 
 use crate::replay::outcome::Quantiles;
 use crate::replay::process::Measured;
+use sandbag_ui::output;
 use sandbag_ui::quantity::time;
 use sandbag_ui::table::{fitted, plain, right};
 use sandbag_ui::text::visible;
 
-use super::record::{CpuRecord, InsideRecord, ProcessRecord, SufferedRecord};
+use super::record::{CpuRecord, InsideRecord, Own, ProcessRecord, Record, SufferedRecord};
 
 /// Processes and threads beyond this many share a row.
 const ROWS: usize = 16;
@@ -76,6 +77,30 @@ pub fn cpus(all: &[CpuRecord], width: Option<usize>) -> String {
         table.add_row(row);
     }
     fitted(&right(table), 1, width)
+}
+
+/// What became of the events, for a screen of `width` columns.
+pub fn events(own: &Own, width: Option<usize>) -> String {
+    match own {
+        Own::Beside(one) => cpus(&one.cpus, width),
+        Own::Inside(one) => processes(one, width),
+    }
+}
+
+/// A replay that was read back, for people.
+pub fn whole(record: &Record) -> String {
+    let Record { about, own } = record;
+    let measured = match own {
+        Own::Beside(one) => one.cpus.iter().map(measured_line).collect(),
+        Own::Inside(_) => String::new(),
+    };
+    format!(
+        "{}\n\n{measured}{}{}\n{}",
+        record.heading(),
+        if measured.is_empty() { "" } else { "\n" },
+        events(own, output::width()),
+        about.verdict_line(),
+    )
 }
 
 /// A signed time; `-` without one.

@@ -2,7 +2,7 @@
 //! Whether a replay put onto the CPUs what was due.
 
 use crate::inside::outcome::Suffered;
-use crate::replay::process::team::{CpuOutcome, Health};
+use crate::replay::process::outcome::{CpuOutcome, Health};
 use sandbag_stats::Verdict;
 
 /// Of the events that were due, percent that must have been injected.

@@ -13,7 +13,7 @@ use crate::inside::overhead::Overhead;
 use crate::replay::judged::{Evidence, Judged, judge};
 use crate::replay::outcome::{Counts, Quantiles};
 use crate::replay::process::Measured;
-use crate::replay::process::team::{Ask, Want};
+use crate::replay::process::ask::{Ask, Want};
 use crate::replay::process::verify::{Host, Look, Replayed, by_asking, by_processes, host};
 use crate::replay::reproduced::Tolerance;
 use crate::replay::{Plan, Planned};
@@ -125,7 +125,7 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
     let root = Root::default();
     args.plan.refuse_phases()?;
     if let Some(below) = args.real_time.filter(|below| *below >= args.plan.priority) {
-        return Err(exit::BadInput(format!(
+        return Err(sandbag_ui::BadInput(format!(
             "--real-time {below} must be below the injectors' priority: --priority {}",
             below + 1
         ))

@@ -12,10 +12,12 @@
 //! kills one that spins for a second without sleeping (RLIMIT_RTTIME). It
 //! changes nothing on the machine, so there is nothing to undo.
 
+pub mod ask;
 pub mod beside;
 mod board;
 pub mod injector;
 mod measure;
+pub mod outcome;
 mod seat;
 pub mod team;
 mod took;

@@ -10,9 +10,10 @@ use sandbag_run::child::{self, open_gate};
 use sandbag_run::layout::Layout;
 use sandbag_run::realtime;
 
+use super::ask::{Ask, Want};
 use super::board::{Board, Orders, Sizes, State, What};
 use super::injector::{STOOD_NS, Setup};
-use super::team::{Ask, CpuOutcome, Health, Want};
+use super::outcome::{CpuOutcome, Health};
 use super::took::Took;
 use super::{Class, INJECTOR_VERB, Measured};
 use crate::replay::column::Planned;

@@ -8,96 +8,14 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sandbag_linux::{Root, clock};
 use sandbag_run::layout::Layout;
-use serde::{Deserialize, Serialize};
 
+use super::ask::{Ask, Want, Wanted};
 use super::beside::Injection;
 use super::board::{EVENT_BYTES, State};
+use super::outcome::CpuOutcome;
 use super::seat::{PATIENCE, Seat};
 use super::{Class, Measured};
 use crate::replay::error::{Error, Result};
-use crate::replay::limit::LeftOut;
-use crate::replay::outcome::Outcome;
-use crate::replay::plan::Plan;
-use crate::replay::portion::Portion;
-
-/// Which class is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// Real time where it may be had, else ordinary tasks.
-    Auto {
-        /// 1 (lowest) to 99.
-        priority: u8,
-    },
-    /// This one or none.
-    Only(Class),
-}
-
-/// How events are injected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Want {
-    pub class: Wanted,
-    /// The first safeguard: what injecting costs is taken off.
-    pub overhead: bool,
-    /// The second: what follows too closely is suffered together.
-    pub interval: bool,
-    /// Memory for the events of all CPUs together, bytes.
-    pub most_bytes: u64,
-}
-
-/// A CPU and what is to happen to it.
-#[derive(Debug, Clone)]
-pub struct Ask {
-    /// Kernel number.
-    pub cpu: u32,
-    /// Its part of the trace.
-    pub portion: Portion,
-}
-
-impl Ask {
-    /// Of each of these CPUs, the rank of its place in the plan.
-    #[must_use]
-    pub fn each(cpus: &[u32], plan: &Plan) -> Vec<Self> {
-        let ranks = (0u64..).zip(cpus);
-        let one = |(rank, cpu): (u64, &u32)| Self {
-            cpu: *cpu,
-            portion: plan.rank(rank),
-        };
-        ranks.map(one).collect()
-    }
-}
-
-/// How an injector is doing, or how it ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Health {
-    /// As it should.
-    #[default]
-    Well,
-    /// Its CPU went offline.
-    Displaced,
-    /// It ended early, in words.
-    Died(String),
-}
-
-/// What became of one CPU.
-#[derive(Debug, Clone)]
-pub struct CpuOutcome {
-    /// Kernel number.
-    pub cpu: u32,
-    /// What injecting costs there.
-    pub measured: Measured,
-    /// What was suffered.
-    pub outcome: Outcome,
-    /// What the limit would leave out of a whole portion.
-    pub left_out: LeftOut,
-    /// How long it was, ns.
-    pub ran_ns: u64,
-    /// Its injector did not run for this long while events were due: it was
-    /// stopped, or had no CPU. Pauses of the whole run are not contained, ns.
-    pub stood_ns: u64,
-    /// How its injector fared.
-    pub health: Health,
-}
 
 /// Due times begin so much after the order.
 const START_NS: u64 = 20_000_000;

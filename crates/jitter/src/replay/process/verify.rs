@@ -17,8 +17,10 @@ use crate::{CpuTrace, Fault, Header, Trace, format};
 use sandbag_linux::sched::{self, Attributes};
 use sandbag_linux::{CpuList, clock};
 
+use super::ask::{Ask, Want};
 use super::beside::Injection as _;
-use super::team::{Ask, CpuOutcome, Team, Want};
+use super::outcome::CpuOutcome;
+use super::team::Team;
 use crate::replay::clock::{Clock, Counter, together};
 use crate::replay::column::Planned;
 use crate::replay::error::{Error, Result};

@@ -28,10 +28,10 @@ use crate::command::run::options::RunOptions;
 use crate::command::run::{self, Load};
 use sandbag_profile::command::reshape::{self, Reshape};
 use sandbag_run::program;
-use sandbag_ui::exit::{self, BadInput};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{COMPARE_JSON, give_to_caller, new_name, put_json};
 use sandbag_ui::units::{self, Loads};
+use sandbag_ui::{BadInput, exit};
 
 use super::{load, replay};
 use one::Watch;

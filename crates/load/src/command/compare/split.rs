@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 
 /// Splits at the first `--vs`; a later one belongs to the second command.
 ///

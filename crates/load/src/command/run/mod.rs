@@ -69,7 +69,7 @@ pub fn run(load: Load, options: &RunOptions, messages: &Messages) -> Result<u8> 
         ..MethodOptions::default()
     };
     let mut method = method::with_options(&options.method, &constants)
-        .map_err(|reason| exit::BadInput(format!("--method: {reason}")))?;
+        .map_err(|reason| sandbag_ui::BadInput(format!("--method: {reason}")))?;
     method.fit_to(&Root::default(), &load.cpus.iter().copied().collect())?;
     run_by(load, method, None, options, messages)
 }

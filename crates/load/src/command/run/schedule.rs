@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use sandbag_linux::clock;
 use sandbag_ui::failure::Result;
 
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 
 /// The monotonic time of an RFC 3339 time or of `@SECONDS` since 1970. The
 /// wall clock is looked at once: what it does afterwards moves nothing.

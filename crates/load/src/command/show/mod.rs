@@ -24,7 +24,7 @@ use sandbag_ui::output::{NODES_JSON, RUN_JSON};
 use sandbag_ui::text::visible;
 
 use sandbag_profile::command::reshape::{Reshape, describe};
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units;
 

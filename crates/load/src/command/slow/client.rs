@@ -15,7 +15,7 @@ use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::text::visible;
 
 use sandbag_run::program;
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::ASK_LIMIT;
 use sandbag_ui::{exit, output};

@@ -20,7 +20,7 @@ use super::options::NodeOptions;
 use crate::command::run::options::RunOptions;
 use crate::command::run::{self, Load, Node};
 use sandbag_run::program;
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::units::ASK_LIMIT;
 

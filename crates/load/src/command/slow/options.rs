@@ -11,7 +11,7 @@ use sandbag_linux::CpuList;
 use sandbag_ui::failure::Result;
 
 use crate::command::run::hold_options::HoldOptions;
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::units::{self, nanos};
 
 /// The node, how it is slowed, and what it leaves.

@@ -23,8 +23,8 @@ use super::one;
 use super::options::NodeOptions;
 use sandbag_run::directory::RunDir;
 use sandbag_run::program;
+use sandbag_ui::BadInput;
 use sandbag_ui::exit;
-use sandbag_ui::exit::BadInput;
 use sandbag_ui::messages::Messages;
 
 /// The command line of one node: `slow` and its arguments.

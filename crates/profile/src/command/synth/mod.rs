@@ -12,8 +12,8 @@ use sandbag_ui::failure::Result;
 
 use crate::command::profile_output;
 use model::Model;
-use sandbag_ui::exit::{self, BadInput};
 use sandbag_ui::messages::Messages;
+use sandbag_ui::{BadInput, exit};
 
 /// Make a load profile from a model; the same on every machine
 #[derive(Debug, Args)]

@@ -13,8 +13,9 @@
 
 use crate::error::shown;
 use crate::lines::Lines;
-use crate::number::{Seconds, decimal};
+use crate::number::decimal;
 use crate::reader::Input;
+use crate::seconds::Seconds;
 use crate::{BoxSteps, Fault, Format, Header, Result, Spread, Step, Steps};
 
 const NO_END: &str = "its interval is an argument of cpu-load-generator: give the end, the number \

@@ -21,7 +21,8 @@ use std::io::Read;
 use serde::Deserialize;
 
 use crate::lines::Lines;
-use crate::number::{MAX_CPU, NS_PER_S, Seconds};
+use crate::number::{MAX_CPU, NS_PER_S};
+use crate::seconds::Seconds;
 use crate::{BoxSteps, Cell, Fault, Format, Header, Result, Step, Steps};
 
 const MAX_DOCUMENT: u64 = 64 << 20;

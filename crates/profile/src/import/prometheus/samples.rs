@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::import::counters::{self, Counters, Differences, STATES, State};
 use crate::import::timeline::{Timeline, stamp};
 use crate::import::{About, Sample, Samples, begin};
-use crate::number::{NS_PER_S, Seconds};
+use crate::number::NS_PER_S;
+use crate::seconds::Seconds;
 use crate::{BoxSteps, Cell, Error, Fault, Format, Header, Result};
 
 use super::kind::{Kind, Whole, kind, whole};

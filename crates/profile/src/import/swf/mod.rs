@@ -21,8 +21,9 @@ mod row;
 mod tests;
 
 use crate::lines::Lines;
-use crate::number::{MAX_CPU, NS_PER_S, Seconds, whole};
+use crate::number::{MAX_CPU, NS_PER_S, whole};
 use crate::reader::{Input, Reader};
+use crate::seconds::Seconds;
 use crate::{Begin, BoxSteps, Fault, Format, Header, Job, Result, Step, Steps};
 use sandbag_input::head::{Head, words};
 

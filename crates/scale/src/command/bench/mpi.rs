@@ -14,7 +14,7 @@ use sandbag_ui::failure::{Context as _, Result};
 
 use super::{BenchArgs, ours};
 use sandbag_run::program;
-use sandbag_ui::exit::NotPossible;
+use sandbag_ui::NotPossible;
 use sandbag_ui::units::Cpus;
 
 /// The program that is linked with MPI.

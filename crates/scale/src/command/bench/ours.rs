@@ -6,7 +6,7 @@ use sandbag_linux::topology::Topology;
 use sandbag_linux::{CpuList, sched};
 use sandbag_ui::failure::Result;
 
-use sandbag_ui::exit::BadInput;
+use sandbag_ui::BadInput;
 use sandbag_ui::units::Cpus;
 
 /// Those that were asked for. Of all (or of even, odd, one per core) those that this process

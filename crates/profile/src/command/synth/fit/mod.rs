@@ -20,10 +20,10 @@ use sandbag_ui::failure::Result;
 use super::model::Seed;
 use crate::command::profile_output;
 use crate::command::reshape::{self, Reshape, describe};
-use sandbag_ui::exit::{self, BadInput};
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, Overwrite};
 use sandbag_ui::units;
+use sandbag_ui::{BadInput, exit};
 
 /// Fit on/off and AR to a recorded profile, show how near they come, and the
 /// command line that makes such profiles
