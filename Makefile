@@ -71,6 +71,7 @@ built:
 	cargo test $(TEST_FLAGS) --workspace --test machine --test guest --no-run
 
 unit: ## Tests that need no privilege
+	scripts/claims
 	cargo test $(TEST_FLAGS) --workspace
 	cargo test $(LAB_TEST_FLAGS)
 	@# Tests that need something not everybody has are ignored above, and
@@ -139,8 +140,8 @@ lint: ## Formatting, clippy, documentation
 	cargo clippy $(TEST_FLAGS) --workspace --all-targets -- -D warnings
 	cargo clippy $(TEST_FLAGS) --workspace --test machine --test guest -- -D warnings
 	cargo clippy $(LAB_TEST_FLAGS) --all-targets -- -D warnings
-	@# Help texts have <time> in them.
-	RUSTDOCFLAGS="-D warnings -A rustdoc::invalid_html_tags" cargo doc $(TEST_FLAGS) --workspace --no-deps --document-private-items
+	@# Help texts have <time> in them, and private items are documented, too.
+	RUSTDOCFLAGS="-D warnings -A rustdoc::invalid_html_tags -A rustdoc::private-intra-doc-links" cargo doc $(TEST_FLAGS) --workspace --no-deps --document-private-items
 
 man: build ## Man pages, from the same source as --help
 	mkdir -p $(TARGET_DIR)/man
