@@ -27,7 +27,7 @@ DESTDIR ?=
 
 # The tests measure the machine that they share.
 .NOTPARALLEL:
-.PHONY: build run test test-all check unit mpi mpi-test machine guest guest-results bench nodes audit-bench lab lint install man clean help
+.PHONY: build run test test-all check unit mpi mpi-test machine guest guest-results bench nodes audit-bench lab lint install man reference clean help
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -142,6 +142,9 @@ lint: ## Formatting, clippy, documentation
 	cargo clippy $(LAB_TEST_FLAGS) --all-targets -- -D warnings
 	@# Help texts have <time> in them, and private items are documented, too.
 	RUSTDOCFLAGS="-D warnings -A rustdoc::invalid_html_tags -A rustdoc::private-intra-doc-links" cargo doc $(TEST_FLAGS) --workspace --no-deps --document-private-items
+
+reference: ## The pages of docs/reference, from the program's own definitions
+	cargo run $(TEST_FLAGS) -q -p sandbag -- generate reference docs/reference
 
 man: build ## Man pages, from the same source as --help
 	mkdir -p $(TARGET_DIR)/man

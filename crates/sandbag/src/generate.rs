@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sandbag generate`: man pages and shell completions, for packagers and
-//! `make install`; made from the same definitions as `--help`.
+//! `sandbag generate`: man pages, shell completions and reference, for packagers,
+//! `make install` and docs/; made from the same definitions as `--help`.
 
 use std::fs;
 use std::io;
@@ -12,10 +12,10 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use sandbag_ui::failure::{Context as _, Result};
 
-use crate::capabilities;
+use crate::reference;
 use sandbag_ui::{exit, output};
 
-/// Write man pages or shell completions
+/// Write man pages, shell completions or the reference
 #[derive(Debug, Args)]
 pub struct GenerateArgs {
     #[command(subcommand)]
@@ -30,8 +30,12 @@ enum What {
         #[arg(value_name = "DIR")]
         dir: PathBuf,
     },
-    /// Print every command, option, format, method and exit code
-    Capabilities,
+    /// Write the pages of docs/reference into DIR
+    Reference {
+        /// The directory, made if need be
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
     /// Print the completions of a shell
     Completions {
         /// The shell
@@ -44,7 +48,7 @@ enum What {
 pub fn main(args: &GenerateArgs, mut cli: Command) -> Result<u8> {
     match &args.what {
         What::Man { dir } => man(cli, dir)?,
-        What::Capabilities => output::print(capabilities::text(cli))?,
+        What::Reference { dir } => reference(cli, dir)?,
         What::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(*shell, &mut cli, "sandbag", &mut text);
@@ -52,6 +56,15 @@ pub fn main(args: &GenerateArgs, mut cli: Command) -> Result<u8> {
         }
     }
     Ok(exit::KEPT)
+}
+
+fn reference(cli: Command, dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    for (name, text) in reference::pages(cli) {
+        let path = dir.join(name);
+        fs::write(&path, text).with_context(|| path.display().to_string())?;
+    }
+    Ok(())
 }
 
 fn man(cli: Command, dir: &Path) -> Result<()> {

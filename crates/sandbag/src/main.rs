@@ -2,10 +2,10 @@
 //! The sandbag binary: arguments in, exit code out.
 
 mod args;
-mod capabilities;
 mod generate;
 mod hidden;
 mod moved;
+mod reference;
 mod runs;
 mod show;
 

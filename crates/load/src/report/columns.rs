@@ -7,7 +7,7 @@
 use sandbag_stats::ErrorStats;
 
 use crate::report::run::CpuResult;
-use crate::report::view::Words;
+use crate::report::view::{LOAD, Words};
 use sandbag_ui::text::signed;
 
 /// One column.
@@ -140,6 +140,11 @@ pub(crate) const CPU_COLUMNS: [CpuColumn; 10] = [
         )
     },
 ];
+
+/// Head and unit of each column of a load, for the reference.
+pub fn column_heads() -> impl Iterator<Item = (&'static str, &'static str)> {
+    CPU_COLUMNS.iter().map(|column| (column.head)(&LOAD))
+}
 
 impl CpuColumn {
     /// The value of one CPU, or of several in one line; `None` where it is not

@@ -18,6 +18,7 @@ mod view;
 pub mod write;
 
 pub use achieved::{AchievedWriter, read_achieved};
+pub use columns::column_heads;
 pub use error::Error;
 pub use nodes::Nodes;
 pub use plot::{plot_profile, plot_run};

@@ -52,7 +52,7 @@ pub(crate) struct Words {
     pub limit_unit: &'static str,
 }
 
-static LOAD: Words = Words {
+pub(crate) static LOAD: Words = Words {
     quantity: "load",
     table: "Asked and got",
     unit: "%",

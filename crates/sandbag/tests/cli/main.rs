@@ -5,7 +5,6 @@
 mod algebra;
 mod audit;
 mod bad_input;
-mod capabilities;
 mod dir;
 mod foreign_text;
 mod help;
@@ -15,6 +14,7 @@ mod jitter_replay;
 mod jitter_synth;
 mod output;
 mod profiles;
+mod reference;
 mod scale;
 mod slow;
 mod synth;
