@@ -72,6 +72,7 @@ built:
 
 unit: ## Tests that need no privilege
 	scripts/claims
+	scripts/links
 	cargo test $(TEST_FLAGS) --workspace
 	cargo test $(LAB_TEST_FLAGS)
 	@# Tests that need something not everybody has are ignored above, and

@@ -80,7 +80,7 @@ fn codes() -> String {
 fn formats() -> String {
     let mut text = String::from(
         "# Formats\n\nThe names that `--from` and `--to` take; \
-         [file formats](../formats.md) describes them.\n\n\
+         [file formats](file-formats.md) describes them.\n\n\
          ## Load profiles\n\n| format | read | written |\n|---|---|---|\n",
     );
     let yes = |is: bool| if is { "yes" } else { "" };
@@ -97,8 +97,8 @@ fn formats() -> String {
 
 fn methods() -> String {
     let mut text = String::from(
-        "# Methods\n\n[Methods](../methods.md) says what each rests on and what it was measured \
-         to do.\n\n| method | `--method` of | |\n|---|---|---|\n",
+        "# Methods\n\n[Methods](../explanation/methods.md) says what each rests on \
+         and what it was measured to do.\n\n| method | `--method` of | |\n|---|---|---|\n",
     );
     for name in method::SLOWING {
         let loads = method::NAMES.contains(&name);

@@ -86,7 +86,7 @@ impl Paper for Errors {
     }
 
     fn source(&self) -> &'static str {
-        "no paper; docs/methods.md argues with these figures"
+        "no paper; docs/explanation/methods.md argues with these figures"
     }
 
     fn rounds(&self, quick: bool) -> u32 {

@@ -13,7 +13,7 @@ chown $user:$user /run/user1000 out
 chmod 700 /run/user1000
 cd out || exit 1
 
-# The user's shell steps aside, as docs/groups.md says. By its path, because
+# The user's shell steps aside, as docs/explanation/groups.md says. By its path, because
 # busybox has a setpriv of its own that cannot do this.
 as_user() {
     in_group mine/shell env XDG_RUNTIME_DIR=/run/user1000 \

@@ -6,7 +6,7 @@ cat > /run/delegated.sh <<'UNIT'
 own=/sys/fs/cgroup$(cut -d: -f3- /proc/self/cgroup)
 cd "$RUNTIME_DIRECTORY" || exit 1
 export XDG_RUNTIME_DIR=$RUNTIME_DIRECTORY
-# The group must hold no process; docs/groups.md.
+# The group must hold no process; docs/explanation/groups.md.
 mkdir "$own/shell" && echo $$ > "$own/shell/cgroup.procs" || exit 1
 left() {
     { find "$own" -mindepth 1 -type d; cat "$own/cgroup.subtree_control"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where the groups are, for every kind of tree; drawn and argued in
-//! docs/groups.md.
+//! docs/explanation/groups.md.
 //!
 //! One rule for all: each burner has a group of its own directly below the
 //! top of the tree, because the weight of a common parent would be divided
@@ -158,8 +158,8 @@ impl Layout {
         }
         Err(Error::NotPossible {
             what: format!("no permission to make groups in {}", self.base.display()),
-            remedy: "run as root, or give a delegated v2 group with --cgroup (docs/groups.md \
-                     says how to make one)"
+            remedy: "run as root, or give a delegated v2 group with --cgroup \
+                     (docs/explanation/groups.md says how to make one)"
                 .into(),
         })
     }

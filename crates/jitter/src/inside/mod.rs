@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! OS jitter replayed *inside* the program that is to suffer it (De, Kothari
-//! and Mann's JitterEmulator, METHODS of the papers; docs/jitter-inside.md).
+//! and Mann's JitterEmulator, METHODS of the papers; docs/explanation/jitter-inside.md).
 //!
 //! ```text
 //!   sandbag --writes--> plan file <--maps-- libsandbag_jitter.so, in each process

@@ -37,7 +37,7 @@
 //! # Ok::<(), sandbag_jitter::replay::Error>(())
 //! ```
 //!
-//! Units: nanoseconds (`_ns`). The patent note in docs/jitter.md is about the
+//! Units: nanoseconds (`_ns`). The patent note in docs/explanation/jitter.md is about the
 //! scale factor: 1 is the default and the one that is made good.
 
 pub mod clock;

@@ -80,8 +80,8 @@ pub struct PaceOptions {
     /// pace: slice of its tasks, 100us to 100ms, or `kernel` for the kernel's
     /// own [default: 100ms]
     ///
-    /// Linux 6.12 and later (EEVDF). For experiments: docs/methods.md says what
-    /// it does.
+    /// Linux 6.12 and later (EEVDF). For experiments: docs/explanation/methods.md
+    /// says what it does.
     #[arg(long, value_name = "TIME", value_parser = slice, hide_short_help = true)]
     pub pace_slice: Option<u64>,
 }

@@ -12,7 +12,7 @@
 //!
 //! A row is a step: it begins at its time and lasts until the time of the
 //! next row. An empty cell is an unknown load. The last row is the end. See
-//! docs/formats.md.
+//! docs/reference/file-formats.md.
 
 mod read;
 #[cfg(test)]

@@ -78,40 +78,6 @@ fn man_pages_name_options_and_exit_codes() {
     assert!(!dir.path().join("man/sandbag-generate.1").exists());
 }
 
-/// Lines that run a program under a load: with the text before them, as far as the
-/// heading or the paragraph before, they are an example for CI or they are not.
-#[test]
-fn examples_for_ci_fail_with_the_load() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let docs = std::fs::read_dir(root.join("docs")).unwrap();
-    let docs = docs.map(|entry| entry.unwrap().path());
-    let mut examples = 0;
-    for path in docs.chain([root.join("README.md")]) {
-        if path.extension().is_none_or(|ending| ending != "md") {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).unwrap();
-        let paragraphs: Vec<&str> = text.split("\n\n").collect();
-        for two in paragraphs.windows(2) {
-            let is_ci = two[0]
-                .split(|c: char| !c.is_alphanumeric())
-                .any(|word| word == "CI");
-            let runs = |line: &&str| {
-                line.starts_with("    ")
-                    && ["load", "replay", "slow"]
-                        .iter()
-                        .any(|verb| line.contains(&format!("sandbag {verb} ")))
-                    && line.contains(" -- ")
-            };
-            for line in two[1].lines().filter(runs).filter(|_| is_ci) {
-                examples += 1;
-                assert!(line.contains("--strict"), "{}: {line}", path.display());
-            }
-        }
-    }
-    assert!(examples >= 2);
-}
-
 /// As a reader sees them; groff says of its own accord what is wrong.
 #[test]
 #[ignore = "needs groff; make unit runs it where that is"]

@@ -13,6 +13,7 @@ mod jitter_inside;
 mod jitter_replay;
 mod jitter_synth;
 mod output;
+mod pages;
 mod profiles;
 mod reference;
 mod scale;

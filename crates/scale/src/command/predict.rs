@@ -27,7 +27,8 @@ use sandbag_ui::{BadInput, exit};
 /// All ranks compute for a quantum, then wait for the last, again and again.
 /// Each meets the noise of the trace, from a position of its own; the slowest
 /// decides. The slowdown is the mean of all phases, in percent of a phase
-/// without noise. docs/scale.md says how it is found, and what is assumed.
+/// without noise. docs/explanation/scale.md says how it is found, and what
+/// is assumed.
 #[derive(Debug, Args)]
 pub struct PredictArgs {
     /// Traces of `sandbag jitter record`, or files of other tools that hold

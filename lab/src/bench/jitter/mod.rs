@@ -182,7 +182,7 @@ impl Benchmark for Bench {
 const EVEN: &str = "--period 1ms --length 60us";
 /// With room between two for somebody else's.
 const APART: &str = "--period 2ms --length 60us";
-/// As docs/jitter.md has it: half of the events are shorter than 22 us, 90 %
+/// As docs/explanation/jitter.md has it: half of the events are shorter than 22 us, 90 %
 /// than 150.
 const MIXED: &str = "--poisson 800 --length lognormal:22us:1.498";
 

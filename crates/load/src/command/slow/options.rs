@@ -50,7 +50,7 @@ pub struct NodeOptions {
     /// ordinary tasks. deadline, rt, quota, shares: other burners, for
     /// comparison. lim: stops and continues processes. freq, gov: hardware
     /// frequencies. cap: a limit on the CPU time of the node, as containers
-    /// have it. docs/nodes.md says what each does to programs.
+    /// have it. docs/explanation/nodes.md says what each does to programs.
     #[arg(long, value_name = "NAME", default_value = method::SLOWING[0],
           value_parser = clap::builder::PossibleValuesParser::new(method::SLOWING))]
     pub method: String,

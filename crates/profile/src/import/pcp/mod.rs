@@ -5,7 +5,7 @@
 //! All three hold values of `kernel.percpu.cpu.*`, instances `cpu0`, `cpu1`
 //! ..., either the counters themselves (ms since boot) or their rates (ms/s).
 //! Each format is a stream of [`Records`]; [`Passes`] makes samples of them.
-//! What is in common: `docs/formats/pcp.md`.
+//! What is in common: `docs/reference/formats/pcp.md`.
 
 mod loads;
 pub(super) mod pcp2json;
