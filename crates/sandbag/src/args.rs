@@ -2,7 +2,9 @@
 //! The command line as a whole; help, man pages and completions come from
 //! here.
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{generate, moved, runs};
 use sandbag_audit::command_line as audit;
@@ -10,7 +12,7 @@ use sandbag_jitter::command as jitter;
 use sandbag_load::command::{compare, doctor, load, record, replay, show, slow};
 use sandbag_profile::command::{convert, synth};
 use sandbag_scale::command as scale;
-use sandbag_ui::exit;
+use sandbag_ui::{exit, help};
 
 /// Puts a program under CPU conditions that you choose, gives the same
 /// conditions every time, and shows how well they were kept
@@ -28,6 +30,18 @@ pub struct Cli {
     /// What to do
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// The definition, with the options of each command in groups.
+    pub fn definition() -> clap::Command {
+        help::grouped(Self::command())
+    }
+
+    /// What these words ask for, the program's name first.
+    pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&Self::definition().try_get_matches_from(words)?)
+    }
 }
 
 /// The commands.

@@ -11,8 +11,6 @@ mod show;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
-
 use args::{Cli, Command};
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
@@ -25,7 +23,7 @@ fn main() -> ExitCode {
         return code.into();
     }
     sandbag_linux::signals::outlive_file_limits();
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
             if !error.use_stderr() {
@@ -35,8 +33,8 @@ fn main() -> ExitCode {
             // It quotes the arguments, so it is made again of harmless ones. Few
             // that are refused are accepted then.
             let words = std::env::args_os();
-            let words = words.map(|word| visible(&word.to_string_lossy()));
-            match Cli::try_parse_from(words) {
+            let words = words.map(|word| visible(&word.to_string_lossy()).into());
+            match Cli::read(words) {
                 Err(error) => drop(error.print()),
                 Ok(_) => Messages::error(error.to_string().lines().next().unwrap_or_default()),
             }
@@ -69,7 +67,7 @@ fn main() -> ExitCode {
         Command::Status(args) => runs::status(args),
         Command::Stop(args) => runs::stop(args, &messages),
         Command::Restore(args) => runs::restore(args, &messages),
-        Command::Generate(args) => generate::main(args, Cli::command()),
+        Command::Generate(args) => generate::main(args, Cli::definition()),
     };
     match outcome {
         Ok(code) => code.into(),

@@ -46,7 +46,9 @@ fn command(of: &Command, name: &str, text: &mut String) {
 
 /// A line of the list: `--method <NAME>`, what it does, its default and values.
 fn argument(of: &Arg) -> String {
-    let help = of.get_help().map(ToString::to_string).unwrap_or_default();
+    let help = of.get_long_help().or(of.get_help());
+    let help = help.map(ToString::to_string).unwrap_or_default();
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     let short = of.get_short().map(|short| format!("`-{short}`, "));
     let mut text = format!("- {}`{of}`: {help}", short.unwrap_or_default());
     let values = of.get_possible_values().into_iter();

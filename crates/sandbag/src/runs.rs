@@ -25,15 +25,18 @@ use serde_json::json;
 use sandbag_load::command::slow::client::speed_lines;
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output;
+use sandbag_ui::output::{JsonArgs, Overwrite};
 use sandbag_ui::units::ASK_LIMIT;
 
 /// Show the runs of this machine, with what they take right now
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |a| a.help("One JSON object per run and line, to FILE [default: standard output]")))]
 pub struct StatusArgs {
-    /// One JSON object per run and line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 /// End runs in the background, as Ctrl-C would
@@ -68,7 +71,7 @@ pub fn status(args: &StatusArgs) -> Result<u8> {
         let load = load_of(&run, node);
         let here = run.supervisor().map(|process| process.pid);
         let injectors = here.map_or_else(Vec::new, injectors);
-        if args.json {
+        if args.json.path().is_some() {
             let cpus: Vec<_> = loads
                 .iter()
                 .map(|(cpu, pct)| json!({"cpu": cpu, "got_pct": pct}))
@@ -91,7 +94,7 @@ pub fn status(args: &StatusArgs) -> Result<u8> {
             }
         }
     }
-    output::print(out)?;
+    args.json.put_lines(&out, args.overwrite.existing())?;
     Ok(exit::KEPT)
 }
 

@@ -9,10 +9,11 @@ use clap::{Args, ValueEnum};
 use sandbag_ui::failure::Result;
 
 use super::exit_codes;
+use super::output::FORMAT_MOVED;
 use super::{look, read_audit, values};
 use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{self, Overwrite};
+use sandbag_ui::output::{self, JsonArgs, Overwrite};
 
 /// Compare two audits of a machine: quiet and loaded, before and after
 ///
@@ -42,9 +43,12 @@ pub(super) struct CompareArgs {
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     tolerance: Option<f64>,
 
-    /// What is written to standard output [default: text]
-    #[arg(long, value_enum, value_name = "FORMAT")]
+    /// What standard output gets.
+    #[arg(long, value_enum, value_name = "FORMAT", hide = true)]
     format: Option<Format>,
+
+    #[command(flatten)]
+    json: JsonArgs,
 
     /// A page with charts, both audits in each; - for standard output
     #[arg(long, value_name = "FILE")]
@@ -67,6 +71,7 @@ enum Format {
 /// Runs the command.
 pub(super) fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check(args.html.as_deref())?;
+    args.json.check(args.overwrite)?;
     let is_stdin = |path: &Path| path.as_os_str() == "-";
     if is_stdin(&args.a) && is_stdin(&args.b) {
         return Err(BadInput("both audits are standard input; name a file".to_owned()).into());
@@ -80,19 +85,35 @@ pub(super) fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     let found = compare(&a, &b, &options).map_err(|error| BadInput(error.to_string()))?;
     let names = [&args.a, &args.b].map(|path| path.display().to_string());
     let page = || page::comparison(&found, &a, &b, [&names[0], &names[1]]);
-    let page_on_stdout = args.html.as_deref().is_some_and(is_stdin);
-    let format = match (args.format, page_on_stdout) {
-        (None | Some(Format::Html), true) => Format::Html,
-        (Some(_), true) => {
-            let text = "standard output takes one form: give the page a file";
-            return Err(BadInput(text.to_owned()).into());
-        }
-        (format, false) => format.unwrap_or(Format::Text),
-    };
+    if args.format.is_some() {
+        messages.warning(FORMAT_MOVED);
+    }
+    let on_stdout = [
+        args.format,
+        args.json
+            .path()
+            .filter(|path| is_stdin(path))
+            .map(|_| Format::Json),
+        args.html
+            .as_deref()
+            .filter(|path| is_stdin(path))
+            .map(|_| Format::Html),
+    ];
+    let mut forms: Vec<Format> = on_stdout.into_iter().flatten().collect();
+    forms.dedup();
+    if forms.len() > 1 {
+        let text = "standard output takes one form: give the others a file";
+        return Err(BadInput(text.to_owned()).into());
+    }
+    let format = forms.first().copied().unwrap_or(Format::Text);
     match format {
         Format::Text => output::print(terminal::comparison(&found, &look(messages)))?,
         Format::Json => output::print(serde_json::to_string_pretty(&found)? + "\n")?,
         Format::Html => output::put_data(page())?,
+    }
+    if let Some(path) = args.json.path().filter(|path| !is_stdin(path)) {
+        output::put_json(path, &found, args.overwrite.existing())?;
+        messages.say(&format!("wrote {}", path.display()));
     }
     if let Some(path) = args.html.as_deref().filter(|path| !is_stdin(path)) {
         output::put(path, page(), args.overwrite.existing())?;

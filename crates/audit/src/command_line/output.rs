@@ -13,9 +13,9 @@ use sandbag_ui::failure::{Context as _, Result};
 use super::look;
 use sandbag_ui::BadInput;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{self, Overwrite};
+use sandbag_ui::output::{self, JsonArgs, Overwrite};
 
-/// What standard output gets.
+/// What is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     /// Tables, suspects, verdict
@@ -47,17 +47,33 @@ impl Format {
 /// In which form it is shown
 #[derive(Debug, Args)]
 pub(super) struct FormArgs {
-    /// What is written to standard output [default: text]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<Format>,
+    /// Write the audit: .json for `audit show` and `audit compare`, also .html,
+    /// .csv or .xml (JUnit); - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// What to write there [default: by the ending of FILE, else json]
+    #[arg(long, value_enum, value_name = "FORMAT", requires = "output")]
+    to: Option<Format>,
+
+    #[command(flatten)]
+    json: JsonArgs,
 
     /// A page with charts: one file, no network; - for standard output
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
+    /// What standard output gets; the name of -o - --to before.
+    #[arg(long, value_enum, value_name = "FORMAT", hide = true)]
+    format: Option<Format>,
+
     #[command(flatten)]
     overwrite: Overwrite,
 }
+
+/// For `--format`, which the next version drops.
+pub(super) const FORMAT_MOVED: &str =
+    "--format is going: --json, --html -, or -o - --to FORMAT say what standard output gets";
 
 /// Where it goes, checked and opened: an audit of minutes is not to be lost for a
 /// directory that is not there.
@@ -67,10 +83,22 @@ pub(super) struct Places {
 }
 
 impl FormArgs {
-    /// `output` is the file of the audit itself.
-    pub(super) fn open(&self, output: Option<&Path>) -> Result<Places> {
-        let form = output.map_or(Ok(Format::Json), Format::by_ending)?;
-        let named = [(form, output), (Format::Html, self.html.as_deref())];
+    /// All that were asked for.
+    pub(super) fn open(&self, messages: &Messages) -> Result<Places> {
+        if self.format.is_some() {
+            messages.warning(FORMAT_MOVED);
+        }
+        let output = self.output.as_deref();
+        let form = match (self.to, output) {
+            (Some(to), _) => to,
+            (None, Some(path)) => Format::by_ending(path)?,
+            (None, None) => Format::Json,
+        };
+        let named = [
+            (form, output),
+            (Format::Json, self.json.path()),
+            (Format::Html, self.html.as_deref()),
+        ];
         let existing = self.overwrite.existing();
         let mut on_stdout: Vec<Format> = self.format.into_iter().collect();
         let mut files = Vec::new();

@@ -31,11 +31,6 @@ use sandbag_ui::{BadInput, exit};
 /// Ctrl-C ends it early; what was measured by then is evaluated.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// Keep the audit here: .json for `audit show` and `audit compare`, also
-    /// .html, .csv or .xml (JUnit); - for JSON on standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-
     #[command(flatten)]
     form: FormArgs,
 
@@ -113,7 +108,7 @@ pub(super) fn main(args: &RunArgs, messages: &Messages) -> Result<u8> {
     let root = Root::default();
     let options = options(args, &root)?;
     options.check()?;
-    let places = args.form.open(args.output.as_deref())?;
+    let places = args.form.open(messages)?;
     interrupt::watch()?;
     let audit = {
         let mut shown = Shown::new(messages);

@@ -5,6 +5,7 @@
 pub mod address;
 pub mod exit;
 pub mod failure;
+pub mod help;
 pub mod messages;
 pub mod output;
 pub mod page;

@@ -206,6 +206,52 @@ pub fn put_json(path: &Path, record: &impl Serialize, existing: Existing) -> Res
     }
 }
 
+/// `--json[=FILE]`, the same for every command.
+#[derive(Debug, Clone, Default, Args)]
+pub struct JsonArgs {
+    /// Write the result as JSON [default FILE: standard output]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
+          require_equals = true)]
+    json: Option<PathBuf>,
+}
+
+impl JsonArgs {
+    /// The file, `-` for standard output; `None` where JSON is not asked for.
+    pub fn path(&self) -> Option<&Path> {
+        self.json.as_deref()
+    }
+
+    /// Refuses a file that exists, before anything is measured for it.
+    pub fn check(&self, overwrite: Overwrite) -> Result<()> {
+        overwrite.check(self.path())
+    }
+
+    /// Writes lines, of which each is a record where JSON is asked for.
+    pub fn put_lines(&self, text: &str, existing: Existing) -> Result<()> {
+        match self.path().filter(|path| path.as_os_str() != "-") {
+            Some(path) => put(path, text, existing),
+            None => Ok(print(text)?),
+        }
+    }
+
+    /// Writes the record where it is asked for, and the text on standard output
+    /// unless the record is there.
+    pub fn put_or(
+        &self,
+        record: &impl Serialize,
+        text: impl FnOnce() -> Result<String>,
+        existing: Existing,
+    ) -> Result<()> {
+        if let Some(path) = self.path() {
+            put_json(path, record, existing)?;
+            if path.as_os_str() == "-" {
+                return Ok(());
+            }
+        }
+        Ok(print(text()?)?)
+    }
+}
+
 /// Writes a file's content to [`stdout`].
 pub fn put_data(data: impl AsRef<[u8]>) -> Result<()> {
     let mut out = stdout();

@@ -20,7 +20,7 @@ use super::select::SelectArgs;
 use super::{ImportArgs, counted, page};
 use crate::tables::quantile_name;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{self, Overwrite};
+use sandbag_ui::output::{self, JsonArgs, Overwrite};
 use sandbag_ui::{BadInput, exit};
 
 /// Compare the lengths of events of two traces, or what other tools recorded
@@ -48,9 +48,8 @@ pub struct CompareArgs {
     #[command(flatten)]
     overwrite: Overwrite,
 
-    /// All of it as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 
     /// Exit with 3 if the traces differ, with 4 if that cannot be said
     #[arg(long)]
@@ -63,51 +62,45 @@ pub struct CompareArgs {
     import: ImportArgs,
 }
 
-/// What two traces come to.
-struct Compared {
-    text: String,
-    verdict: Verdict,
-}
-
 /// Runs the command.
 pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check(args.html.as_deref())?;
+    args.json.check(args.overwrite)?;
     let options = args.import.of_events();
     let one = |path: &Path| -> Result<Recording> {
         args.select.of(super::read(path, &options, messages)?, true)
     };
-    let compared = match (one(&args.a)?, one(&args.b)?) {
+    let verdict = match (one(&args.a)?, one(&args.b)?) {
         (Recording::Trace(a), Recording::Trace(b)) => traces(args, &a, &b, messages)?,
-        _ if args.html.is_some() || args.json => {
+        _ if args.html.is_some() || args.json.path().is_some() => {
             let text = "--html and --json are for events; one of the files holds only how they are \
                         distributed";
             return Err(BadInput(text.to_owned()).into());
         }
         // Lower bounds of the distances decide nothing.
-        (a, b) => Compared {
-            text: counted::compare(&a, &b, args.select.above_ns())?,
-            verdict: Verdict::Undecided,
-        },
+        (a, b) => {
+            output::print(counted::compare(&a, &b, args.select.above_ns())?)?;
+            Verdict::Undecided
+        }
     };
-    output::print(&compared.text)?;
-    Ok(match compared.verdict {
+    Ok(match verdict {
         Verdict::Differs if args.strict => exit::MISSED,
         Verdict::Undecided if args.strict => exit::UNDECIDED,
         _ => exit::KEPT,
     })
 }
 
-fn traces(args: &CompareArgs, a: &Trace, b: &Trace, messages: &Messages) -> Result<Compared> {
+fn traces(args: &CompareArgs, a: &Trace, b: &Trace, messages: &Messages) -> Result<Verdict> {
     let Some(likeness) = likeness(a, b) else {
         let text = "one of the traces has no events: nothing to compare";
         return Err(BadInput(text.to_owned()).into());
     };
-    let verdict = likeness.verdict;
-    let mut text = if args.json {
-        serde_json::to_string_pretty(&likeness)? + "\n"
-    } else {
-        exactly(&together(a), &together(b), &likeness)?
-    };
+    let is_stdout = |path: Option<&Path>| path.is_some_and(|path| path.as_os_str() == "-");
+    let is_page = is_stdout(args.html.as_deref());
+    if is_page && is_stdout(args.json.path()) {
+        let text = "standard output takes one form: give the page or the JSON a file";
+        return Err(BadInput(text.to_owned()).into());
+    }
     if let Some(file) = &args.html {
         let names = [&args.a, &args.b].map(|path| path.display().to_string());
         let page = html::render_comparison(&ComparisonPage {
@@ -118,11 +111,16 @@ fn traces(args: &CompareArgs, a: &Trace, b: &Trace, messages: &Messages) -> Resu
             likeness: &likeness,
         });
         page::write(file, &page, args.overwrite.existing(), messages)?;
-        if file.as_os_str() == "-" {
-            text.clear();
-        }
     }
-    Ok(Compared { text, verdict })
+    let text = || {
+        if is_page {
+            return Ok(String::new());
+        }
+        exactly(&together(a), &together(b), &likeness)
+    };
+    args.json
+        .put_or(&likeness, text, args.overwrite.existing())?;
+    Ok(likeness.verdict)
 }
 
 /// Event by event.

@@ -17,7 +17,7 @@ use super::periodic::{self, Found};
 use super::select::SelectArgs;
 use super::{ImportArgs, causes, distribution, page};
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{self, Overwrite};
+use sandbag_ui::output::{self, JsonArgs, Overwrite};
 use sandbag_ui::{BadInput, exit};
 
 /// Of the longest events, listed unless another number is asked for.
@@ -51,9 +51,8 @@ pub struct ShowArgs {
     #[command(flatten)]
     overwrite: Overwrite,
 
-    /// The figures as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 
     #[command(flatten)]
     select: SelectArgs,
@@ -65,6 +64,7 @@ pub struct ShowArgs {
 /// Runs the command.
 pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check(args.html.as_deref())?;
+    args.json.check(args.overwrite)?;
     let recording = super::read(&args.file, &args.import.options(), messages)?;
     let recording = args.select.of(recording, false)?;
     let name = args.file.display().to_string();
@@ -89,15 +89,18 @@ pub fn main(args: &ShowArgs, messages: &Messages) -> Result<u8> {
             return Ok(exit::KEPT);
         }
     }
-    let text = match (&recording, args.json) {
-        (Recording::Trace(trace), true) => {
-            serde_json::to_string_pretty(&figures(trace, found.as_ref())?)? + "\n"
+    let existing = args.overwrite.existing();
+    match &recording {
+        Recording::Trace(trace) => {
+            let figures = figures(trace, found.as_ref())?;
+            let text = || Ok(text(trace, &name, args.worst, found.as_ref()));
+            args.json.put_or(&figures, text, existing)?;
         }
-        (Recording::Distribution(all), true) => serde_json::to_string_pretty(all)? + "\n",
-        (Recording::Trace(trace), false) => text(trace, &name, args.worst, found.as_ref()),
-        (Recording::Distribution(all), false) => distribution::text(all, &name),
-    };
-    output::print(text)?;
+        Recording::Distribution(all) => {
+            let text = || Ok(distribution::text(all, &name));
+            args.json.put_or(all, text, existing)?;
+        }
+    }
     Ok(exit::KEPT)
 }
 

@@ -22,8 +22,7 @@ use sandbag_ui::units::{self, Cpus, nanos};
 /// The options.
 #[derive(Debug, Clone, Args)]
 pub struct Reshape {
-    /// Format of the profile, where it is not to be detected: see `sandbag
-    /// show --formats`
+    /// Format of the profile [default: detected; see `sandbag show --formats`]
     #[arg(long, value_name = "FORMAT")]
     pub from: Option<Format>,
 
@@ -37,8 +36,10 @@ pub struct Reshape {
     #[arg(long, value_name = "[RULE:]N")]
     pub spread: Option<Spread>,
 
-    /// The CPUs to lay the profile on [default: those it names; with --map,
-    /// or where some of those are not here, all that are online]
+    /// The CPUs to lay the profile on [default: those it names]
+    ///
+    /// With --map, or where this machine lacks some of those, the default is all that
+    /// are online.
     #[arg(short, long, value_name = "LIST", value_parser = units::cpus)]
     pub cpus: Option<Cpus>,
 

@@ -66,18 +66,18 @@ fn the_verdict_is_the_exit_code_where_it_is_asked_for() {
 fn an_audit_is_written_in_every_form() {
     let dir = made();
     let show = |more: &[&str]| dir.run(&[&["audit", "show", "odd.json"], more].concat());
-    let found = show(&["--format", "json"]).success();
+    let found = show(&["--json"]).success();
     assert_eq!(
         serde_json::from_slice::<Audit>(&found.get_output().stdout).unwrap(),
         eight()
     );
-    show(&["--format", "csv"])
+    show(&["-o", "-", "--to", "csv"])
         .success()
         .stdout(starts_with("kind,test,cpu,").and(contains("\neffect,noise,7,")));
     show(&["--format", "junit"])
         .success()
         .stdout(starts_with("<?xml").and(contains("<failure message=\"CPU 0 in syscall: unequal")));
-    show(&["--format", "html"])
+    show(&["--html", "-"])
         .success()
         .stdout(contains("<svg").and(contains("</html>")));
     show(&["--html", "page.html"])
@@ -88,7 +88,7 @@ fn an_audit_is_written_in_every_form() {
     show(&["--html", "-"])
         .success()
         .stdout(starts_with("<!DOCTYPE html>"));
-    show(&["--html", "-", "--format", "csv"])
+    show(&["--html", "-", "-o", "-", "--to", "csv"])
         .code(2)
         .stderr(contains("one form"));
     show(&["--html", "no/where/page.html"])
@@ -112,7 +112,7 @@ fn two_audits_are_compared() {
     let page = dir.read("both.html");
     assert!(page.contains("equal.json") && page.contains("loaded.json") && page.contains("<svg"));
     compare(["equal.json", "wide.json"], &[]).code(4);
-    let found = compare(["equal.json", "odd.json"], &["--format", "json"]).code(3);
+    let found = compare(["equal.json", "odd.json"], &["--json"]).code(3);
     let found: serde_json::Value = serde_json::from_slice(&found.get_output().stdout).unwrap();
     assert_eq!(found["verdict"], "unequal");
     compare(["equal.json", "odd.json"], &["--format", "html"])

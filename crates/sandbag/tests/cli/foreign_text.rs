@@ -237,7 +237,7 @@ fn a_foreign_audit_is_shown_escaped() {
     let dir = Dir::new().with("a.json", &text).with("b.json", &text);
     harmless(&dir, &["audit", "show", "a.json"]);
     harmless(&dir, &["audit", "show", "-v", "a.json"]);
-    harmless(&dir, &["audit", "show", "--format", "json", "a.json"]);
+    harmless(&dir, &["audit", "show", "--json", "a.json"]);
     harmless(&dir, &["audit", "compare", "--anyway", "a.json", "b.json"]);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `sandbag scale predict`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::predict::{
@@ -18,7 +18,7 @@ use super::table;
 use super::values::{self, DriftArg, Ranks, Shares};
 use sandbag_jitter::command as jitter;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::Overwrite;
+use sandbag_ui::output::{JsonArgs, Overwrite};
 use sandbag_ui::units;
 use sandbag_ui::{BadInput, exit};
 
@@ -128,6 +128,13 @@ pub struct PredictArgs {
     to: Option<To>,
 
     #[command(flatten)]
+    json: JsonArgs,
+
+    /// A page with a chart; - for standard output
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    #[command(flatten)]
     import: jitter::ImportArgs,
 }
 
@@ -153,8 +160,7 @@ enum StartsArg {
 
 /// Runs the command.
 pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
-    let to = output::kind(args.output.as_deref(), args.to)?;
-    args.overwrite.check(args.output.as_deref())?;
+    let places = places(args)?;
     let options = options(args)?;
     let drifts = |sync: &Sync| !matches!(sync, Sync::None | Sync::Phases(1));
     if args.drift.is_some() && !args.sync.iter().any(drifts) {
@@ -215,17 +221,39 @@ pub fn main(args: &PredictArgs, messages: &Messages) -> Result<u8> {
         class_ranks: &table::some_ranks(&args.ranks.0),
         options: &options,
     };
-    match (to, &args.output) {
-        (Some(to), Some(path)) => {
-            output::write(&shown, to, path, args.overwrite.existing())?;
-            if path.as_os_str() != "-" {
-                table::print(&shown)?;
-                messages.say(&format!("wrote {}", path.display()));
-            }
+    if !places.iter().any(|(_, path)| is_stdout(path)) {
+        table::print(&shown)?;
+    }
+    for (to, path) in places {
+        output::write(&shown, to, path, args.overwrite.existing())?;
+        if !is_stdout(path) {
+            messages.say(&format!("wrote {}", path.display()));
         }
-        _ => table::print(&shown)?,
     }
     Ok(exit::KEPT)
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// What is written where, by all the options that say so.
+fn places(args: &PredictArgs) -> Result<Vec<(To, &Path)>> {
+    let kind = output::kind(args.output.as_deref(), args.to)?;
+    let by_option = [
+        kind.zip(args.output.as_deref()),
+        args.json.path().map(|path| (To::Json, path)),
+        args.html.as_deref().map(|path| (To::Html, path)),
+    ];
+    let places: Vec<_> = by_option.into_iter().flatten().collect();
+    for (n, (_, path)) in places.iter().enumerate() {
+        args.overwrite.check(Some(path))?;
+        if places[..n].iter().any(|(_, other)| other == path) {
+            let text = format!("{} takes one form: give the other a file", path.display());
+            return Err(BadInput(text).into());
+        }
+    }
+    Ok(places)
 }
 
 /// By length; periodic events and causes of the trace.

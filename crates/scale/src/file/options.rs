@@ -51,8 +51,8 @@ pub struct BenchOptions {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// A file for the figures as JSON; - for standard output
-    #[arg(long, value_name = "FILE")]
+    /// Write the result as JSON [default FILE: standard output]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
 
     /// Replace files that exist

@@ -31,7 +31,7 @@ use sandbag_stats::Verdict;
 use sandbag_ui::exit;
 use sandbag_ui::failure::Result;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{self, Overwrite};
+use sandbag_ui::output::{self, JsonArgs, Overwrite};
 use sandbag_ui::units::{self, nanos};
 
 use super::plan_args::{PlanArgs, factor};
@@ -90,7 +90,9 @@ pub struct ReplayArgs {
     #[arg(long, value_enum, value_name = "WHICH")]
     no_safeguard: Vec<Safeguard>,
 
-    /// Directory for run.json and achieved.csv [default: sandbag-run-<time>]
+    /// Directory of the record [default: sandbag-run-<time>]
+    ///
+    /// It gets run.json and achieved.csv.
     #[arg(long, value_name = "DIR", conflicts_with = "no_out")]
     out: Option<PathBuf>,
 
@@ -101,10 +103,8 @@ pub struct ReplayArgs {
     #[command(flatten)]
     overwrite: Overwrite,
 
-    /// Write the run's record to FILE (`-`: standard output)
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
-          require_equals = true)]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArgs,
 
     /// Kill CMD should sandbag end or die before CMD does
     #[arg(long, requires = "command")]
@@ -114,11 +114,11 @@ pub struct ReplayArgs {
     #[arg(long)]
     as_root: bool,
 
-    /// Exit with 3 or 4 if CMD succeeds but the replay was missed or undecided
+    /// Exit with 3 (missed) or 4 (undecided) though CMD succeeds
     #[arg(long)]
     strict: bool,
 
-    /// Check all that a run checks, print what would be done, and do nothing
+    /// Check everything, print what would be done, change nothing
     #[arg(long)]
     dry_run: bool,
 
@@ -199,7 +199,7 @@ struct WayOutcome {
 /// left in the run directory, if the user named one.
 pub fn main(args: &ReplayArgs, messages: &Messages) -> Result<u8> {
     args.overwrite.check_dir(args.out.as_deref())?;
-    args.overwrite.check(args.json.as_deref())?;
+    args.json.check(args.overwrite)?;
     let result = program::check(&args.command).and_then(|()| {
         if args.inside.asked() {
             run(inside::Inside::new(args, messages)?, args, messages)

@@ -377,7 +377,7 @@ pub fn leave(
             Err(error) => messages.warning(&error.line()),
         }
     }
-    let Some(path) = &args.json else {
+    let Some(path) = args.json.path() else {
         return true;
     };
     let written = output::put_json(path, record, args.overwrite.existing());

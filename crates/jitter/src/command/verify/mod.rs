@@ -26,7 +26,7 @@ use serde::Serialize;
 use super::plan_args::{MethodArg, More, PlanArgs, factor};
 use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output;
+use sandbag_ui::output::{self, JsonArgs, Overwrite};
 use sandbag_ui::units::{self, nanos};
 
 /// Say how well a trace is reproduced here: replay it and record again
@@ -74,9 +74,11 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=98))]
     real_time: Option<u8>,
 
-    /// The figures as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 /// A row of the table.
@@ -220,12 +222,15 @@ pub fn main(args: &VerifyArgs, messages: &Messages) -> Result<u8> {
         .into_iter()
         .map(|made| row(made, [&before, &after], tolerance))
         .collect();
-    let text = if args.json {
-        serde_json::to_string_pretty(&rows)? + "\n"
-    } else {
-        table::text(&rows, tolerance, [&before, &after], output::width())
+    let text = || {
+        Ok(table::text(
+            &rows,
+            tolerance,
+            [&before, &after],
+            output::width(),
+        ))
     };
-    output::print(text)?;
+    args.json.put_or(&rows, text, args.overwrite.existing())?;
     Ok(exit::KEPT)
 }
 

@@ -29,7 +29,7 @@ use crate::command::run::{self, Load};
 use sandbag_profile::command::reshape::{self, Reshape};
 use sandbag_run::program;
 use sandbag_ui::messages::Messages;
-use sandbag_ui::output::{COMPARE_JSON, give_to_caller, new_name, put_json};
+use sandbag_ui::output::{COMPARE_JSON, JsonArgs, give_to_caller, new_name, put_json};
 use sandbag_ui::units::{self, Loads};
 use sandbag_ui::{BadInput, exit};
 
@@ -53,7 +53,6 @@ Exit codes:
     mut_arg("out", |a| a.help(
         "Directory for compare.json and the directories of the runs\n\
          [default: sandbag-compare-<time>]")),
-    mut_arg("json", |a| a.help("Also write the comparison to FILE (`-`: standard output)")),
     mut_arg("command", |a| a.help("Both programs with their arguments: ./a ARGS --vs ./b ARGS")),
     mut_arg("no_out", |a| a.hide(true)),
     mut_arg("at", |a| a.hide(true)),
@@ -130,7 +129,7 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
         "Results: {}",
         session.dir.join(COMPARE_JSON).display()
     ));
-    if let Some(path) = &args.options.hold.json {
+    if let Some(path) = args.options.hold.json.path() {
         put_json(path, &comparison, args.options.hold.overwrite.existing())?;
     }
     Ok(code.unwrap_or_else(|| exit::of_verdict(comparison.loads.verdict)))
@@ -264,7 +263,7 @@ impl Session<'_> {
         let options = RunOptions {
             hold: HoldOptions {
                 out: Some(dir.clone()),
-                json: None,
+                json: JsonArgs::default(),
                 command: self.command(program).to_vec(),
                 ..self.args.options.hold.clone()
             },

@@ -24,7 +24,8 @@ use sandbag_run::registry::Registry;
 use sandbag_ui::failure::Result;
 use serde::Serialize;
 
-use sandbag_ui::{exit, output};
+use sandbag_ui::exit;
+use sandbag_ui::output::{JsonArgs, Overwrite};
 
 use check::{Check, State};
 use methods::{Ground, Verdict};
@@ -33,9 +34,11 @@ use probes::Found;
 /// Say what this machine can do, per method, by trying it for a few seconds
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// One JSON document
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
 
     /// Try with groups in this cgroup, which was delegated to us
     #[arg(long, value_name = "PATH")]
@@ -66,16 +69,14 @@ struct Report {
 
 /// `sandbag doctor`.
 pub fn main(args: &DoctorArgs) -> Result<u8> {
+    args.json.check(args.overwrite)?;
     let root = Root::default();
     let topology = Topology::read(&root)?;
     let layout = Layout::find(&root, args.cgroup.as_deref());
     let registry = Registry::open();
     let report = report(&root, &topology, layout, registry);
-    output::print(if args.json {
-        serde_json::to_string_pretty(&report)? + "\n"
-    } else {
-        text(&report)
-    })?;
+    let existing = args.overwrite.existing();
+    args.json.put_or(&report, || Ok(text(&report)), existing)?;
     Ok(match report.works {
         Some(true) => exit::KEPT,
         Some(false) => exit::NOT_POSSIBLE,

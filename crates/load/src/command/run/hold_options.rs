@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use clap::Args;
 
-use sandbag_ui::output::Overwrite;
+use sandbag_ui::output::{JsonArgs, Overwrite};
 use sandbag_ui::units;
 
 /// How long conditions are held, for which command, and what is left.
 #[derive(Debug, Clone, Args)]
 pub struct HoldOptions {
-    /// Directory for run.json, achieved.csv and report.html
-    /// [default: sandbag-run-<time>]
+    /// Directory of the report [default: sandbag-run-<time>]
+    ///
+    /// It gets run.json, achieved.csv and report.html.
     #[arg(long, value_name = "DIR", conflicts_with = "no_out")]
     pub out: Option<PathBuf>,
 
@@ -27,24 +28,27 @@ pub struct HoldOptions {
     #[command(flatten)]
     pub overwrite: Overwrite,
 
-    /// What counts as kept: largest mean absolute error, and what 99 % of the
-    /// 1 s windows must be within, in points
+    /// Error that counts as kept, in points
+    ///
+    /// MEAN is the largest mean absolute error; 99 % of the 1 s windows must be
+    /// within WINDOW.
     #[arg(long, value_name = "MEAN[,WINDOW]", default_value = "1,3",
           value_parser = units::tolerance)]
     pub tolerance: sandbag_stats::Tolerance,
 
-    /// Write the run's record to FILE (`-`: standard output)
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-",
-          require_equals = true)]
-    pub json: Option<PathBuf>,
+    /// The run's record.
+    #[command(flatten)]
+    pub json: JsonArgs,
 
     /// Start CMD at once, without waiting for the first level or speed to be
     /// held
     #[arg(long)]
     pub no_settle: bool,
 
-    /// End after this long (exit code 124), and CMD with all that it started:
-    /// SIGTERM, and 5 s later SIGKILL. A pause (Ctrl-Z) does not count
+    /// End after this long, and end CMD (exit code 124)
+    ///
+    /// CMD and all that it started get SIGTERM, and 5 s later SIGKILL. A pause
+    /// (Ctrl-Z) does not count.
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub timeout: Option<Duration>,
 
@@ -57,8 +61,7 @@ pub struct HoldOptions {
     #[arg(long)]
     pub as_root: bool,
 
-    /// Exit with 3 or 4 if CMD succeeds but what was asked was missed or
-    /// undecided
+    /// Exit with 3 (missed) or 4 (undecided) though CMD succeeds
     #[arg(long)]
     pub strict: bool,
 
@@ -66,7 +69,7 @@ pub struct HoldOptions {
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
 
-    /// Check all that a run checks, print what would be done, and do nothing
+    /// Check everything, print what would be done, change nothing
     #[arg(long)]
     pub dry_run: bool,
 
@@ -79,6 +82,6 @@ impl HoldOptions {
     /// Refuses results that exist, before anything is made.
     pub fn refuse_existing(&self) -> sandbag_ui::Result<()> {
         self.overwrite.check_dir(self.out.as_deref())?;
-        self.overwrite.check(self.json.as_deref())
+        self.json.check(self.overwrite)
     }
 }

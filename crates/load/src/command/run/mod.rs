@@ -279,7 +279,7 @@ fn leave(run: &Run, dir: Option<&RunDir>, options: &RunOptions, messages: &Messa
         (_, Some(Err(error))) => messages.warning(&error.to_string()),
         _ => {}
     }
-    let Some(path) = &options.hold.json else {
+    let Some(path) = options.hold.json.path() else {
         return true;
     };
     match output::put_json(path, run, options.hold.overwrite.existing()) {

@@ -14,7 +14,9 @@ use sandbag_ui::units::{self, Cpus};
 /// How a run is made, and what it leaves.
 #[derive(Debug, Clone, Args)]
 pub struct RunOptions {
-    /// How the load is produced (see `sandbag doctor` for what works here)
+    /// How the load is produced
+    ///
+    /// `sandbag doctor` says which methods work on this machine.
     #[arg(long, value_name = "NAME", default_value = crate::method::NAMES[0],
           value_parser = clap::builder::PossibleValuesParser::new(crate::method::NAMES))]
     pub method: String,

@@ -16,9 +16,10 @@ use sandbag_ui::text::visible;
 
 use sandbag_run::program;
 use sandbag_ui::BadInput;
+use sandbag_ui::exit;
 use sandbag_ui::messages::Messages;
+use sandbag_ui::output::{JsonArgs, Overwrite};
 use sandbag_ui::units::ASK_LIMIT;
-use sandbag_ui::{exit, output};
 
 /// Run a program in a node that runs
 #[derive(Debug, Args)]
@@ -50,10 +51,13 @@ pub struct SetArgs {
 
 /// Show the nodes that run: CPUs, speed asked and got
 #[derive(Debug, Args)]
+#[command(mut_arg("json", |a| a.help("One JSON object per node and line, to FILE [default: standard output]")))]
 pub struct ListArgs {
-    /// One JSON object per node and line
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: JsonArgs,
+
+    #[command(flatten)]
+    overwrite: Overwrite,
 }
 
 /// End a node: its CMD is told to end, other programs go on
@@ -127,13 +131,15 @@ pub fn set(args: &SetArgs, messages: &Messages) -> Result<u8> {
 
 /// `slow list`.
 pub fn list(args: &ListArgs) -> Result<u8> {
+    let mut text = String::new();
     for node in nodes(&directory()?, ASK_LIMIT)? {
-        output::print(match node.status {
-            Ok(status) if args.json => serde_json::to_string(&status)? + "\n",
+        text += &match node.status {
+            Ok(status) if args.json.path().is_some() => serde_json::to_string(&status)? + "\n",
             Ok(status) => shown(&status),
             Err(error) => format!("{}: {}\n", node.name, visible(&error.to_string())),
-        })?;
+        };
     }
+    args.json.put_lines(&text, args.overwrite.existing())?;
     Ok(exit::KEPT)
 }
 
