@@ -12,9 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use sandbag_linux::{CpuList, sched};
-
-use sandbag_linux::interrupt;
+use sandbag_linux::child::ChildSetup as _;
+use sandbag_linux::{CpuList, interrupt, sched};
 
 /// How often we look whether a program has ended. Its time is not taken by
 /// us where that would matter, but by itself.
@@ -116,16 +115,14 @@ impl Running {
                 file.with_context(|| format!("open {}", path.display()))
             })
             .transpose()?;
-        if !session {
-            command.process_group(0);
-        }
+        match session {
+            true => command.own_session(),
+            false => command.process_group(0),
+        };
+        command.die_with_us(if_we_die as i32);
         // SAFETY: system calls on values made before the fork.
         unsafe {
             command.pre_exec(move || {
-                if session {
-                    nix::unistd::setsid()?;
-                }
-                nix::sys::prctl::set_pdeathsig(if_we_die)?;
                 if let Some(mut file) = entrance.as_ref() {
                     file.write_all(b"0")?;
                 }

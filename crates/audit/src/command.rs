@@ -4,15 +4,16 @@
 
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sandbag_linux::user::{User, become_user};
+use sandbag_linux::child::{self, ChildSetup as _};
+use sandbag_linux::user::User;
 use sandbag_linux::{CpuList, clock, sched};
-use sandbag_run::{child, leash};
+use sandbag_run::leash;
 
 use crate::work::Figures;
 
@@ -43,7 +44,6 @@ pub fn run(
     let failed = |what: &str, cause: std::io::Error| Fault::Failed(format!("{what}: {cause}"));
     let (words, said) = std::io::pipe().map_err(|cause| failed("a pipe", cause))?;
     let only = CpuList::from_iter([cpu]);
-    let parent = std::process::id();
     let mut shell = Command::new("/bin/sh");
     shell
         .args(["-c", command])
@@ -51,37 +51,31 @@ pub fn run(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(said);
-    if let Some(user) = user {
-        shell.env("USER", &user.name).env("LOGNAME", &user.name);
-        user.home.iter().for_each(|home| {
-            shell.env("HOME", home);
-        });
-    }
     let (held, end) = leash::pair().map_err(|cause| failed("a pipe", cause))?;
-    let (user, end_fd) = (user.cloned(), end.as_raw_fd());
+    let end_fd = end.as_raw_fd();
+    shell.own_session().unblock_signals();
     // SAFETY: only async-signal-safe calls; the mask of so few CPUs is a small
     // allocation in a process of one thread.
     unsafe {
-        shell.pre_exec(move || {
-            libc::setsid();
-            child::empty_signal_mask();
+        shell.die_with_us(libc::SIGKILL).pre_exec(move || {
             leash::tie(end_fd)?;
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            if libc::getppid().unsigned_abs() != parent {
-                return Err(std::io::ErrorKind::Interrupted.into());
-            }
             sched::set_affinity(0, &only).map_err(|error| {
                 std::io::Error::from_raw_os_error(error.errno().unwrap_or(libc::EINVAL))
-            })?;
-            user.as_ref().map_or(Ok(()), become_user)
+            })
         });
+    }
+    if let Some(user) = user.cloned() {
+        user.become_in(&mut shell);
     }
     let begin = clock::monotonic();
     let process = shell
         .spawn()
         .map_err(|cause| failed(&format!("start on CPU {cpu}"), cause))?;
     drop(end);
-    let pid = process.id().cast_signed();
+    let pid = process.id();
+    // SAFETY: signals to the session that we made; the leader was not reaped,
+    // or nobody has its number yet.
+    let kill = || unsafe { libc::kill(-pid.cast_signed(), libc::SIGKILL) };
     let (send, ended) = channel();
     // It has the other end.
     drop(shell);
@@ -91,19 +85,18 @@ pub fn run(
     });
     // Reaped in a thread of its own, which sleeps.
     let waiter = thread::Builder::new().spawn(move || {
-        let outcome = wait(pid);
+        let outcome = child::reap(Some(pid));
         let _ = send.send((outcome, clock::monotonic()));
     });
     let (Ok(_), Ok(waiter)) = (reader, waiter) else {
-        // SAFETY: as below.
-        unsafe { libc::kill(-pid, libc::SIGKILL) };
-        let _ = wait(pid);
+        kill();
+        let _ = child::reap(Some(pid));
         return Err(Fault::Failed("no thread can be had".to_owned()));
     };
     // Too far away for the clock is for ever.
     let until = Instant::now().checked_add(patience);
     let mut why = None;
-    let (usage, end) = loop {
+    let (reaped, end) = loop {
         match ended.recv_timeout(LOOK) {
             Ok(outcome) => break outcome,
             Err(RecvTimeoutError::Disconnected) => {
@@ -117,67 +110,41 @@ pub fn run(
                     why = Some(Fault::Failed(format!("it took longer than {seconds:.0} s")));
                 }
                 if why.is_some() {
-                    // SAFETY: signals to the session that we made; the leader
-                    // was not reaped, or nobody has its number yet.
-                    unsafe { libc::kill(-pid, libc::SIGKILL) };
+                    kill();
                 }
             }
         }
     };
     let _ = waiter.join();
     // What it left behind.
-    // SAFETY: as above.
-    unsafe { libc::kill(-pid, libc::SIGKILL) };
+    kill();
     drop(held);
     if let Some(why) = why {
         return Err(why);
     }
-    let (status, usage) = usage.map_err(|cause| failed("wait for it", cause))?;
+    let reaped = reaped.map_err(|cause| failed("wait for it", cause))?;
     // A daemon of its own session may hold the pipe for ever.
     let last = || last_words.recv_timeout(LOOK).unwrap_or_default();
-    if libc::WIFSIGNALED(status) {
-        let signal = libc::WTERMSIG(status);
+    if let Some(signal) = reaped.status.signal() {
         return Err(Fault::Failed(format!(
             "it was killed by signal {signal}{}",
             last()
         )));
     }
-    match libc::WEXITSTATUS(status) {
-        0 => {}
-        code => {
-            return Err(Fault::Failed(format!(
-                "it ended with exit code {code}{}",
-                last()
-            )));
-        }
+    if let Some(code @ 1..) = reaped.status.code() {
+        return Err(Fault::Failed(format!(
+            "it ended with exit code {code}{}",
+            last()
+        )));
     }
-    let ns = |time: libc::timeval| {
-        time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_usec.unsigned_abs() * 1000
-    };
     Ok(Figures {
         elapsed_ns: end.saturating_sub(begin),
-        user_ns: ns(usage.ru_utime),
-        system_ns: ns(usage.ru_stime),
-        voluntary: usage.ru_nvcsw.unsigned_abs(),
-        involuntary: usage.ru_nivcsw.unsigned_abs(),
+        user_ns: reaped.user().as_nanos() as u64,
+        system_ns: reaped.system().as_nanos() as u64,
+        voluntary: reaped.usage.ru_nvcsw.unsigned_abs(),
+        involuntary: reaped.usage.ru_nivcsw.unsigned_abs(),
         ..Figures::default()
     })
-}
-
-fn wait(pid: i32) -> std::io::Result<(i32, libc::rusage)> {
-    let mut status = 0;
-    // SAFETY: an all-zero rusage is one.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: both are valid for writing; the child is ours.
-        if unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } == pid {
-            return Ok((status, usage));
-        }
-        let cause = std::io::Error::last_os_error();
-        if cause.kind() != std::io::ErrorKind::Interrupted {
-            return Err(cause);
-        }
-    }
 }
 
 /// What was said last, until nobody can say more, after a colon; nothing if nothing

@@ -22,7 +22,6 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -31,6 +30,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use sandbag_linux::Root;
+use sandbag_linux::child::ChildSetup as _;
 use sandbag_linux::signals::ENDING;
 use serde::{Deserialize, Serialize};
 
@@ -206,11 +206,7 @@ impl OnV2 {
             .arg("hierarchy-guard")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        // SAFETY: setsid is async-signal-safe.
-        unsafe {
-            command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?));
-        }
-        let mut helper = command.spawn().context("start the helper")?;
+        let mut helper = command.own_session().spawn().context("start the helper")?;
         let pipe = helper.stdin.take();
         let mut line = String::new();
         if let Some(output) = helper.stdout.take() {

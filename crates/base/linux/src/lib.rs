@@ -9,6 +9,7 @@
 pub mod autogroup;
 pub mod capability;
 pub mod cgroup;
+pub mod child;
 pub mod clock;
 pub mod command_clock;
 pub mod container;

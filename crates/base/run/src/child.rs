@@ -7,6 +7,7 @@ use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
+use sandbag_linux::child::ChildSetup as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -45,24 +46,21 @@ pub fn own(verb: &str, arguments: &[String], inherit: &[RawFd], die_with_us: boo
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    let inherit = inherit.to_vec();
-    let parent = std::process::id();
-    // SAFETY: only async-signal-safe calls on values made before the fork.
+    // Out of the terminal's reach: Ctrl-C is the supervisor's, and so are the
+    // signals that it reads from a descriptor.
+    command.own_session().unblock_signals();
+    if die_with_us {
+        command.die_with_us(libc::SIGKILL);
+    }
+    // SAFETY: only async-signal-safe calls.
     unsafe {
-        command.pre_exec(move || {
-            // Out of the terminal's reach: Ctrl-C is the supervisor's.
-            libc::setsid();
-            empty_signal_mask();
-            if die_with_us {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                // It may have died before the call.
-                if libc::getppid().unsigned_abs() != parent {
-                    return Err(io::ErrorKind::Interrupted.into());
-                }
-            }
+        command.pre_exec(|| {
             close_across_exec();
-            inherit.iter().try_for_each(|fd| keep_across_exec(*fd))
+            Ok(())
         });
+    }
+    for fd in inherit {
+        command.keep_open(*fd);
     }
     command
 }
@@ -80,26 +78,6 @@ fn close_across_exec() {
             libc::CLOSE_RANGE_CLOEXEC,
         )
     };
-}
-
-/// Clears close-on-exec. Async-signal-safe.
-pub fn keep_across_exec(fd: RawFd) -> io::Result<()> {
-    // SAFETY: changes flags of a descriptor, touches no memory.
-    match unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// The supervisor blocks the signals that it reads from a descriptor; its
-/// children must not inherit that. Async-signal-safe.
-pub fn empty_signal_mask() {
-    // SAFETY: a zeroed sigset is valid memory for sigemptyset.
-    unsafe {
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
-    }
 }
 
 /// Lets a child that waits at its gate go on.

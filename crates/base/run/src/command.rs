@@ -13,12 +13,13 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::Command;
 
-use crate::child::{self, EXEC_VERB};
+use crate::child::EXEC_VERB;
 use crate::error::{Error, Result};
-use sandbag_linux::user::{User, become_user};
+use sandbag_linux::child::{self, ChildSetup as _, close_on_exec};
+use sandbag_linux::user::User;
 
 /// What to run, and as whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,27 +81,16 @@ impl Waiting {
             .args(&spec.arguments)
             .env(PID_VARIABLE, std::process::id().to_string())
             .envs(spec.environment.iter().map(|(k, v)| (k, v)));
-        let (user, kill) = (spec.user.clone(), spec.kill);
-        if let Some(user) = &user {
-            command.env("USER", &user.name).env("LOGNAME", &user.name);
-            if let Some(home) = &user.home {
-                command.env("HOME", home);
-            }
+        // The supervisor blocks the signals that it reads from a descriptor.
+        command.unblock_signals();
+        if let Some(user) = spec.user.clone() {
+            user.become_in(&mut command);
         }
-        // SAFETY: only async-signal-safe calls on values made before.
-        unsafe {
-            command.pre_exec(move || {
-                child::empty_signal_mask();
-                if let Some(user) = &user {
-                    become_user(user)?;
-                }
-                if kill {
-                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                }
-                inherit
-                    .iter()
-                    .try_for_each(|fd| child::keep_across_exec(*fd))
-            });
+        if spec.kill {
+            command.die_with_us(libc::SIGKILL);
+        }
+        for fd in inherit {
+            command.keep_open(fd);
         }
         // Not `wait`ed for through this handle: the supervisor reaps it with
         // wait4, which also says what it used.
@@ -192,11 +182,8 @@ pub fn exec(arguments: &[OsString]) -> u8 {
     };
     // SAFETY: the supervisor handed these descriptors to this process alone.
     let (mut gate, mut status) = unsafe { (File::from_raw_fd(gate), File::from_raw_fd(status)) };
-    // SAFETY: sets flags on descriptors of ours.
-    unsafe {
-        libc::fcntl(gate.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC);
-        libc::fcntl(status.as_raw_fd(), libc::F_SETFD, libc::FD_CLOEXEC);
-    }
+    let _ = close_on_exec(gate.as_raw_fd());
+    let _ = close_on_exec(status.as_raw_fd());
     let word = match arguments.get(2).and_then(|word| word.to_str()) {
         None => return 125,
         Some(word) => word
@@ -280,23 +267,15 @@ pub struct Ended {
 /// it ended, what it used.
 #[must_use]
 pub fn reap() -> Option<(u32, Ended)> {
-    let mut status = 0;
-    // SAFETY: zeroed rusage is valid; both pointers are to our own memory.
-    let (pid, usage) = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        let pid = libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage);
-        (pid, usage)
-    };
-    let pid = u32::try_from(pid).ok().filter(|pid| *pid != 0)?;
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
+    let reaped = child::reap_ended()?;
     Some((
-        pid,
+        reaped.pid,
         Ended {
-            exit_code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
-            signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
-            user_s: seconds(usage.ru_utime),
-            system_s: seconds(usage.ru_stime),
-            switches: (usage.ru_nvcsw, usage.ru_nivcsw),
+            exit_code: reaped.status.code(),
+            signal: reaped.status.signal(),
+            user_s: reaped.user().as_secs_f64(),
+            system_s: reaped.system().as_secs_f64(),
+            switches: (reaped.usage.ru_nvcsw, reaped.usage.ru_nivcsw),
         },
     ))
 }

@@ -11,7 +11,7 @@
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::RawFd;
 
-use crate::child::keep_across_exec;
+use sandbag_linux::child::keep_across_exec;
 
 /// As the kernel has it; not in every version of libc.
 const F_SETSIG: libc::c_int = 10;
@@ -51,6 +51,8 @@ mod tests {
     use std::os::unix::process::CommandExt as _;
     use std::process::{Command, Stdio};
 
+    use sandbag_linux::child::ChildSetup as _;
+
     use super::*;
 
     #[test]
@@ -62,12 +64,7 @@ mod tests {
             .args(["-c", "sleep 1000 | sleep 1000 & echo; wait"])
             .stdout(Stdio::piped());
         // SAFETY: only async-signal-safe calls.
-        unsafe {
-            shell.pre_exec(move || {
-                libc::setsid();
-                tie(fd)
-            });
-        }
+        unsafe { shell.own_session().pre_exec(move || tie(fd)) };
         let mut child = shell.spawn().unwrap();
         drop(end);
         let mut out = child.stdout.take().unwrap();

@@ -9,12 +9,12 @@
 //! calls that are made once per run.
 
 use std::fs;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use sandbag_linux::CpuList;
+use sandbag_linux::child::ChildSetup as _;
 
 /// How long PID 1 may take to start a unit.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,19 +33,8 @@ fn call(method: &str, signature: &str, arguments: &[String]) -> Result<(), Strin
         .args([method, signature])
         .args(arguments)
         .stdin(Stdio::null());
-    let parent = std::process::id();
     // A request of ours must not arrive after our journal is undone.
-    // SAFETY: only async-signal-safe calls on values made before the fork.
-    unsafe {
-        command.pre_exec(move || {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            if libc::getppid().unsigned_abs() == parent {
-                Ok(())
-            } else {
-                Err(std::io::ErrorKind::Interrupted.into())
-            }
-        });
-    }
+    command.die_with_us(libc::SIGKILL);
     let output = command
         .output()
         .map_err(|cause| format!("busctl: {cause} (it is part of systemd)"))?;

@@ -2,9 +2,11 @@
 //! Memory that processes share, as words; and the processes.
 
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use sandbag_linux::child::{Reaped, die_with, reap};
 use sandbag_linux::clock::monotonic;
 use sandbag_linux::shared::{SharedMemory, wait_on, wake_all};
 use sandbag_linux::{CpuList, sched};
@@ -81,8 +83,7 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
         });
     }
     let mut children = Vec::new();
-    // SAFETY: asks for a number.
-    let parent = unsafe { libc::getpid() };
+    let parent = std::process::id();
     for number in 0..count {
         // SAFETY: there is one thread, so the child may do all that we may.
         match unsafe { libc::fork() } {
@@ -92,41 +93,25 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
                 return Err(error);
             }
             0 => {
-                // SAFETY: asks for a signal, and ends this process without the
-                // parent's exit handlers.
-                unsafe {
-                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                    // It may have ended before that was asked for.
-                    if libc::getppid() != parent {
-                        libc::_exit(1);
-                    }
-                    let done =
-                        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(number)));
-                    libc::_exit(i32::from(done.is_err()));
-                }
+                let work = std::panic::AssertUnwindSafe(|| work(number));
+                let done = die_with(parent, libc::SIGKILL).is_ok()
+                    && std::panic::catch_unwind(work).is_ok();
+                // SAFETY: ends this process without the parent's exit handlers.
+                unsafe { libc::_exit(i32::from(!done)) }
             }
-            pid => children.push((number, pid)),
+            pid => children.push((number, pid.cast_unsigned())),
         }
     }
     let mut outcome = Ok(());
     while !children.is_empty() {
-        let mut status = 0;
-        // SAFETY: `status` is valid for writing. There is one thread, so all
-        // children that end meanwhile are ours.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, 0) };
-        if pid < 0 {
-            match io::Error::last_os_error().kind() {
-                io::ErrorKind::Interrupted => continue,
-                _ => return Err(failed("waitpid")),
-            }
-        }
+        // There is one thread, so all children that end meanwhile are ours.
+        let Reaped { pid, status, .. } = reap(None).map_err(|_| failed("wait4"))?;
         let place = children.iter().position(|(_, child)| *child == pid);
         let number = place.map(|place| children.swap_remove(place).0);
-        if status != 0 && outcome.is_ok() {
-            let how = if libc::WIFSIGNALED(status) {
-                format!("was killed by signal {}", libc::WTERMSIG(status))
-            } else {
-                format!("ended with code {}", libc::WEXITSTATUS(status))
+        if !status.success() && outcome.is_ok() {
+            let how = match status.signal() {
+                Some(signal) => format!("was killed by signal {signal}"),
+                None => format!("ended with code {}", status.code().unwrap_or(0)),
             };
             outcome = Err(Error::Call {
                 call: "a rank",
@@ -139,9 +124,9 @@ pub(super) fn fork_each(count: u32, work: &dyn Fn(u32)) -> Result<()> {
     outcome
 }
 
-fn end(children: &[(u32, libc::pid_t)]) {
+fn end(children: &[(u32, u32)]) {
     for (_, pid) in children {
         // SAFETY: children that were not waited for yet.
-        unsafe { libc::kill(*pid, libc::SIGKILL) };
+        unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) };
     }
 }

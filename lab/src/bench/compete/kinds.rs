@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use nix::unistd::{ForkResult, fork};
+use sandbag_linux::child::reap;
 use sandbag_linux::sched::{self, Attributes};
 use sandbag_linux::{CpuList, clock};
 
 use super::account::{Account, Meter, configured_cpus};
-use crate::bench::took::reap;
 
 /// Kinds of competitors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -173,8 +173,8 @@ impl Job {
                         unsafe { libc::_exit(0) }
                     }
                     ForkResult::Parent { child } => {
-                        let (_, used) = reap(child)?;
-                        let whole = used.cpu.as_nanos() as u64;
+                        let ended = reap(Some(child.as_raw().cast_unsigned()))?;
+                        let whole = (ended.user() + ended.system()).as_nanos() as u64;
                         book_child(account, &before, &entries.totals_ns(), whole);
                     }
                 }

@@ -13,7 +13,8 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, wait};
-use nix::unistd::{ForkResult, Pid, fork, setsid};
+use nix::unistd::{ForkResult, fork, setsid};
+use sandbag_linux::child::die_with;
 use sandbag_linux::{CpuList, clock, sched};
 
 use account::{Account, configured_cpus};
@@ -86,19 +87,15 @@ pub fn compete(args: &CompeteArgs) -> Result<()> {
 }
 
 fn start(job: &Job, account: &Account, session: bool) -> Result<()> {
-    let parent = Pid::this();
+    let parent = std::process::id();
     // SAFETY: this process has one thread, so the child may use everything it
     // finds.
     match unsafe { fork() }.context("fork")? {
         ForkResult::Parent { .. } => Ok(()),
         ForkResult::Child => {
-            let outcome = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
-                .context("prctl(PR_SET_PDEATHSIG)")
+            let outcome = die_with(parent, Signal::SIGKILL as i32)
+                .context("the parent has gone")
                 .and_then(|()| {
-                    // The parent may have died before the line above.
-                    if nix::unistd::getppid() != parent {
-                        bail!("the parent has gone");
-                    }
                     if session {
                         setsid().context("setsid")?;
                     }

@@ -10,13 +10,13 @@ mod figures;
 mod timer;
 mod ways;
 
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::{Args, ValueEnum};
 use sandbag_linux::Root;
+use sandbag_linux::child::ChildSetup as _;
 use sandbag_linux::topology::Topology;
 use serde::{Deserialize, Serialize};
 
@@ -228,15 +228,8 @@ impl Bench {
         command
             .args(words.split_whitespace())
             .current_dir(self.dir.path())
-            .stdin(Stdio::null());
-        // It dies with us.
-        // SAFETY: one call that is safe after a fork, on plain values.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
+            .stdin(Stdio::null())
+            .die_with_us(libc::SIGKILL);
         command
     }
 

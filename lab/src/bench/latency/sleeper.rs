@@ -11,6 +11,7 @@ use clap::Args;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork, getppid};
+use sandbag_linux::child::die_with;
 use sandbag_linux::{CpuList, Root, clock, sched};
 use serde::{Deserialize, Serialize};
 
@@ -151,13 +152,14 @@ fn spin_until(end_ns: u64) -> Result<Pid> {
         of: 1,
         until_ns: end_ns,
     };
+    let parent = std::process::id();
     // SAFETY: this process has one thread, so the child may use everything it
     // finds.
     match unsafe { fork() }.context("fork")? {
         ForkResult::Parent { child } => Ok(child),
         ForkResult::Child => {
-            let fine = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).is_ok()
-                && job.run(&account).is_ok();
+            let fine =
+                die_with(parent, Signal::SIGKILL as i32).is_ok() && job.run(&account).is_ok();
             // SAFETY: ends the child without running the parent's destructors.
             unsafe { libc::_exit(i32::from(!fine)) }
         }

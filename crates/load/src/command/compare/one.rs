@@ -4,13 +4,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork};
+use sandbag_linux::child::{close_on_exec, die_with};
 use sandbag_linux::signals::ENDING;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::text::visible;
@@ -112,23 +113,10 @@ impl Drop for Watch {
 /// parent ends. Returns the stderr that it had, for our own words.
 fn attach(output: &File, nothing: &File, parent: u32) -> io::Result<File> {
     let stderr = File::from(nix::unistd::dup(io::stderr())?);
-    keep_from_programs(stderr.as_raw_fd())?;
+    close_on_exec(stderr.as_raw_fd())?;
     dup2_stdin(nothing)?;
     dup2_stdout(output)?;
     dup2_stderr(output)?;
-    nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
-    // It may have died before the call.
-    if std::os::unix::process::parent_id() == parent {
-        Ok(stderr)
-    } else {
-        Err(io::ErrorKind::Interrupted.into())
-    }
-}
-
-fn keep_from_programs(fd: RawFd) -> io::Result<()> {
-    // SAFETY: changes flags of a descriptor, touches no memory.
-    match unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    die_with(parent, libc::SIGTERM)?;
+    Ok(stderr)
 }

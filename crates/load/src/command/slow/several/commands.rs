@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus};
 
 use crate::node::place::Placed;
 use nix::sys::signal::{SigSet, Signal};
+use sandbag_linux::child::ChildSetup as _;
 use sandbag_linux::signals::ENDING;
 use sandbag_ui::failure::{Context as _, Result};
 
@@ -138,7 +139,8 @@ fn start(node: &Placed, words: &[String], options: &NodeOptions) -> Result<Runni
     if let Some(dir) = &node.spec.cwd {
         command.current_dir(dir);
     }
-    unblock(&mut command);
+    // The signals that we wait for must reach the commands.
+    command.unblock_signals();
     Ok(Running {
         node: node.spec.name.to_string(),
         words: words.to_vec(),
@@ -147,16 +149,4 @@ fn start(node: &Placed, words: &[String], options: &NodeOptions) -> Result<Runni
             .with_context(|| format!("start a command of node {}", node.spec.name))?,
         since: std::time::Instant::now(),
     })
-}
-
-/// The signals that we wait for must reach the commands.
-fn unblock(command: &mut Command) {
-    use std::os::unix::process::CommandExt as _;
-    // SAFETY: only async-signal-safe calls.
-    unsafe {
-        command.pre_exec(|| {
-            SigSet::all().thread_unblock()?;
-            Ok(())
-        });
-    }
 }

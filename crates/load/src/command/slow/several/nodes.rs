@@ -17,7 +17,7 @@ use crate::report::{nodes as report, terminal, write};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sandbag_run::child::keep_across_exec;
+use sandbag_linux::child::ChildSetup as _;
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::{bail, ensure};
 
@@ -219,22 +219,12 @@ fn start(node: &Placed, dir: Option<&RunDir>, options: &NodeOptions) -> Result<R
     };
     command.arg(format!("--json=/proc/self/fd/{json_fd}"));
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    let parent = std::process::id();
-    // SAFETY: only async-signal-safe calls.
-    unsafe {
-        command.pre_exec(move || {
-            keep_across_exec(json_fd)?;
-            // Ctrl-C is for the commands; the nodes end when those have ended,
-            // or when we are gone.
-            libc::setpgid(0, 0);
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-            if libc::getppid().unsigned_abs() != parent {
-                return Err(std::io::ErrorKind::Interrupted.into());
-            }
-            Ok(())
-        });
-    }
     let child = command
+        .keep_open(json_fd)
+        // Ctrl-C is for the commands; the nodes end when those have ended, or
+        // when we are gone.
+        .process_group(0)
+        .die_with_us(libc::SIGTERM)
         .spawn()
         .with_context(|| format!("start node {}", node.spec.name))?;
     Ok(Running {

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Child processes: what they do between fork and exec, and how they ended.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _, parent_id};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+/// Steps of a child before its program begins, in the order in which they are
+/// asked for.
+pub trait ChildSetup {
+    /// The kernel sends it `signal` when the thread that starts it ends. It is
+    /// not started if we have ended by then. Changing the user clears this
+    /// (prctl(2)).
+    fn die_with_us(&mut self, signal: i32) -> &mut Self;
+
+    /// It leads a session of its own, out of the terminal's reach.
+    fn own_session(&mut self) -> &mut Self;
+
+    /// No signal is blocked, whatever we block.
+    fn unblock_signals(&mut self) -> &mut Self;
+
+    /// A descriptor stays open.
+    fn keep_open(&mut self, fd: RawFd) -> &mut Self;
+}
+
+impl ChildSetup for Command {
+    fn die_with_us(&mut self, signal: i32) -> &mut Self {
+        let parent = std::process::id();
+        // SAFETY: only async-signal-safe calls, here and below.
+        unsafe { self.pre_exec(move || die_with(parent, signal)) }
+    }
+
+    fn own_session(&mut self) -> &mut Self {
+        // SAFETY: as above.
+        unsafe { self.pre_exec(|| done(libc::setsid())) }
+    }
+
+    fn unblock_signals(&mut self) -> &mut Self {
+        // SAFETY: as above.
+        unsafe { self.pre_exec(empty_signal_mask) }
+    }
+
+    fn keep_open(&mut self, fd: RawFd) -> &mut Self {
+        // SAFETY: as above.
+        unsafe { self.pre_exec(move || keep_across_exec(fd)) }
+    }
+}
+
+/// Of a new process that `parent` started: the kernel sends it `signal` when
+/// the thread that started it ends. Async-signal-safe.
+///
+/// # Errors
+/// The parent has ended already.
+pub fn die_with(parent: u32, signal: i32) -> io::Result<()> {
+    // SAFETY: a number, no memory.
+    done(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) })?;
+    // It may have ended before the call.
+    if parent_id() == parent {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::Interrupted.into())
+    }
+}
+
+/// Clears close-on-exec. Async-signal-safe.
+///
+/// # Errors
+/// It is no descriptor.
+pub fn keep_across_exec(fd: RawFd) -> io::Result<()> {
+    // SAFETY: changes flags of a descriptor, touches no memory.
+    done(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) })
+}
+
+/// Sets close-on-exec. Async-signal-safe.
+///
+/// # Errors
+/// It is no descriptor.
+pub fn close_on_exec(fd: RawFd) -> io::Result<()> {
+    // SAFETY: as above.
+    done(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) })
+}
+
+/// Blocks no signal. Async-signal-safe.
+///
+/// # Errors
+/// None that the kernel has.
+pub fn empty_signal_mask() -> io::Result<()> {
+    // SAFETY: a zeroed sigset is valid memory for sigemptyset.
+    done(unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut())
+    })
+}
+
+fn done(outcome: i32) -> io::Result<()> {
+    match outcome {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// A child that ended and was reaped.
+#[derive(Debug)]
+pub struct Reaped {
+    pub pid: u32,
+    pub status: ExitStatus,
+    /// Used by it and by the children that it waited for.
+    pub usage: libc::rusage,
+}
+
+impl Reaped {
+    /// CPU time in user mode.
+    #[must_use]
+    pub fn user(&self) -> Duration {
+        duration(self.usage.ru_utime)
+    }
+
+    /// CPU time in the kernel.
+    #[must_use]
+    pub fn system(&self) -> Duration {
+        duration(self.usage.ru_stime)
+    }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    Duration::from_secs(time.tv_sec.unsigned_abs())
+        + Duration::from_micros(time.tv_usec.unsigned_abs())
+}
+
+/// Reaps one child (`None`: any) with its use of the machine, which the
+/// standard library does not tell.
+///
+/// # Errors
+/// There is no such child (ECHILD).
+pub fn reap(pid: Option<u32>) -> io::Result<Reaped> {
+    loop {
+        match wait4(pid, 0) {
+            Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+            Err(cause) => return Err(cause),
+            Ok(reaped) => return reaped.ok_or_else(|| io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+/// Reaps one child that has ended, without waiting.
+#[must_use]
+pub fn reap_ended() -> Option<Reaped> {
+    wait4(None, libc::WNOHANG).ok().flatten()
+}
+
+fn wait4(pid: Option<u32>, flags: i32) -> io::Result<Option<Reaped>> {
+    let (pid, mut status) = (pid.map_or(-1, u32::cast_signed), 0);
+    // SAFETY: an all-zero rusage is one; both places are valid for writing.
+    let (pid, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (
+            libc::wait4(pid, &raw mut status, flags, &raw mut usage),
+            usage,
+        )
+    };
+    done(pid)?;
+    Ok((pid != 0).then(|| Reaped {
+        pid: pid.cast_unsigned(),
+        status: ExitStatus::from_raw(status),
+        usage,
+    }))
+}
