@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! sandbag's processes, found from outside.
 
-use std::fs;
 use std::path::Path;
 
 use nix::unistd::Pid;
+use sandbag_linux::Root;
+use sandbag_linux::process::{self, Process};
 
 /// What a process is there for, told by its first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,13 +25,13 @@ pub enum Role {
 }
 
 impl Role {
-    fn of(cmdline: &[u8]) -> Self {
-        match cmdline.split(|byte| *byte == 0).nth(1) {
-            Some(b"__guardian") => Self::Guardian,
-            Some(b"__burner") => Self::Burner,
-            Some(b"__injector") => Self::Injector,
-            Some(b"__audit-work") => Self::Auditor,
-            Some(b"__exec") => Self::Command,
+    fn of(words: &[String]) -> Self {
+        match words.get(1).map(String::as_str) {
+            Some("__guardian") => Self::Guardian,
+            Some("__burner") => Self::Burner,
+            Some("__injector") => Self::Injector,
+            Some("__audit-work") => Self::Auditor,
+            Some("__exec") => Self::Command,
             _ => Self::Supervisor,
         }
     }
@@ -41,25 +42,22 @@ impl Role {
 #[must_use]
 pub fn find(sandbag: &Path) -> Vec<(Pid, Role)> {
     let sandbag = sandbag.canonicalize().unwrap_or(sandbag.to_owned());
-    let mut found: Vec<(Pid, Role)> = fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let pid = entry.file_name().to_str()?.parse().ok()?;
-            let runs = fs::read_link(entry.path().join("exe")).ok()?;
-            let cmdline = fs::read(entry.path().join("cmdline")).ok()?;
-            (runs == sandbag).then(|| (Pid::from_raw(pid), Role::of(&cmdline)))
-        })
-        .collect();
-    found.sort_by_key(|(pid, _)| *pid);
-    found
+    let root = Root::default();
+    let pids = process::pids(&root).unwrap_or_default().into_iter();
+    pids.filter_map(|pid| {
+        let process = Process::new(&root, pid);
+        let runs = process.program().ok()?;
+        let words = process.command_line().ok()?;
+        (runs == sandbag).then(|| (Pid::from_raw(pid.cast_signed()), Role::of(&words)))
+    })
+    .collect()
 }
 
 /// Whether a process still runs a program: it is there and no zombie.
 #[must_use]
 pub fn runs(pid: Pid) -> bool {
-    fs::read_link(format!("/proc/{pid}/exe")).is_ok()
+    let process = Process::new(&Root::default(), pid.as_raw().unsigned_abs());
+    process.program().is_ok()
 }
 
 #[cfg(test)]
@@ -68,12 +66,17 @@ mod tests {
 
     #[test]
     fn the_role_is_the_first_argument() {
-        assert_eq!(Role::of(b"sandbag\0__guardian\0fd\0"), Role::Guardian);
-        assert_eq!(Role::of(b"sandbag\0__burner\0"), Role::Burner);
-        assert_eq!(Role::of(b"sandbag\0__injector\0{}\0"), Role::Injector);
-        assert_eq!(Role::of(b"sandbag\0__exec\0ls\0"), Role::Command);
-        assert_eq!(Role::of(b"sandbag\0load\0all\0"), Role::Supervisor);
-        assert_eq!(Role::of(b""), Role::Supervisor);
+        for (line, role) in [
+            ("sandbag __guardian fd", Role::Guardian),
+            ("sandbag __burner", Role::Burner),
+            ("sandbag __injector {}", Role::Injector),
+            ("sandbag __exec ls", Role::Command),
+            ("sandbag load all", Role::Supervisor),
+            ("", Role::Supervisor),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(Role::of(&words), role, "{line}");
+        }
     }
 
     #[test]

@@ -8,9 +8,8 @@
 //! Tasks that came and went within the stretch are not seen.
 
 use std::collections::HashMap;
-use std::fs;
 
-use sandbag_linux::process::{Process, ProcessStat};
+use sandbag_linux::process::{self, Process, ProcessStat};
 use sandbag_linux::{Root, clock};
 
 /// What kind of task it is.
@@ -99,7 +98,7 @@ impl Watch {
             if ns == 0 {
                 continue;
             }
-            let Ok(stat) = Process::new(&self.root, tid).stat() else {
+            let Ok(stat) = Process::new(&self.root, pid).thread(tid).stat() else {
                 continue;
             };
             ran.push(Ran {
@@ -119,15 +118,14 @@ impl Watch {
     /// Process, thread and run time of all that are there.
     fn look(&self) -> Vec<(u32, u32, u64)> {
         let mut all = Vec::with_capacity(self.before.len() + 16);
-        for pid in numbers(&self.root.path("/proc")) {
+        for pid in process::pids(&self.root).unwrap_or_default() {
             if self.own.contains(&pid) {
                 continue;
             }
-            let tasks = self.root.path(format!("/proc/{pid}/task"));
-            for tid in numbers(&tasks) {
-                // A thread has such a directory, too, though no list shows it.
-                let ran = Process::new(&self.root, tid).schedstat();
-                all.extend(ran.ok().map(|ran| (pid, tid, ran.exec_ns)));
+            let threads = Process::new(&self.root, pid).threads();
+            for thread in threads.unwrap_or_default() {
+                let ran = thread.schedstat();
+                all.extend(ran.ok().map(|ran| (pid, thread.pid(), ran.exec_ns)));
             }
         }
         all
@@ -142,14 +140,6 @@ fn class(pid: u32, stat: &ProcessStat) -> Class {
     } else {
         Class::Ordinary
     }
-}
-
-fn numbers(dir: &std::path::Path) -> Vec<u32> {
-    let Ok(entries) = fs::read_dir(dir) else {
-        return Vec::new();
-    };
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    names.collect()
 }
 
 #[cfg(test)]

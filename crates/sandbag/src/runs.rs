@@ -9,7 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use sandbag_jitter::replay::process::INJECTOR_VERB;
 use sandbag_jitter::replay::process::injector::Setup;
-use sandbag_linux::clock;
+use sandbag_linux::process::{Process, processes};
+use sandbag_linux::{Root, clock};
 use sandbag_load::board::{BOUNDARY_NS, Board};
 use sandbag_load::node::Ratios;
 use sandbag_load::node::protocol::Status;
@@ -161,30 +162,18 @@ fn age(run: &RunInfo) -> Duration {
 /// The processes of a run that take CPUs when events of a trace are due: CPU
 /// and process id.
 fn injectors(of: u32) -> Vec<(u32, u32)> {
-    let mut all: Vec<(u32, u32)> = std::fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let pid = entry.file_name().to_str()?.parse().ok()?;
-            let words = std::fs::read(entry.path().join("cmdline")).ok()?;
-            let words = String::from_utf8(words).ok()?;
-            let mut words = words.trim_end_matches('\0').split('\0').skip(1);
-            if words.next()? != INJECTOR_VERB || parent(pid)? != of {
-                return None;
-            }
-            let arguments: Vec<String> = words.map(str::to_owned).collect();
-            Some((Setup::from_args(&arguments)?.cpu, pid))
+    let root = Root::default();
+    let children = processes(&root).unwrap_or_default().into_iter();
+    let mut all: Vec<(u32, u32)> = children
+        .filter(|child| child.parent == of)
+        .filter_map(|child| {
+            let words = Process::new(&root, child.pid).command_line().ok()?;
+            let arguments = words.get(2..).filter(|_| words[1] == INJECTOR_VERB)?;
+            Some((Setup::from_args(arguments)?.cpu, child.pid))
         })
         .collect();
     all.sort_unstable();
     all
-}
-
-fn parent(pid: u32) -> Option<u32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(") ")?;
-    rest.split(' ').nth(1)?.parse().ok()
 }
 
 /// What the burners of a run took in the last second, by the clocks that

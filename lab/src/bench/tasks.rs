@@ -9,11 +9,10 @@
 //! is small. A thread that lives only between the two readings is missed.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
-use sandbag_linux::process::Process;
+use sandbag_linux::process::{self, Process};
 use sandbag_linux::{CpuList, Root, clock};
 
 /// Run times by thread and its start, nanoseconds, with the CPU it was on.
@@ -33,17 +32,15 @@ pub fn others(root: &Root, sandbag: &Path, ourselves: &Path) -> Result<Others> {
     let mut others = Others::default();
     let began_ns = clock::monotonic();
     let me = std::process::id();
-    for entry in fs::read_dir(root.path("/proc"))?.flatten() {
-        let Some(pid) = number(&entry.file_name()) else {
-            continue;
-        };
+    for pid in process::pids(root)? {
         let process = Process::new(root, pid);
-        let program = program(root, pid);
+        // Empty for a kernel thread and a zombie.
+        let program = process.program().unwrap_or_default();
         if program == ourselves && pid != me {
             continue;
         }
         for thread in process.threads().unwrap_or_default() {
-            let burns = program == sandbag && pinned_to(root, pid, &thread).is_some();
+            let burns = program == sandbag && only_cpu(&thread).is_some();
             if thread.pid() != me && !burns {
                 others.add(&thread);
             }
@@ -60,27 +57,17 @@ pub fn burners(root: &Root, pid: u32, sandbag: &Path) -> Vec<(u32, Process)> {
     let mut found = Vec::new();
     let mut families = vec![pid];
     while let Some(pid) = families.pop() {
-        if program(root, pid) != sandbag {
+        let process = Process::new(root, pid);
+        if !process.program().is_ok_and(|program| program == sandbag) {
             continue;
         }
-        let process = Process::new(root, pid);
         // Whoever has ended meanwhile has neither threads nor children.
         families.extend(process.children().unwrap_or_default());
         for thread in process.threads().unwrap_or_default() {
-            found.extend(pinned_to(root, pid, &thread).map(|cpu| (cpu, thread)));
+            found.extend(only_cpu(&thread).map(|cpu| (cpu, thread)));
         }
     }
     found
-}
-
-/// The program of a process; empty for a kernel thread and a zombie.
-fn program(root: &Root, pid: u32) -> PathBuf {
-    fs::read_link(root.path(format!("/proc/{pid}/exe"))).unwrap_or_default()
-}
-
-fn pinned_to(root: &Root, pid: u32, thread: &Process) -> Option<u32> {
-    let status = format!("/proc/{pid}/task/{}/status", thread.pid());
-    only_cpu(&root.read(status).ok()?)
 }
 
 impl Others {
@@ -117,17 +104,9 @@ impl Others {
     }
 }
 
-fn number(name: &std::ffi::OsStr) -> Option<u32> {
-    name.to_str()?.parse().ok()
-}
-
-/// The CPU in `/proc/PID/status`, if there is exactly one that is allowed.
-fn only_cpu(status: &str) -> Option<u32> {
-    let list: CpuList = status
-        .lines()
-        .find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?
-        .parse()
-        .ok()?;
+/// The CPU of a thread that may run on exactly one.
+fn only_cpu(thread: &Process) -> Option<u32> {
+    let list: CpuList = thread.status("Cpus_allowed_list", "CPUs").ok()??;
     let mut cpus = list.iter();
     let first = cpus.next()?;
     cpus.next().is_none().then_some(first)
@@ -135,14 +114,9 @@ fn only_cpu(status: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::fs;
 
-    #[test]
-    fn pinned_means_to_one_cpu() {
-        assert_eq!(only_cpu("Name:\tx\nCpus_allowed_list:\t3\n"), Some(3));
-        assert_eq!(only_cpu("Cpus_allowed_list:\t0-1\n"), None);
-        assert_eq!(only_cpu("Name:\tx\n"), None);
-    }
+    use super::*;
 
     #[test]
     fn burners_are_pinned_relatives_of_the_same_program() {

@@ -19,8 +19,8 @@ use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
 use crate::freezing::can_freeze;
-use crate::place::{Ended, Place, finish, root, text_of, two_cpus, wait_for};
-use crate::processes::pid_of;
+use crate::place::{Ended, Place, finish, root, two_cpus, wait_for};
+use crate::processes::{pid_of, process};
 
 pub const CASES: &[Case] = cases![root;
     a_load_that_stops_beside_its_supervisor_is_not_kept,
@@ -42,8 +42,7 @@ const LOAD_PCT: f64 = 50.0;
 
 /// CPU time of a process by the kernel's schedstat, ns.
 fn cpu_ns(pid: Pid) -> Option<u64> {
-    let text = text_of(format!("/proc/{pid}/schedstat")).ok()?;
-    text.split(' ').next()?.parse().ok()
+    Some(process(pid).schedstat().ok()?.exec_ns)
 }
 
 /// Steal of CPU 0 so far, ns.

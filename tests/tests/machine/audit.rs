@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use nix::sys::signal::{Signal, kill};
 use sandbag_linux::Root;
+use sandbag_linux::process::{self, Process};
 use sandbag_linux::procstat::{CpuTimes, ProcStat, tick_ns};
 use sandbag_machine_tests::case::{self, Case};
 use sandbag_machine_tests::figure;
@@ -223,11 +224,12 @@ fn what_a_command_started_dies_with_a_killed_audit() -> anyhow::Result<()> {
         .sandbag(["audit", "run", "--command"])
         .arg(format!("pipe=sleep {length} | sleep {length}"))
         .spawn()?;
-    let sleepers = || -> Vec<String> {
-        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let lines = all.filter_map(|dir| fs::read_to_string(dir.path().join("cmdline")).ok());
+    let sleepers = || -> Vec<Vec<String>> {
+        let root = Root::default();
+        let all = process::pids(&root).unwrap_or_default().into_iter();
+        let lines = all.filter_map(|pid| Process::new(&root, pid).command_line().ok());
         lines
-            .filter(|line| line.starts_with("sleep\0") && line.contains(&length))
+            .filter(|line| *line == ["sleep", length.as_str()])
             .collect()
     };
     wait_for("both ends of the pipe", || {

@@ -17,7 +17,7 @@ use sandbag_machine_tests::figure;
 
 use crate::cases;
 use crate::place::{Place, root, text_of, wait_for};
-use crate::processes::{lives, pid_of, state_of, used};
+use crate::processes::{lives, pid_of, process, state_of, used};
 
 pub const CASES: &[Case] = cases![can_freeze;
     a_frozen_group_stands_still_and_goes_on,
@@ -148,11 +148,7 @@ fn left_behind(place: &Place, frozen: &Frozen, stopped: Pid) -> anyhow::Result<(
         (state_of(stopped) == Some('T')).then_some(())
     })?;
     let sysctl = Kept::change(SYSCTL, "90")?;
-    let stat = text_of(format!("/proc/{stopped}/stat"))?;
-    let start_ticks = stat
-        .rsplit_once(") ")
-        .and_then(|(_, fields)| fields.split(' ').nth(22 - 3))
-        .context("no start time")?;
+    let start_ticks = process(stopped).stat()?.times.start_ticks;
     let mut lines = vec![
         format!(
             r#"{{"entry":"run","pid":{NOBODY},"cpus":"","method":"none","load":"","command":[],"started_s":0,"board_fd":-1,"kill":false}}"#

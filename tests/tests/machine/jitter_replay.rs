@@ -15,6 +15,7 @@ use sandbag_machine_tests::ours::Role;
 
 use crate::cases;
 use crate::place::{Place, finish, root, wait_for};
+use crate::processes::state_of;
 
 pub const CASES: &[Case] = cases![root;
     a_recorder_beside_sees_the_events_of_the_trace,
@@ -140,10 +141,7 @@ fn a_replay_that_is_stopped_goes_on_where_it_was() -> anyhow::Result<()> {
     wait_for("the command", || place.path("there").exists().then_some(()))?;
     let sandbag = Pid::from_raw(run.id().cast_signed());
     kill(sandbag, Signal::SIGTSTP)?;
-    let stopped = |pid: Pid| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.contains(") T ")
-    };
+    let stopped = |pid: Pid| state_of(pid) == Some('T');
     wait_for("all to be stopped", || {
         let all = place.ours(Role::Injector);
         let all = all.into_iter().chain([sandbag]).all(stopped);

@@ -6,6 +6,8 @@ use std::process::Child;
 use anyhow::ensure;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sandbag_linux::Root;
+use sandbag_linux::process::Process;
 
 use crate::place::{text_of, wait_for};
 
@@ -14,10 +16,14 @@ pub fn pid_of(child: &Child) -> Pid {
     Pid::from_raw(child.id().cast_signed())
 }
 
+/// What `/proc` has of it.
+pub fn process(pid: Pid) -> Process {
+    Process::new(&Root::default(), pid.as_raw().unsigned_abs())
+}
+
 /// State of a process, a letter as in proc(5); `None` if it is gone.
 pub fn state_of(pid: Pid) -> Option<char> {
-    let stat = text_of(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
+    Some(process(pid).stat().ok()?.state)
 }
 
 /// Whether it runs: it is there and no zombie.
@@ -44,20 +50,14 @@ pub fn lives_at_home(pid: Pid) -> anyhow::Result<()> {
 
 /// CPU time of a process so far, clock ticks.
 pub fn used(pid: Pid) -> anyhow::Result<u64> {
-    let stat = text_of(format!("/proc/{pid}/stat"))?;
-    let fields: Vec<&str> = stat
-        .rsplit_once(") ")
-        .map_or(vec![], |(_, f)| f.split(' ').collect());
-    let tick = |n: usize| fields.get(n - 3).and_then(|f| f.parse::<u64>().ok());
-    Ok(tick(14).unwrap_or(0) + tick(15).unwrap_or(0))
+    let times = process(pid).stat()?.times;
+    Ok(times.user_ticks + times.system_ticks)
 }
 
 /// Children of a process that are zombies.
 pub fn zombies(parent: Pid) -> usize {
-    let children = text_of(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+    let children = process(parent).children().unwrap_or_default().into_iter();
     children
-        .split_whitespace()
-        .filter_map(|pid| pid.parse().ok())
-        .filter(|pid| state_of(Pid::from_raw(*pid)) == Some('Z'))
+        .filter(|pid| state_of(Pid::from_raw(pid.cast_signed())) == Some('Z'))
         .count()
 }

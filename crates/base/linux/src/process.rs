@@ -104,6 +104,41 @@ impl Process {
         self.pid
     }
 
+    /// Its thread with this number; whether it exists is not asked here.
+    #[must_use]
+    pub fn thread(&self, tid: u32) -> Self {
+        Self {
+            pid: tid,
+            dir: self.dir.join(format!("task/{tid}")),
+        }
+    }
+
+    /// Whether it is there and no zombie, which holds nothing any more.
+    #[must_use]
+    pub fn lives(&self) -> bool {
+        let state = self.stat().map(|stat| stat.state);
+        state.is_ok_and(|state| !matches!(state, 'Z' | 'X'))
+    }
+
+    /// The file of its program.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it has ended, is a zombie or a thread of the kernel,
+    /// or belongs to somebody else.
+    pub fn program(&self) -> Result<PathBuf> {
+        let path = self.dir.join("exe");
+        fs::read_link(&path).map_err(|cause| Error::Read { path, cause })
+    }
+
+    /// The first word of a line of its `status`; `None` without such a line.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if it has ended, [`Error::Parse`].
+    pub fn status<T: FromStr>(&self, name: &str, expected: &'static str) -> Result<Option<T>> {
+        let path = self.dir.join("status");
+        field(&path, &read(&path)?, name, expected)
+    }
+
     /// State, parent, times, scheduling class.
     ///
     /// # Errors
@@ -200,14 +235,8 @@ impl Process {
     /// # Errors
     /// [`Error::Read`] if it has ended.
     pub fn threads(&self) -> Result<Vec<Process>> {
-        let dir = self.dir.join("task");
-        Ok(numbered(&dir)?
-            .into_iter()
-            .map(|tid| Process {
-                pid: tid,
-                dir: dir.join(tid.to_string()),
-            })
-            .collect())
+        let tids = numbered(&self.dir.join("task"))?;
+        Ok(tids.into_iter().map(|tid| self.thread(tid)).collect())
     }
 
     /// Its living children and those that wait to be reaped. Exact only while
@@ -234,13 +263,20 @@ impl Process {
     }
 }
 
+/// The numbers of all processes, ascending.
+///
+/// # Errors
+/// [`Error::Read`] if `/proc` cannot be listed.
+pub fn pids(root: &Root) -> Result<Vec<u32>> {
+    numbered(&root.path("/proc"))
+}
+
 /// All processes, ascending by number; such as end meanwhile are left out.
 ///
 /// # Errors
 /// [`Error::Read`] if `/proc` cannot be listed, [`Error::Parse`].
 pub fn processes(root: &Root) -> Result<Vec<ProcessStat>> {
-    let pids = numbered(&root.path("/proc"))?;
-    stats(pids.into_iter().map(|pid| Process::new(root, pid)))
+    stats(pids(root)?.into_iter().map(|pid| Process::new(root, pid)))
 }
 
 /// All threads of all processes: the scheduling class belongs to the thread.
@@ -249,7 +285,7 @@ pub fn processes(root: &Root) -> Result<Vec<ProcessStat>> {
 /// As [`processes`].
 pub fn threads(root: &Root) -> Result<Vec<ProcessStat>> {
     let mut all = Vec::new();
-    for pid in numbered(&root.path("/proc"))? {
+    for pid in pids(root)? {
         match Process::new(root, pid).threads() {
             Ok(threads) => all.extend(stats(threads)?),
             Err(e) if e.is_absent() => {}

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::OnceLock;
 
 use sandbag_linux::Root;
-use sandbag_linux::process::Process;
+use sandbag_linux::process::{self, Process};
 use serde::{Deserialize, Serialize};
 
 use crate::named::Named;
@@ -62,8 +62,7 @@ impl RunProcess {
         if self.is_of_our_namespace() && is(here(pid)) {
             return Some(here(pid));
         }
-        let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let mut numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut numbers = process::pids(&root).unwrap_or_default().into_iter();
         numbers
             .find(|number| self.has_number(*number, pid) && is(here(*number)))
             .map(here)

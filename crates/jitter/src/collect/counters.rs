@@ -5,6 +5,7 @@
 use std::time::Instant;
 
 use sandbag_linux::interrupts::{Row, Table};
+use sandbag_linux::process::Process;
 use sandbag_linux::procstat::{CpuTimes, ProcStat, tick_ns};
 use sandbag_linux::{CpuList, Root};
 
@@ -79,21 +80,13 @@ impl Reading {
 }
 
 impl Loop {
-    /// `nonvoluntary_ctxt_switches` of status (proc_pid_status(5)), and the
-    /// second number of schedstat (Documentation/scheduler/sched-stats.rst):
-    /// ns on a run queue.
+    /// Of proc_pid_status(5) and Documentation/scheduler/sched-stats.rst.
     fn now(root: &Root, thread: u32) -> Self {
-        let read = |name: &str| root.read(format!("/proc/self/task/{thread}/{name}")).ok();
-        let preempted = read("status").and_then(|text| {
-            let mut lines = text.lines();
-            let value = lines.find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));
-            value?.trim().parse().ok()
-        });
-        let waited_ns =
-            read("schedstat").and_then(|text| text.split_whitespace().nth(1)?.parse().ok());
+        let thread = Process::current(root).thread(thread);
+        let preempted = thread.status("nonvoluntary_ctxt_switches", "a number");
         Self {
-            preempted,
-            waited_ns,
+            preempted: preempted.ok().flatten(),
+            waited_ns: thread.schedstat().ok().map(|stat| stat.run_delay_ns),
         }
     }
 }

@@ -15,6 +15,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
+use sandbag_linux::Root;
+use sandbag_linux::process::Process;
+
 use crate::inside::error::{Error, Result};
 use crate::inside::outcome::{Ended, Outcome};
 
@@ -209,13 +212,8 @@ fn living(outcome: &Outcome) -> usize {
     pids.len()
 }
 
-/// A zombie holds nothing any more.
 fn lives(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat
-        .rsplit_once(") ")
-        .and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    Process::new(&Root::default(), pid).lives()
 }
 
 /// In the order in which they are tried: what the user wishes, then memory.

@@ -2,10 +2,10 @@
 //! Giving threads back the CPUs that were taken from them.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 
-use sandbag_linux::{CpuList, Result, sched};
+use sandbag_linux::process::Process;
+use sandbag_linux::{CpuList, Result, Root, sched};
 
 use crate::members;
 
@@ -18,13 +18,14 @@ use crate::members;
 /// on it is in force as soon as they leave, and before that a process that
 /// leaves gets all CPUs of its new group.
 pub fn give_back(dir: &Path, cpus: &CpuList, before: &CpuList) -> Vec<Result<()>> {
-    let mut done = BTreeSet::new();
+    let (root, mut done) = (Root::default(), BTreeSet::new());
     let mut outcomes = Vec::new();
     // Threads start others meanwhile, with what they had themselves.
     loop {
         let fresh: Vec<u32> = members::below(dir)
             .into_iter()
-            .flat_map(threads)
+            .flat_map(|pid| Process::new(&root, pid).threads().unwrap_or_default())
+            .map(|thread| thread.pid())
             .filter(|thread| !done.contains(thread))
             .filter(|thread| sched::affinity(*thread).is_ok_and(|now| now == *cpus))
             .collect();
@@ -38,16 +39,9 @@ pub fn give_back(dir: &Path, cpus: &CpuList, before: &CpuList) -> Vec<Result<()>
     }
 }
 
-fn threads(pid: u32) -> Vec<u32> {
-    let listing = fs::read_dir(format!("/proc/{pid}/task"));
-    let names = listing.into_iter().flatten().flatten();
-    names
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::process::{Child, Command};
 
     use super::*;

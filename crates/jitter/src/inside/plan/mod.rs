@@ -22,6 +22,9 @@ use std::io::{BufWriter, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use sandbag_linux::Root;
+use sandbag_linux::process::Process;
+
 use crate::inside::error::{Error, Result};
 use crate::inside::outcome::{self, Outcome};
 use crate::replay::Column;
@@ -338,12 +341,8 @@ fn header(columns: &[Column], portions: &[Portion], options: &Options) -> Header
 
 /// seccomp filters on ourselves, which all programs inherit.
 fn filters() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Seccomp_filters:"));
-    line.and_then(|count| count.trim().parse().ok())
-        .unwrap_or(0)
+    let count = Process::current(&Root::default()).status("Seccomp_filters", "a number");
+    count.ok().flatten().unwrap_or(0)
 }
 
 fn write(
