@@ -35,7 +35,7 @@ pub struct SlowArgs {
     ///
     /// The nodes stay until the last command ends, or until Ctrl-C where a
     /// node has none. Each has its own report in the run directory. The keys
-    /// are in docs/explanation/nodes.md.
+    /// are in docs/reference/nodes.md.
     // What is each node's own is in the file, or could be.
     #[arg(value_name = "NODES.toml", conflicts_with_all = ["speed", "profile", "name", "period",
           "json", "timeout", "kill", "command"])]
