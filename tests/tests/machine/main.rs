@@ -24,6 +24,7 @@ mod offline;
 mod on_v2;
 mod others;
 mod pace;
+mod pages;
 mod place;
 mod processes;
 mod prometheus;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         record_command::OPPOSING,
         record_command::FAMILY,
         pace::CASES,
+        pages::CASES,
         absences::CASES,
         absences::FREEZING,
         absences::MOVED,

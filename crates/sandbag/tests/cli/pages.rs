@@ -51,3 +51,55 @@ fn examples_for_ci_fail_with_the_load() {
     }
     assert!(examples >= 2);
 }
+
+/// The commands of blocks tagged `console` (behind a `$`) and `sh`, with their lines.
+fn commands(text: &str) -> Vec<(usize, &str)> {
+    let mut tag = "";
+    let mut commands = Vec::new();
+    for (line, text) in text.lines().enumerate() {
+        let text = text.trim_start();
+        if let Some(begin) = text.strip_prefix("```") {
+            tag = begin.split(' ').next().unwrap_or_default();
+        } else if let Some(command) = text.strip_prefix("$ ").filter(|_| tag == "console") {
+            commands.push((line + 1, command));
+        } else if tag == "sh" {
+            commands.push((line + 1, text));
+        }
+    }
+    commands
+}
+
+/// With what needs a service or a cluster. The machine test `pages` runs the others.
+#[test]
+fn commands_of_tutorials_and_how_tos_are_parsed() {
+    let mut parsed = 0;
+    for path in pages() {
+        let dir = path.parent().unwrap();
+        if !dir.ends_with("tutorial") && !dir.ends_with("how-to") {
+            continue;
+        }
+        for (line, command) in commands(&fs::read_to_string(&path).unwrap()) {
+            let at = command.match_indices("sandbag ").map(|(at, _)| at);
+            for at in
+                at.filter(|at| matches!(command[..*at].chars().last(), None | Some(' ' | '(')))
+            {
+                let mut options = &command[at + "sandbag ".len()..];
+                for end in [" -- ", " | ", " >", " &"] {
+                    options = options.split(end).next().unwrap_or_default();
+                }
+                if command[..at].ends_with("$(") {
+                    options = options.strip_suffix(')').unwrap_or(options);
+                }
+                let help = std::process::Command::new("sh")
+                    .args(["-c", &format!("\"$0\" {options} --help")])
+                    .arg(env!("CARGO_BIN_EXE_sandbag"))
+                    .output()
+                    .unwrap();
+                let said = String::from_utf8_lossy(&help.stderr);
+                assert!(help.status.success(), "{}:{line}: {said}", path.display());
+                parsed += 1;
+            }
+        }
+    }
+    assert!(parsed >= 40, "{parsed}");
+}
