@@ -31,10 +31,9 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use sandbag_linux::Root;
 use sandbag_linux::child::ChildSetup as _;
+use sandbag_linux::mountinfo::{self, Mount};
 use sandbag_linux::signals::ENDING;
 use serde::{Deserialize, Serialize};
-
-use crate::bench::mounts::{Mount, cgroup_mounts, v2_mount};
 
 /// What was mounted before the switch; exists exactly while it is not undone.
 pub const JOURNAL: &str = "/run/sandbag-lab/mounts.json";
@@ -60,9 +59,12 @@ pub struct Saved {
 impl Saved {
     /// The plan for a machine with these mounts.
     fn plan(mounts: &[Mount]) -> Result<Self> {
-        let v2 = v2_mount(mounts)
+        let v2 = mounts
+            .iter()
+            .find(|m| m.kind == "cgroup2")
             .context("no cgroup2 tree is mounted: mount one to measure v2")?
-            .to_owned();
+            .point
+            .clone();
         let moved: Vec<Mount> = mounts
             .iter()
             .filter(|m| m.kind == "cgroup" && MOVED.iter().any(|c| m.has(c)))
@@ -73,11 +75,11 @@ impl Saved {
             "cpu is not mounted as cgroup v1: this machine is on v2 already"
         );
         for m in &moved {
-            let (_, data) = split_options(&m.options);
+            let (_, data) = split_options(m);
             ensure!(
                 data.split(',').all(|o| MOVED.contains(&o)),
                 "{} is mounted with `{data}`, of which only {} may be moved",
-                m.target.display(),
+                m.point.display(),
                 MOVED.join(", ")
             );
         }
@@ -90,11 +92,12 @@ impl Saved {
     }
 }
 
-/// Splits mount options into flags and the file system's own.
-fn split_options(options: &str) -> (MsFlags, String) {
+/// The mount's flags, and the file system's own options.
+fn split_options(mount: &Mount) -> (MsFlags, String) {
     let mut flags = MsFlags::empty();
     let mut data = Vec::new();
-    for option in options.split(',') {
+    let options = mount.options.iter().map(String::as_str);
+    for option in mount.flags.split(',').chain(options) {
         match option {
             "rw" => {}
             "ro" => flags |= MsFlags::MS_RDONLY,
@@ -112,9 +115,9 @@ fn split_options(options: &str) -> (MsFlags, String) {
 
 /// Refuses hierarchies that have groups: unmounted, they would live on and
 /// keep their controllers.
-fn refuse_groups(root: &Root, saved: &Saved) -> Result<()> {
+fn refuse_groups(saved: &Saved) -> Result<()> {
     for m in &saved.mounts {
-        let groups = children(&root.path(&m.target));
+        let groups = children(&m.point);
         if let Some(group) = groups.first() {
             bail!(
                 "{} exists: the controllers can only be moved while the v1 hierarchies have no groups",
@@ -154,10 +157,6 @@ fn disable_below(group: &Path) -> Result<()> {
     Ok(())
 }
 
-fn current_mounts(root: &Root) -> Result<Vec<Mount>> {
-    Ok(cgroup_mounts(&root.read("/proc/self/mounts")?))
-}
-
 /// The machine is on v2 while this lives.
 #[derive(Debug)]
 pub struct OnV2 {
@@ -177,8 +176,8 @@ impl OnV2 {
             "moving cgroup controllers needs root"
         );
         let root = Root::default();
-        let saved = Saved::plan(&current_mounts(&root)?)?;
-        refuse_groups(&root, &saved)?;
+        let saved = Saved::plan(&mountinfo::read(&root)?)?;
+        refuse_groups(&saved)?;
         write_journal(&saved)?;
         let this = match Self::start_helper(program) {
             Ok(this) => this,
@@ -190,7 +189,7 @@ impl OnV2 {
         };
         // From here on, dropping `this` undoes everything.
         for m in &saved.mounts {
-            unmount(&m.target)?;
+            unmount(&m.point)?;
         }
         wait_for_controllers(&saved.v2.join("cgroup.controllers"))?;
         let control = saved.v2.join("cgroup.subtree_control");
@@ -280,27 +279,27 @@ pub fn restore() -> Result<bool> {
 }
 
 fn restore_once(root: &Root, saved: &Saved) -> Result<()> {
-    if saved.missing(&current_mounts(root)?).is_empty() {
+    if saved.missing(&mountinfo::read(root)?).is_empty() {
         return Ok(());
     }
     disable_below(&saved.v2)?;
-    for m in saved.missing(&current_mounts(root)?) {
-        let (flags, data) = split_options(&m.options);
+    for m in saved.missing(&mountinfo::read(root)?) {
+        let (flags, data) = split_options(m);
         mount(
             Some(m.source.as_str()),
-            &m.target,
+            &m.point,
             Some(m.kind.as_str()),
             flags,
             Some(data.as_str()),
         )
-        .with_context(|| format!("mount {data} at {}", m.target.display()))?;
+        .with_context(|| format!("mount {data} at {}", m.point.display()))?;
     }
-    let now = current_mounts(root)?;
+    let now = mountinfo::read(root)?;
     if let Some(m) = saved.missing(&now).first() {
         bail!(
             "{} is not mounted with `{}` again",
-            m.target.display(),
-            m.options
+            m.point.display(),
+            m.options.join(",")
         );
     }
     Ok(())
@@ -367,16 +366,30 @@ fn wait_for_controllers(file: &Path) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
-    use crate::bench::mounts::tests::HYBRID;
+
+    /// A machine with both versions, controllers mounted apart.
+    pub const HYBRID: &str = "\
+24 23 0:4 / /proc rw,relatime - proc proc rw
+31 23 0:26 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+32 31 0:27 / /sys/fs/cgroup/cpu rw,nosuid,relatime - cgroup cgroup rw,cpu
+33 31 0:28 / /sys/fs/cgroup/cpuacct rw,relatime - cgroup cgroup rw,cpuacct
+34 31 0:29 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
+35 31 0:30 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+36 31 0:31 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+
+    fn mounts(text: &str) -> Vec<Mount> {
+        mountinfo::parse_all(&Root::default(), text)
+    }
 
     #[test]
     fn the_plan_takes_the_cpu_controllers_and_nothing_else() {
-        let saved = Saved::plan(&cgroup_mounts(HYBRID)).unwrap();
-        let targets: Vec<_> = saved.mounts.iter().map(|m| m.target.clone()).collect();
+        let saved = Saved::plan(&mounts(HYBRID)).unwrap();
+        let points: Vec<_> = saved.mounts.iter().map(|m| m.point.clone()).collect();
         assert_eq!(
-            targets,
+            points,
             ["cpu", "cpuacct", "cpuset"].map(|c| Path::new("/sys/fs/cgroup").join(c))
         );
         assert_eq!(saved.v2, Path::new("/sys/fs/cgroup/unified"));
@@ -386,23 +399,23 @@ mod tests {
 
     #[test]
     fn controllers_mounted_together_with_others_stay() {
-        let text = HYBRID.replace("relatime,cpuacct", "relatime,cpuacct,memory");
-        let e = Saved::plan(&cgroup_mounts(&text)).unwrap_err();
+        let text = HYBRID.replace("rw,cpuacct", "rw,cpuacct,memory");
+        let e = Saved::plan(&mounts(&text)).unwrap_err();
         assert!(e.to_string().contains("cpuacct,memory"), "{e}");
     }
 
     #[test]
     fn nothing_to_move_or_nowhere_to_move_it() {
         let only_v1: String = HYBRID.lines().take(6).map(|l| format!("{l}\n")).collect();
-        assert!(Saved::plan(&cgroup_mounts(&only_v1)).is_err());
-        let only_v2 = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
-        let e = Saved::plan(&cgroup_mounts(only_v2)).unwrap_err();
+        assert!(Saved::plan(&mounts(&only_v1)).is_err());
+        let only_v2 = "36 31 0:31 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let e = Saved::plan(&mounts(only_v2)).unwrap_err();
         assert!(e.to_string().contains("v2 already"), "{e}");
     }
 
     #[test]
     fn what_is_missing_is_found_by_place_and_options() {
-        let before = cgroup_mounts(HYBRID);
+        let before = mounts(HYBRID);
         let saved = Saved::plan(&before).unwrap();
         assert!(saved.missing(&before).is_empty());
         let mut now = before;
@@ -415,7 +428,8 @@ mod tests {
 
     #[test]
     fn options_become_flags_and_data() {
-        let (flags, data) = split_options("rw,nosuid,nodev,noexec,relatime,cpu,cpuacct");
+        let line = "32 31 0:27 / /x rw,nosuid,nodev,noexec,relatime - cgroup c rw,cpu,cpuacct";
+        let (flags, data) = split_options(&mounts(line)[0]);
         assert_eq!(data, "cpu,cpuacct");
         assert_eq!(
             flags,
@@ -427,10 +441,10 @@ mod tests {
     fn hierarchies_with_groups_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::at(dir.path());
-        let saved = Saved::plan(&cgroup_mounts(HYBRID)).unwrap();
-        refuse_groups(&root, &saved).unwrap();
+        let saved = Saved::plan(&mountinfo::parse_all(&root, HYBRID)).unwrap();
+        refuse_groups(&saved).unwrap();
         fs::create_dir_all(root.path("/sys/fs/cgroup/cpuset/docker")).unwrap();
-        let e = refuse_groups(&root, &saved).unwrap_err();
+        let e = refuse_groups(&saved).unwrap_err();
         assert!(e.to_string().contains("cpuset/docker"), "{e}");
     }
 

@@ -22,7 +22,6 @@ mod jitter;
 mod latency;
 
 mod markdown;
-mod mounts;
 mod mpstat;
 mod nodes;
 mod on_v2;

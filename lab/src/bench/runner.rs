@@ -291,10 +291,7 @@ impl Bench {
         let sources = Sources {
             cpus,
             accounts: accounts.to_vec(),
-            cpuacct: match layout {
-                Layout::V1 { cpuacct, .. } => cpuacct.as_deref(),
-                Layout::V2 { .. } => None,
-            },
+            cpuacct: layout.cpuacct(),
         };
         let found = burners(&root, sandbag.id(), &self.sandbag);
         let burners_before = found.len();

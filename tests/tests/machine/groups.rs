@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context;
+use sandbag_linux::Root;
+use sandbag_linux::cgroup::{self, Group, Weight};
 
 /// A group at the top of the tree, removed at the end.
 pub struct Beside {
@@ -15,18 +17,12 @@ pub struct Beside {
 impl Beside {
     /// With a weight in cgroup v2's units (100 is the default).
     pub fn with_weight(weight: u64) -> anyhow::Result<Self> {
-        let (mount, v2) = cpu_tree()?;
-        let dir = mount.join("machine-test");
+        let tree = cgroup::find(&Root::default())?;
+        let dir = tree.cpu.join("machine-test");
         fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
         let this = Self { dir };
-        match v2 {
-            true => fs::write(this.dir.join("cpu.weight"), weight.to_string())?,
-            // 1024 shares are as much as a weight of 100.
-            false => fs::write(
-                this.dir.join("cpu.shares"),
-                (weight * 1024 / 100).to_string(),
-            )?,
-        }
+        Group::at(tree.version, this.dir.clone(), None)
+            .set_weight(Weight(weight as f64 / 100.0))?;
         Ok(this)
     }
 
@@ -44,16 +40,4 @@ impl Drop for Beside {
         // Empty once what was started in it was waited for.
         let _ = fs::remove_dir(&self.dir);
     }
-}
-
-/// Where the cpu controller is, and whether that is v2.
-fn cpu_tree() -> anyhow::Result<(PathBuf, bool)> {
-    let mounts = fs::read_to_string("/proc/mounts")?;
-    let rows: Vec<Vec<&str>> = mounts.lines().map(|l| l.split(' ').collect()).collect();
-    let v1 = rows
-        .iter()
-        .find(|row| row[2] == "cgroup" && row[3].split(',').any(|option| option == "cpu"));
-    let found = v1.or_else(|| rows.iter().find(|row| row[2] == "cgroup2"));
-    let row = found.context("no cgroup tree with the cpu controller is mounted")?;
-    Ok((row[1].into(), v1.is_none()))
 }
