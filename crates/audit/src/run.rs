@@ -9,7 +9,7 @@ mod turn;
 use std::time::Duration;
 
 use sandbag_linux::container::cpu_limit;
-use sandbag_linux::{Root, clock};
+use sandbag_linux::{Root, clock, machine as system};
 
 use crate::accounting::Accounting;
 use crate::effects::{self, Level};
@@ -116,13 +116,14 @@ pub fn run(
         true => verdict::of_audit(&tests).max(Verdict::Undecided),
         false => verdict::of_audit(&tests),
     };
+    let host = system::host(root).unwrap_or_else(|| "unknown".to_owned());
     Ok(Audit {
         version: VERSION,
         sandbag: env!("CARGO_PKG_VERSION").to_owned(),
         begun,
         took_ns: clock::monotonic().saturating_sub(begin_ns),
-        machine: std::iter::once(("host", host(root)))
-            .chain(sandbag_linux::machine::describe(root))
+        machine: std::iter::once(("host", host))
+            .chain(system::describe(root))
             .map(|(name, value)| (name.to_owned(), value))
             .collect(),
         cpus: facts.cpus,
@@ -193,11 +194,6 @@ fn judge(tests: &mut [Test], cpus: &[crate::model::Cpu], rule: &Rule<'_>) {
     for test in tests {
         verdict::judge(test, cpus, rule);
     }
-}
-
-fn host(root: &Root) -> String {
-    let name = root.read("/proc/sys/kernel/hostname");
-    name.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
 }
 
 fn design(options: &Options, accounting: &Accounting) -> Design {

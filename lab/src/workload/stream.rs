@@ -2,7 +2,7 @@
 //! STREAM's four kernels (McCalpin 1995): copy, scale, add and triad over
 //! arrays that no cache holds, and its check of the values at the end.
 
-use sandbag_linux::Root;
+use sandbag_linux::{Root, memory};
 
 /// Each array at least four times the last cache, as STREAM asks.
 const TIMES_CACHE: u64 = 4;
@@ -103,14 +103,7 @@ pub fn elements(root: &Root) -> usize {
         })
         .max()
         .unwrap_or(UNKNOWN_CACHE);
-    let free = root
-        .read("/proc/meminfo")
-        .ok()
-        .and_then(|text| {
-            let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-            line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
-        })
-        .map_or(u64::MAX, |kib| kib << 10);
+    let free = memory::available(root).unwrap_or(u64::MAX);
     let bytes = (TIMES_CACHE * cache).min(free / SHARE_OF_FREE / 3);
     (bytes / 8).max(1) as usize
 }

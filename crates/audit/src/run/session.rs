@@ -172,11 +172,7 @@ impl<'a> Session<'a> {
             Err(Halt::Failed(why)) => return Err(Error::Worker(why)),
             _ => None,
         };
-        let release = self
-            .root
-            .read("/proc/sys/kernel/osrelease")
-            .unwrap_or_default();
-        let config = kernel_config(self.root, release.trim());
+        let config = kernel_config(self.root);
         Ok(Accounting::find(&config, self.has_nohz_full, seen))
     }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::cgroup::Mounts;
 use crate::root::{read, read_value};
 use crate::topology::optional;
-use crate::{Error, Result, Root};
+use crate::{Error, Result, Root, machine};
 
 /// A cap on the CPU time of the group that this process is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,12 +173,8 @@ pub fn hypervisor(root: &Root) -> Option<String> {
         .filter(|part| !part.is_empty())
         .collect::<Vec<_>>()
         .join(" ");
-    let cpuinfo = root.read("/proc/cpuinfo").unwrap_or_default();
-    let flagged = cpuinfo
-        .lines()
-        .filter(|line| line.starts_with("flags"))
-        .any(|line| line.split_ascii_whitespace().any(|f| f == "hypervisor"));
     // Only x86 has the flag; elsewhere the firmware's name must do.
+    let flagged = machine::has_flag(root, "hypervisor");
     const NAMES: [&str; 7] = [
         "QEMU",
         "KVM",

@@ -18,20 +18,44 @@ pub fn lasting(machine: &[(String, String)]) -> String {
         .join("; ")
 }
 
+/// Name of the host.
+#[must_use]
+pub fn host(root: &Root) -> Option<String> {
+    trimmed(root, "/proc/sys/kernel/hostname")
+}
+
+/// The kernel's release, `uname -r`.
+#[must_use]
+pub fn kernel(root: &Root) -> Option<String> {
+    trimmed(root, "/proc/sys/kernel/osrelease")
+}
+
+fn trimmed(root: &Root, path: &str) -> Option<String> {
+    Some(root.read(path).ok()?.trim().to_owned())
+}
+
+/// The first value of this name in `/proc/cpuinfo`, such as `model name`.
+#[must_use]
+pub fn cpuinfo(root: &Root, name: &str) -> Option<String> {
+    let text = root.read("/proc/cpuinfo").ok()?;
+    let mut values = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
+    Some(values.next()?.trim().to_owned())
+}
+
+/// Whether the first CPU has a flag; only x86 lists them.
+#[must_use]
+pub fn has_flag(root: &Root, flag: &str) -> bool {
+    cpuinfo(root, "flags").is_some_and(|flags| flags.split(' ').any(|one| one == flag))
+}
+
 /// Facts by name, in the order of the description.
 #[must_use]
 pub fn describe(root: &Root) -> Vec<(&'static str, String)> {
     let text = |path: &str| root.read(path).unwrap_or_default();
-    let cpuinfo = text("/proc/cpuinfo");
-    let field = |name: &str| {
-        cpuinfo
-            .lines()
-            .find_map(|l| l.strip_prefix(name)?.trim_start().strip_prefix(':'))
-            .map(|v| v.trim().to_owned())
-    };
-    let release = text("/proc/sys/kernel/osrelease").trim().to_owned();
     let online = text("/sys/devices/system/cpu/online").trim().to_owned();
-    let config = kernel_config(root, &release);
+    let config = kernel_config(root);
     let setting = |name: &str| {
         config
             .lines()
@@ -42,8 +66,8 @@ pub fn describe(root: &Root) -> Vec<(&'static str, String)> {
         .lines()
         .find_map(|l| l.strip_prefix("MemTotal:"))
         .map_or_else(|| "unknown".to_owned(), |v| v.trim().to_owned());
-    let model = field("model name").or_else(|| field("CPU part"));
-    let hypervisor = field("flags").is_some_and(|f| f.split(' ').any(|w| w == "hypervisor"));
+    let model = cpuinfo(root, "model name").or_else(|| cpuinfo(root, "CPU part"));
+    let hypervisor = has_flag(root, "hypervisor");
     let governor = text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
     vec![
         ("CPU", model.unwrap_or_else(|| "unknown".to_owned())),
@@ -53,7 +77,7 @@ pub fn describe(root: &Root) -> Vec<(&'static str, String)> {
             if hypervisor { "yes" } else { "not seen" }.to_owned(),
         ),
         ("memory", memory),
-        ("kernel", release),
+        ("kernel", kernel(root).unwrap_or_default()),
         (
             "HZ",
             setting("CONFIG_HZ").unwrap_or_else(|| "unknown (no kernel configuration)".to_owned()),
@@ -80,7 +104,7 @@ pub fn describe(root: &Root) -> Vec<(&'static str, String)> {
 
 /// The configuration the kernel was built with; empty where it is not told.
 #[must_use]
-pub fn kernel_config(root: &Root, release: &str) -> String {
+pub fn kernel_config(root: &Root) -> String {
     if let Ok(packed) = std::fs::File::open(root.path("/proc/config.gz")) {
         let mut text = String::new();
         if flate2::read::GzDecoder::new(packed)
@@ -90,6 +114,7 @@ pub fn kernel_config(root: &Root, release: &str) -> String {
             return text;
         }
     }
+    let release = kernel(root).unwrap_or_default();
     root.read(format!("/boot/config-{release}"))
         .unwrap_or_default()
 }

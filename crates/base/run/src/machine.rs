@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use sandbag_linux::topology::Topology;
-use sandbag_linux::{CpuList, Root, container, cpufreq};
+use sandbag_linux::{CpuList, Root, container, cpufreq, machine};
 use serde::{Deserialize, Serialize};
 
 /// The machine a run was made on.
@@ -28,10 +28,6 @@ pub struct Machine {
 /// Describes the machine.
 #[must_use]
 pub fn describe(root: &Root, topology: &Topology, layout: &str) -> Machine {
-    let first_line = |path: &str| {
-        let text = root.read(path).unwrap_or_default();
-        text.lines().next().unwrap_or_default().trim().to_owned()
-    };
     let mut facts = BTreeMap::new();
     let mut fact = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|v| !v.is_empty()) {
@@ -62,16 +58,12 @@ pub fn describe(root: &Root, topology: &Topology, layout: &str) -> Machine {
             .flatten()
             .map(|limit| format!("{:.2} CPUs", limit.cpus())),
     );
-    fact(
-        "clocksource",
-        Some(first_line(
-            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-        )),
-    );
+    let clock = root.read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    fact("clocksource", clock.ok().map(|name| name.trim().to_owned()));
     Machine {
-        host: first_line("/proc/sys/kernel/hostname"),
-        kernel: first_line("/proc/sys/kernel/osrelease"),
-        cpu_model: cpu_model(root),
+        host: machine::host(root).unwrap_or_default(),
+        kernel: machine::kernel(root).unwrap_or_default(),
+        cpu_model: machine::cpuinfo(root, "model name").unwrap_or_default(),
         cpus_online: topology.online.len() as u32,
         layout: layout.to_owned(),
         facts,
@@ -80,14 +72,6 @@ pub fn describe(root: &Root, topology: &Topology, layout: &str) -> Machine {
 
 fn on_off(on: bool) -> String {
     if on { "on" } else { "off" }.to_owned()
-}
-
-fn cpu_model(root: &Root) -> String {
-    let text = root.read("/proc/cpuinfo").unwrap_or_default();
-    text.lines()
-        .find(|line| line.starts_with("model name"))
-        .and_then(|line| line.split_once(':'))
-        .map_or_else(String::new, |(_, name)| name.trim().to_owned())
 }
 
 /// What could make the same run come out differently another time.

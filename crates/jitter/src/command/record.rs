@@ -17,7 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sandbag_input::open_new;
 use sandbag_linux::stop_signals::StopSignals;
 use sandbag_linux::topology::Topology;
-use sandbag_linux::{CpuList, Root};
+use sandbag_linux::{CpuList, Root, machine};
 use sandbag_ui::failure::{Context as _, Result};
 use sandbag_ui::quantity::time;
 
@@ -250,14 +250,10 @@ fn until_signal<T>(stop: &AtomicBool, act: impl FnOnce() -> T) -> Result<T> {
 }
 
 fn header(root: &Root, options: &Options) -> Header {
-    let line = |path: &str| {
-        let text = root.read(path).ok()?;
-        Some(text.trim().to_owned())
-    };
     Header {
         recorder: concat!("sandbag ", env!("CARGO_PKG_VERSION")).to_owned(),
-        host: line("/proc/sys/kernel/hostname"),
-        kernel: line("/proc/sys/kernel/osrelease"),
+        host: machine::host(root),
+        kernel: machine::kernel(root),
         began_s: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .ok()

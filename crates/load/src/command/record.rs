@@ -18,7 +18,7 @@ use sandbag_linux::procstat::ProcStat;
 use sandbag_linux::stop_signals::StopSignals;
 use sandbag_linux::topology::Topology;
 use sandbag_linux::user::User;
-use sandbag_linux::{CpuList, Root};
+use sandbag_linux::{CpuList, Root, machine};
 use sandbag_run::command::CommandSpec;
 use sandbag_run::layout::Layout;
 use sandbag_run::registry::Registry;
@@ -110,13 +110,12 @@ impl RecordArgs {
             }
             .into());
         }
-        let host = root.read("/proc/sys/kernel/hostname").ok();
         Ok(RecordOptions {
             interval_ns: nanos(self.interval),
             duration_ns: self.duration.map(nanos),
             cpus,
             steal_as_load: self.steal == Steal::Load,
-            host: host.map(|name| name.trim().to_owned()),
+            host: machine::host(root),
         })
     }
 }

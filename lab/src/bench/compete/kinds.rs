@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use nix::unistd::{ForkResult, fork};
 use sandbag_linux::child::reap;
 use sandbag_linux::sched::{self, Attributes};
-use sandbag_linux::{CpuList, clock};
+use sandbag_linux::{CpuList, Root, clock, memory};
 
 use super::account::{Account, Meter, configured_cpus};
 
@@ -186,9 +186,9 @@ impl Job {
     }
 
     fn touch_memory(&self, meter: &mut Meter<'_>) -> Result<()> {
-        let info = std::fs::read_to_string("/proc/meminfo").context("read /proc/meminfo")?;
-        let bytes = memory_share(&info, self.of).context("no MemAvailable in /proc/meminfo")?;
-        let mut memory = vec![0u8; bytes];
+        let available = memory::available(&Root::default());
+        let available = available.context("no MemAvailable in /proc/meminfo")?;
+        let mut memory = vec![0u8; memory_share(available, self.of)];
         let mut round = 0u8;
         loop {
             round = round.wrapping_add(1);
@@ -282,14 +282,10 @@ fn book_child(account: &Account, before: &[u64], after: &[u64], whole_ns: u64) {
     account.add(cpu.unwrap_or(0), whole_ns);
 }
 
-/// Bytes for each of `of` memory competitors, given /proc/meminfo.
-fn memory_share(meminfo: &str, of: usize) -> Option<usize> {
-    let line = meminfo
-        .lines()
-        .find_map(|l| l.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    let bytes = (kib * 1024 / 4).min(MEMORY_LIMIT) / of.max(1) as u64;
-    usize::try_from(bytes.max(4096)).ok()
+/// Bytes for each of `of` memory competitors, where `available` bytes are free.
+fn memory_share(available: u64, of: usize) -> usize {
+    let bytes = (available / 4).min(MEMORY_LIMIT) / of.max(1) as u64;
+    bytes.max(4096) as usize
 }
 
 #[cfg(test)]
@@ -298,12 +294,9 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_by_a_quarter_and_by_two_gib() {
-        let info = "MemTotal:  16000000 kB\nMemAvailable:    400000 kB\n";
-        assert_eq!(memory_share(info, 1), Some(100_000 * 1024));
-        assert_eq!(memory_share(info, 10), Some(10_000 * 1024));
-        let large = "MemAvailable: 400000000 kB\n";
-        assert_eq!(memory_share(large, 4), Some(512 << 20));
-        assert_eq!(memory_share("MemTotal: 1 kB\n", 1), None);
+        assert_eq!(memory_share(400_000 << 10, 1), 100_000 * 1024);
+        assert_eq!(memory_share(400_000 << 10, 10), 10_000 * 1024);
+        assert_eq!(memory_share(400_000_000 << 10, 4), 512 << 20);
     }
 
     #[test]

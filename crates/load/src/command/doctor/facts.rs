@@ -6,7 +6,7 @@ use sandbag_linux::cgroup::Version;
 use sandbag_linux::procstat::ProcStat;
 use sandbag_linux::sysctl::Sysctl;
 use sandbag_linux::topology::Topology;
-use sandbag_linux::{Root, autogroup, container, cpufreq, root};
+use sandbag_linux::{Root, autogroup, container, cpufreq, machine, root};
 
 use sandbag_run::layout::{Kind, Layout};
 
@@ -257,8 +257,7 @@ fn fair_server(root: &Root) -> String {
     if let Ok(ns) = root::read_value::<u64>(&server, "a number") {
         return format!("; a fair server keeps {} ms for others", ns / 1_000_000);
     }
-    let release = Sysctl::new(root, "kernel.osrelease").get();
-    let release = release.unwrap_or_default();
+    let release = machine::kernel(root).unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6, 12) => {
