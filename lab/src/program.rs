@@ -5,7 +5,7 @@
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use sandbag_linux::child::ChildSetup as _;
 use sandbag_linux::{CpuList, interrupt, sched};
+use sandbag_run::program::on_path;
 
 /// How often we look whether a program has ended. Its time is not taken by
 /// us where that would matter, but by itself.
@@ -235,18 +236,10 @@ fn text(file: &mut File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The program of that name in PATH.
-#[must_use]
-pub fn find(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut files = std::env::split_paths(&path).map(|dir| dir.join(name));
-    files.find(|file| file.is_file())
-}
-
-/// Whether there is one.
+/// Whether a program of that name is in PATH.
 #[must_use]
 pub fn is_there(name: &str) -> bool {
-    find(name).is_some()
+    on_path(name).is_some()
 }
 
 #[cfg(test)]

@@ -42,8 +42,17 @@ pub fn check(command: &[OsString]) -> sandbag_ui::Result<()> {
 /// It is not there any more.
 pub fn located(command: &[OsString]) -> sandbag_ui::Result<PathBuf> {
     let program = command.first().context("no command")?;
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    Ok(find(program, &path)?)
+    Ok(find(program, &search_path())?)
+}
+
+/// Where a program is on our PATH.
+#[must_use]
+pub fn on_path(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+    find(name.as_ref(), &search_path()).ok()
+}
+
+fn search_path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into())
 }
 
 /// The same for a program that will be started in `dir`, with this PATH.
@@ -58,8 +67,7 @@ pub fn check_in(
     let Some(program) = command.first() else {
         return Ok(());
     };
-    let path = path.or_else(|| std::env::var_os("PATH"));
-    let path = path.unwrap_or_else(|| "/bin:/usr/bin".into());
+    let path = path.unwrap_or_else(search_path);
     let there = if program.as_bytes().contains(&b'/') {
         dir.join(program).into_os_string()
     } else {

@@ -3,15 +3,22 @@
 
 use std::time::Duration;
 
+/// The unit of time that suits a length: its nanoseconds and its name.
+#[must_use]
+pub fn unit(ns: f64) -> (f64, &'static str) {
+    match ns.abs() {
+        size if size < 1e3 => (1.0, "ns"),
+        size if size < 1e6 => (1e3, "us"),
+        size if size < 1e9 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    }
+}
+
 /// Nanoseconds with three digits and a unit.
 #[must_use]
 pub fn time(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
-        size if size < 1e3 => (ns, "ns"),
-        size if size < 1e6 => (ns / 1e3, "us"),
-        size if size < 1e9 => (ns / 1e6, "ms"),
-        _ => (ns / 1e9, "s"),
-    };
+    let (by, unit) = unit(ns);
+    let value = ns / by;
     let decimals = match value.abs() {
         value if value < 10.0 => 2,
         value if value < 100.0 => 1,
@@ -36,12 +43,8 @@ pub fn percent(value: f64) -> String {
 /// A period, ns: with more digits, for it is known better.
 #[must_use]
 pub fn period(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 1e6 => (ns / 1e3, "us"),
-        ns if ns < 1e9 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    format!("{value:.4} {unit}")
+    let (by, unit) = unit(ns.max(1e3));
+    format!("{:.4} {unit}", ns / by)
 }
 
 /// A duration: `500ms`, `10s`, `1m`, `2h`, `1h 30m`; a bare number is seconds.

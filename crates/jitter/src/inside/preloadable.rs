@@ -9,6 +9,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use sandbag_run::program;
+
 use crate::inside::error::{Error, Result};
 use crate::inside::library::{LIBRARY, PLAN_VARIABLE};
 
@@ -58,13 +60,7 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
         !bytes.starts_with(b"-") && !bytes.contains(&b'=')
     };
     let named = words.find(plain);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = named.and_then(|name| {
-        std::env::split_paths(&path)
-            .map(|dir| dir.join(&name))
-            .find(|file| file.is_file())
-    });
-    Some(found.unwrap_or(interpreter))
+    Some(named.and_then(program::on_path).unwrap_or(interpreter))
 }
 
 fn check_elf(program: &Path, head: &[u8], uid: u32, gid: u32) -> Result<()> {

@@ -18,9 +18,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::program::{find, is_there};
+use crate::program::is_there;
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
+use sandbag_run::program::on_path;
 use sandbag_stats::{median, range};
 use serde::{Deserialize, Serialize};
 
@@ -260,7 +261,7 @@ impl Stand<'_> {
         let found = if beside.is_file() {
             Some(beside)
         } else {
-            find(PROGRAM)
+            on_path(PROGRAM)
         };
         found.filter(|_| is_there("mpirun"))
     }

@@ -29,12 +29,10 @@ pub(crate) struct Side<'a> {
 
 /// What figures are divided by to be read, and what they are then.
 fn scale(quantity: Quantity, most: f64) -> (f64, &'static str) {
-    match (quantity, most) {
-        (share, _) if share.is_share() => (1.0, "%"),
-        (_, ns) if ns >= 1e9 => (1e9, "s"),
-        (_, ns) if ns >= 1e6 => (1e6, "ms"),
-        (_, ns) if ns >= 1e3 => (1e3, "us"),
-        _ => (1.0, "ns"),
+    if quantity.is_share() {
+        (1.0, "%")
+    } else {
+        sandbag_ui::quantity::unit(most)
     }
 }
 

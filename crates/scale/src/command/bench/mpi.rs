@@ -3,7 +3,6 @@
 //! are. MPI cannot be part of a static program, and every cluster has its own.
 
 use std::env;
-use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +12,7 @@ use sandbag_linux::topology::Topology;
 use sandbag_ui::failure::{Context as _, Result};
 
 use super::{BenchArgs, ours};
-use sandbag_run::program;
+use sandbag_run::program::on_path;
 use sandbag_ui::NotPossible;
 use sandbag_ui::units::Cpus;
 
@@ -58,9 +57,4 @@ fn beside() -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
     let path = own.with_file_name(PROGRAM);
     path.is_file().then_some(path)
-}
-
-fn on_path(name: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
-    program::find(OsStr::new(name), &path).ok()
 }
