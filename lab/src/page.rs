@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of an experiment: one file without network, light and dark.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
+use sandbag_ui::page::still;
 
-const STYLE: &str = include_str!("page.css");
+/// Tables are text here, and figures as wide as they are drawn.
+const STYLE: &str = "th, td { padding: 3px 26px 3px 0; text-align: left; white-space: normal; } \
+                     svg { max-width: 100%; height: auto; } \
+                     dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; }";
 
 /// A table of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +33,7 @@ impl Table {
 
     fn render(&self) -> Markup {
         html! {
-            div.wide {
+            div.table {
                 table {
                     thead { tr { @for name in &self.header { th { (name) } } } }
                     tbody {
@@ -105,7 +109,7 @@ impl Section {
                 h2 { (self.title) }
                 @if !self.text.is_empty() { p { (self.text) } }
                 @if !self.points.is_empty() { ul { @for point in &self.points { li { (point) } } } }
-                @if let Some(svg) = &self.figure { figure.wide { (PreEscaped(svg)) } }
+                @if let Some(svg) = &self.figure { figure.table { (PreEscaped(svg)) } }
                 @if let Some(table) = &self.table { (table.render()) }
             }
         }
@@ -143,44 +147,31 @@ fn list(title: &str, items: &[String]) -> Markup {
 /// The page.
 #[must_use]
 pub fn render(frame: &Frame, sections: &[Section]) -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy"
-                    content="default-src 'none'; style-src 'unsafe-inline'; img-src data:";
-                title { (frame.title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { (frame.title) }
-                p.soft { (frame.source) }
-                p { (frame.progress) }
-                @if let Some(state) = &frame.state { p { strong { (state) } } }
-                @for section in sections { (section.render()) }
-                (list(&format!("Skipped ({})", frame.skipped.len()), &frame.skipped))
-                (list("Notes", &frame.notes))
-                @if !frame.machine.is_empty() {
-                    h2 { "The machine" }
-                    dl {
-                        @for (name, value) in &frame.machine { dt { (name) } dd { (value) } }
-                    }
-                }
-                footer {
-                    p {
-                        "Slowdowns are those of pairs, the unloaded run right before or after the "
-                        "loaded one; medians with the 95 % interval of the sign test, for fewer "
-                        "than six pairs the least and the greatest; one value has no interval. Pairs "
-                        "with more than 3 % steal or 2 % foreign load are left out; undecided says that too few were left, or that the unloaded "
-                        "runs or the slowdowns differ too much."
-                    }
-                }
+    let body = html! {
+        h1 { (frame.title) }
+        p.what { (frame.source) }
+        p { (frame.progress) }
+        @if let Some(state) = &frame.state { p { strong { (state) } } }
+        @for section in sections { (section.render()) }
+        (list(&format!("Skipped ({})", frame.skipped.len()), &frame.skipped))
+        (list("Notes", &frame.notes))
+        @if !frame.machine.is_empty() {
+            h2 { "The machine" }
+            dl {
+                @for (name, value) in &frame.machine { dt { (name) } dd { (value) } }
             }
         }
-    }
-    .into_string()
+        footer {
+            p {
+                "Slowdowns are those of pairs, the unloaded run right before or after the "
+                "loaded one; medians with the 95 % interval of the sign test, for fewer "
+                "than six pairs the least and the greatest; one value has no interval. Pairs "
+                "with more than 3 % steal or 2 % foreign load are left out; undecided says that too few were left, or that the unloaded "
+                "runs or the slowdowns differ too much."
+            }
+        }
+    };
+    still(&frame.title, STYLE, &body)
 }
 
 #[cfg(test)]
