@@ -14,12 +14,13 @@ use crate::place::{Place, finish, two_cpus};
 pub const CASES: &[Case] = cases![two_cpus; commands_of_tutorials_and_how_tos_run];
 
 /// What the pages do for longer than a test has to.
-const SHORTER: [(&str, &str); 7] = [
+const SHORTER: [(&str, &str); 8] = [
     (" -d 10s", " -d 1s"),
     (" -d 5s", " -d 1s"),
     (" sleep 10", " sleep 2"),
     ("2000000", "20000"),
     ("--quick", "--quick --limit 1s"),
+    ("--runs 5", "--runs 1"),
     ("--worst 10", "--brief"),
     ("--quantum", "--no-classes --quantum"),
 ];
