@@ -52,7 +52,7 @@ Exit codes:
     after_long_help = HELP,
     mut_arg("out", |a| a.help(
         "Directory for compare.json and the directories of the runs\n\
-         [default: sandbag-compare-<time>]")),
+         [default: sandbag-compare-<time>]").long_help(None::<&str>)),
     mut_arg("command", |a| a.help("Both programs with their arguments: ./a ARGS --vs ./b ARGS")),
     mut_arg("no_out", |a| a.hide(true)),
     mut_arg("at", |a| a.hide(true)),
