@@ -342,13 +342,16 @@ pub fn describe(name: &str, format: Format, summary: &Summary) -> String {
         0 => "no load known".to_owned(),
         count => format!("mean load {:.1} %", mean.iter().sum::<f64>() / count as f64),
     };
+    let ends = [summary.shortest_step_ns, summary.longest_step_ns].map(|ns| ns as f64 / 1e6);
+    let pieces = match (summary.steps, ends) {
+        (1, [length, _]) => format!("1 piece of {length} ms"),
+        (n, [shortest, longest]) if shortest == longest => format!("{n} pieces of {shortest} ms"),
+        (n, [shortest, longest]) => format!("{n} pieces of {shortest} to {longest} ms"),
+    };
     format!(
-        "{} ({format}): CPUs {cpus}, {:.1} s in {} pieces of {} to {} ms, {mean}",
+        "{} ({format}): CPUs {cpus}, {:.1} s in {pieces}, {mean}",
         visible(name),
         summary.end_ns as f64 / 1e9,
-        summary.steps,
-        summary.shortest_step_ns as f64 / 1e6,
-        summary.longest_step_ns as f64 / 1e6,
     )
 }
 
