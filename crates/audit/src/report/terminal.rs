@@ -317,7 +317,9 @@ pub(crate) fn figure(
         }
         Some((low, high)) => {
             let (above, below) = (high - pct, pct - low);
-            if above.min(below) >= EVEN * above.max(below) {
+            // Ends that read alike would look like an exact figure.
+            let is_narrow = end(low) == end(high);
+            if is_narrow || above.min(below) >= EVEN * above.max(below) {
                 format!("{} ±{}{mark}", signed(pct), size(above.max(below)))
             } else {
                 format!("{}..{}{mark}", end(low), end(high))

@@ -184,7 +184,7 @@ fn table(test: &Test) -> Markup {
                 }
             }
             @for text in words::detection_of(test) {
-                p .note { (sentence(&text)) "." }
+                p .note { (sentence(&text)) }
             }
     };
     let cells = |cpu: u32, q: Quantity| {
