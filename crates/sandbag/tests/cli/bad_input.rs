@@ -370,7 +370,41 @@ fn what_is_no_profile_is_described_with_what_to_do() {
     dir.line("convert four.csv --cpus 0,1 -o b.csv")
         .code(2)
         .stderr(contains("added and clipped at 100 %"));
-    dir.run(&["convert", "--help"])
-        .success()
-        .stdout(contains("wrap (added and clipped"));
+}
+
+/// Whole messages, of which the tests above ask for words.
+#[test]
+fn messages_in_full() {
+    let dir = Dir::new()
+        .with("day.csv", "time,cpu0,cpu1\n0,50,20\n1,end\n")
+        .with("bad.csv", "time,cpu0\n0,50\n1,100.5\n2,end\n")
+        .with("comma.csv", "time;cpu0\n0;12,5\n1;end\n")
+        .with("diary.txt", "Dear diary,\n")
+        .with("foo.json", "{\"foo\": [1, 2]}")
+        .with("n.toml", "[[node]]\nname = \"a\"\ncpus = 0\nspede = 1\n");
+    assert_snapshot!(dir.transcript(&[
+        "no-such-command",
+        "load",
+        "load 12,5",
+        "load 150 -- true",
+        "load 50 --method fast",
+        "show nosuch.csv",
+        "show bad.csv",
+        "show comma.csv",
+        "show diary.txt",
+        "show foo.json",
+        "show .",
+        "show day.csv --from sar",
+        "convert day.csv -o ./day.csv",
+        "convert day.csv -o x.simgrid.gz",
+        "convert day.csv -o - --to simgrid",
+        "convert day.csv -o - --select 5",
+        "synth constant 120",
+        "slow n.toml",
+        "slow --cpus 0 --speed 60",
+        "jitter show day.csv",
+        "scale predict day.csv",
+        "audit show day.csv",
+        "audit run --tests memry",
+    ]));
 }

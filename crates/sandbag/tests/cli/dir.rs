@@ -48,6 +48,33 @@ impl Dir {
         self.command(arguments).assert()
     }
 
+    /// What a user sees who types these lines on a terminal of 80 columns: each
+    /// after `$`, then standard output, standard error, and the exit code if it
+    /// is not 0. A `<` in front of the last word feeds standard input.
+    pub fn transcript(&self, lines: &[impl AsRef<str>]) -> String {
+        let mut text = String::new();
+        for line in lines.iter().map(AsRef::as_ref) {
+            let (words, file) = line.split_once(" < ").unwrap_or((line, ""));
+            let words: Vec<&str> = words.split_whitespace().collect();
+            let mut command = self.command(&words);
+            command.env("COLUMNS", "80").env("TZ", "UTC");
+            if !file.is_empty() {
+                command.write_stdin(std::fs::read(self.path().join(file)).unwrap());
+            }
+            let output = command.output().unwrap();
+            text += &format!("$ sandbag {line}\n");
+            for stream in [output.stdout, output.stderr] {
+                text += &String::from_utf8(stream).unwrap();
+            }
+            match output.status.code() {
+                Some(0) => text.push('\n'),
+                code => text += &format!("exit code {}\n\n", code.unwrap()),
+            }
+        }
+        let version = concat!("sandbag ", env!("CARGO_PKG_VERSION"));
+        text.replace(version, "sandbag VERSION")
+    }
+
     /// Runs it with words that blanks separate.
     pub fn line(&self, words: &str) -> Assert {
         self.run(&words.split(' ').collect::<Vec<_>>())

@@ -138,59 +138,17 @@ const CYCLICTEST: &str = "\
 #[test]
 fn events_of_another_tool_become_a_trace() {
     let dir = Dir::new().with("osnoise.txt", OSNOISE);
-    dir.run(&["jitter", "show", "osnoise.txt"])
-        .success()
-        .stdout(contains("recorded by osnoise (sample_threshold)").and(contains("30.0 us")))
-        .stderr(contains("when events were looked for"));
-    dir.line("jitter convert osnoise.txt -o x.sbj")
-        .success()
-        .stdout("");
-    dir.line("jitter compare x.sbj osnoise.txt -q")
-        .success()
-        .stdout(contains("Wasserstein distance         0.0000 decades"));
-    dir.run(&["jitter", "show", "x.sbj"])
-        .success()
-        .stderr("")
-        .stdout(contains("How they were found").not());
-    dir.line("jitter convert x.sbj -o x.csv").success();
-    assert_eq!(
-        dir.read("x.csv"),
-        "cpu,start_ns,length_ns\n8,0,8812\n8,100000000,30000\n"
-    );
-    dir.line("jitter compare x.csv x.sbj")
-        .success()
-        .stdout(contains("Kolmogorov-Smirnov distance  0.0000"));
-}
-
-#[test]
-fn causes_of_another_tool_are_kept() {
-    let dir = Dir::new().with("osnoise.txt", OSNOISE);
-    dir.line("jitter convert osnoise.txt -o x.sbj").success();
-    for file in ["osnoise.txt", "x.sbj"] {
-        dir.run(&["jitter", "show", file, "-q"]).success().stdout(
-            contains("Who took how much")
-                .and(contains("By the entries of osnoise: 1 entries, 0 lost"))
-                .and(contains("irq local_timer 1.84 us, rest 6.97 us"))
-                .and(contains("hypervisor or hardware")),
-        );
-    }
-    let shown = dir.line("jitter show --json x.sbj").success();
-    let figures: serde_json::Value = serde_json::from_slice(&shown.get_output().stdout).unwrap();
-    let rows = figures[0]["causes"].as_array().unwrap();
-    let net: u64 = rows.iter().map(|row| row["net_ns"].as_u64().unwrap()).sum();
-    assert_eq!((rows.len(), net), (3, 38_812), "{figures}");
-    assert_eq!(rows[2]["who"]["known"]["name"], "local_timer");
-    let causes = [
-        "jitter", "convert", "x.sbj", "-o", "x.csv", "--to", "causes",
-    ];
-    dir.run(&causes).success();
-    assert_eq!(
-        dir.read("x.csv"),
-        "cpu,event_start_ns,event_length_ns,kind,name,number,start_ns,gross_ns,net_ns,depth\n\
-         8,0,8812,irq,\"local_timer\",236,445,1845,1845,0\n\
-         8,0,8812,around these,\"entry and exit, or hypervisor\",,,6967,6967,\n\
-         8,100000000,30000,none seen,\"hypervisor or hardware\",,,30000,30000,\n"
-    );
+    assert_snapshot!(dir.transcript(&[
+        "jitter show osnoise.txt",
+        "jitter convert osnoise.txt -o x.sbj",
+        "jitter show x.sbj",
+        "jitter show --json x.sbj",
+        "jitter compare x.sbj osnoise.txt -q",
+        "jitter convert x.sbj -o x.csv",
+        "jitter convert x.csv -o -",
+        "jitter convert x.sbj -o - --to causes",
+        "jitter compare x.csv x.sbj",
+    ]));
     dir.line("jitter convert x.sbj -o x.json").success();
     let json: serde_json::Value = serde_json::from_str(&dir.read("x.json")).unwrap();
     let cpu = &json["attribution"]["cpus"][0];
@@ -226,28 +184,19 @@ fn counts_are_shown_and_compared_and_nothing_else() {
         .with("hist.txt", HISTOGRAM)
         .with("cyclic.txt", CYCLICTEST)
         .with("osnoise.txt", OSNOISE);
-    dir.run(&["jitter", "show", "hist.txt"])
-        .success()
-        .stderr("")
-        .stdout(contains("no single events").and(contains(
-            "Bins are 10.0 us wide: a quantile is given as the end of its bin (<).\n\
-             Beyond the last bin are 2",
-        )));
-    let shown = dir.line("jitter show --json hist.txt").success();
-    let all: serde_json::Value = serde_json::from_slice(&shown.get_output().stdout).unwrap();
-    assert_eq!(all["series"][0]["bins"][1]["from_ns"], 10_000);
+    assert_snapshot!(dir.transcript(&[
+        "jitter show hist.txt",
+        "jitter show --json hist.txt",
+        "jitter show cyclic.txt",
+        "jitter compare hist.txt hist.txt",
+        "jitter compare --above 10us hist.txt osnoise.txt",
+    ]));
     for to in ["x.sbj", "x.csv", "x.json"] {
         dir.run(&["jitter", "convert", "hist.txt", "-o", to])
             .code(2)
             .stderr(contains("hist.txt: this holds a distribution, not events"));
     }
     assert!(!dir.names().iter().any(|name| name.starts_with("x.")));
-    dir.line("jitter compare hist.txt hist.txt")
-        .success()
-        .stdout(contains("Kolmogorov-Smirnov distance  0.0000"));
-    dir.line("jitter compare --above 10us hist.txt osnoise.txt")
-        .success()
-        .stdout(contains("as far as the bins tell: at least"));
     dir.line("jitter compare --above 11us hist.txt osnoise.txt")
         .code(2)
         .stderr(contains("11000 ns, above which they should be"));

@@ -2,6 +2,18 @@
 //! The binary as a user meets it, without root: what it says and what it
 //! exits with. Runs that change the machine are tested in `machine-tests`.
 
+/// [`insta::assert_snapshot`] without the expression in the file.
+macro_rules! assert_snapshot {
+    ($($arguments:tt)*) => {
+        insta::with_settings!({ omit_expression => true }, {
+            insta::assert_snapshot!($($arguments)*)
+        })
+    };
+}
+
+#[path = "../../../base/ui/tests/support/readable.rs"]
+mod page;
+
 mod algebra;
 mod audit;
 mod bad_input;

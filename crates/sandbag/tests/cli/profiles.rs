@@ -35,51 +35,35 @@ fn what_was_converted_converts_to_itself() {
 }
 
 #[test]
-fn unknown_loads_stay_unknown_unless_something_else_is_said() {
-    let dir = Dir::new().with("day.csv", DAY);
-    let convert = |options: &[&str]| {
-        let arguments = [&["convert", "day.csv", "-o", "-"], options].concat();
-        let output = dir.run(&arguments).success().get_output().stdout.clone();
-        String::from_utf8(output).unwrap()
-    };
-    assert_eq!(convert(&[]), DAY);
-    assert_eq!(convert(&["--gaps", "hold"]), DAY.replace("80,", "80,12"));
-    assert_eq!(
-        convert(&["--gaps", "cut"]),
-        DAY.replace("2,80,\n5,end", "2,end")
-    );
+fn profiles_are_shown() {
+    let mut dir = Dir::new().with("day.csv", DAY);
+    for (name, _) in FIXTURES {
+        dir = dir.with(name, std::fs::read(fixture(name)).unwrap());
+    }
+    let each = FIXTURES.map(|(name, _)| format!("show {name}"));
+    assert_snapshot!("show", dir.transcript(&each));
+    let more = ["show day.csv", "show day.csv --stats", "show --formats"];
+    assert_snapshot!("show_more", dir.transcript(&more));
 }
 
 #[test]
-fn a_profile_is_reshaped_on_the_way() {
-    let dir = Dir::new().with("day.csv", DAY);
-    dir.line("convert day.csv -o - --cut ..2s --scale-time 2 --scale-load 0.5")
-        .success()
-        .stdout("# sandbag profile 1\ntime,cpu0,cpu1\n0,25,6\n4,end\n");
-}
-
-#[test]
-fn krash_and_back_says_what_was_lost() {
-    let dir = Dir::new().with("day.csv", DAY.replace("50", "50.4"));
-    dir.line("convert day.csv -o day.krash")
-        .success()
-        .stderr(contains("whole percents, by up to 0.40").and(contains("written as 0")));
-    dir.line("convert day.krash -o -")
-        .success()
-        .stderr(contains("(krash)"))
-        .stdout("# sandbag profile 1\ntime,cpu0,cpu1\n0,50,12\n2,80,0\n5,end\n");
-}
-
-#[test]
-fn simgrid_takes_a_file_per_cpu() {
-    let dir = Dir::new().with("day.csv", DAY);
-    dir.line("convert day.csv -o day.simgrid")
-        .success()
-        .stderr(contains("wrote day.cpu0.simgrid").and(contains("a trace has no end")));
-    assert_eq!(
-        dir.names(),
-        ["day.cpu0.simgrid", "day.cpu1.simgrid", "day.csv"]
-    );
+fn a_profile_is_converted() {
+    let dir = Dir::new()
+        .with("day.csv", DAY)
+        .with("odd.csv", DAY.replace("50", "50.4"));
+    assert_snapshot!(dir.transcript(&[
+        "convert day.csv -o -",
+        "convert day.csv -o - --gaps hold",
+        "convert day.csv -o - --gaps cut",
+        "convert day.csv -o - --cut ..2s --scale-time 2 --scale-load 0.5",
+        // What krash cannot hold is said, and lost on the way back.
+        "convert odd.csv -o day.krash",
+        "convert day.krash -o -",
+        "convert day.csv -o day.simgrid",
+        "convert day.csv -o - --to csv-wide",
+    ]));
+    let made = ["day.cpu0.simgrid", "day.cpu1.simgrid", "day.csv"];
+    assert_eq!(dir.names()[..3], made);
     assert!(
         dir.read("day.cpu0.simgrid")
             .contains("\n0 0.5\n2 0.2\n5 1\n")

@@ -71,9 +71,14 @@ fn another_seed_is_another_profile() {
 #[test]
 fn other_formats_and_standard_output() {
     let dir = Dir::new();
-    dir.line("synth steps 20:10s 80:5s -o -")
-        .success()
-        .stdout("# sandbag profile 1\ntime,cpu0\n0,20\n10,80\n15,end\n");
+    assert_snapshot!(dir.transcript(&[
+        "synth steps 20:10s 80:5s -o -",
+        "synth ramp 0 90 -d 10s -o -",
+        "synth square --duty 0.25 -d 10s -o -",
+        "synth onoff --on 2s --off 8s -d 1m --cpus 0,1 -o -",
+        "synth ar --weights 0.6,0.2 --correlation 0.5 --cpus 0,1 -d 1h -o day.csv",
+        "synth fit day.csv",
+    ]));
     dir.line("synth constant 50 -o a.krash").success();
     dir.run(&["show", "a.krash"]).success();
 }

@@ -245,15 +245,6 @@ mod tests {
         let text = audit(&eight());
         // Elapsed, user, system, system magnified, effects, against length; of noise four.
         assert_eq!(text.matches("<svg").count(), 3 * 6 + 4, "{text}");
-        for part in [
-            "unequal</span>: not all CPUs charge the same",
-            "Differences above 0.",
-            "System time, magnified",
-            "echo 1-7 &gt; /proc/irq/36/smp_affinity_list",
-            "Made-up CPU at 3 GHz",
-        ] {
-            assert!(text.contains(part), "{part}");
-        }
         assert!(!text.contains("<script") && !text.contains("://"));
     }
 
