@@ -10,7 +10,7 @@
 //! is more than their own scatter says: memory lies elsewhere, the machine is
 //! warmer. That is not in the intervals.
 
-mod paired;
+mod pairs;
 mod shift;
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use thiserror::Error;
 use crate::effects;
 use crate::model::{Audit, Quantity, Test, Verdict};
 use crate::ranks::holm;
-use paired::pairs;
+use pairs::pairs;
 use shift::{Known, Shift};
 
 /// The format's version, in each file.

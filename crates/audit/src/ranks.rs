@@ -35,7 +35,7 @@
 
 mod blocks;
 mod chance;
-mod looked;
+mod statistic;
 #[cfg(test)]
 mod tests;
 
@@ -44,7 +44,7 @@ use std::thread;
 pub use blocks::{Blocks, Scale};
 use chance::{exact_p, tail};
 pub use chance::{holm, middle, quantile};
-use looked::{Looked, inflation};
+use statistic::{Looked, inflation};
 
 /// What was found of one CPU against the others; shifts as logarithms or points.
 #[derive(Debug, Clone, Copy, PartialEq)]

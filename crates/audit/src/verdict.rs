@@ -22,7 +22,7 @@
 //! matter: system (or user) time counts as different only if the difference is
 //! also something of the CPU's whole time ([`WEIGHT`]).
 
-mod alike;
+mod builds;
 mod words;
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ use crate::accounting::Accounting;
 use crate::design;
 use crate::effects::{self, Level, share};
 use crate::model::{Audit, Cpu, CpuVerdict, Effect, Nature, Quantity, Test, Verdict};
-use alike::Alike;
+use builds::Alike;
 
 /// A difference of user or system time counts from this part of the tolerance
 /// on, as percent of all CPU time.

@@ -22,7 +22,7 @@ mod governor;
 mod hardware;
 mod lim;
 mod mix;
-mod taken;
+mod slowed_time;
 
 use sandbag_linux::{Error, Result, Root};
 use serde::{Deserialize, Serialize};

@@ -16,7 +16,7 @@ use sandbag_load::node::Ratios;
 use sandbag_load::node::protocol::Status;
 use sandbag_load::node::socket::{Directory, list, sweep};
 use sandbag_run::journal::RunInfo;
-use sandbag_run::named::Named;
+use sandbag_run::process_identity::Named;
 use sandbag_run::registry::Registry;
 use sandbag_ui::bail;
 use sandbag_ui::failure::{Context as _, Result};

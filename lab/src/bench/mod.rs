@@ -29,12 +29,12 @@ mod place;
 pub mod programs;
 mod report;
 mod row;
+mod run_cost;
 mod runner;
 mod scale;
 mod session;
 mod tables;
 mod tasks;
-mod took;
 mod windows;
 
 use std::process::ExitCode;

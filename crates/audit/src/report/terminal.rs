@@ -2,7 +2,7 @@
 //! What a user reads on the terminal: a table for each test, suspects with their
 //! remedies, the verdict, and what would have been seen.
 
-mod compared;
+mod comparison;
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::report::words::{
     begun, cpus, detection, detection_of, mark, middle, of_cpu, quantities, quantity, signed, size,
     span, summary, told, unit, verdict, verdicts,
 };
-pub use compared::comparison;
+pub use comparison::comparison;
 
 /// No terminal is taken for narrower.
 pub const COLUMNS: usize = 80;

@@ -10,6 +10,7 @@ use sandbag_linux::{CpuList, Root};
 
 use super::machine;
 use crate::accounting::Accounting;
+use crate::competing::Others;
 use crate::effects::{self, Level, median};
 use crate::error::{Error, Result};
 use crate::evidence::{self, Reader, Stretch};
@@ -17,7 +18,6 @@ use crate::facts::{Facts, has_nohz_full};
 use crate::model::{LeftOut, Test};
 use crate::noise;
 use crate::options::{Options, Progress};
-use crate::others::Others;
 use crate::suspects::{Blamed, Holder, OfCpu, Seen};
 use crate::tasks::Watch;
 use crate::work::{Answer, Order, Spec};

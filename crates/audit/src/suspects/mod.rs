@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 use sandbag_linux::CpuList;
 
+use crate::competing::{Others, family};
 use crate::model::{Cpu, Evidence, Quantity, Suspect, Test, Verdict};
-use crate::others::{Others, family};
 use crate::tasks::Ran;
 
 /// What was seen of a CPU over all its runs.

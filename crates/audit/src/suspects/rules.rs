@@ -2,8 +2,8 @@
 //! The rules: one kind of cause each.
 
 use super::{Difference, Found, Holder, OfCpu, Seen};
+use crate::competing::family;
 use crate::design;
-use crate::others::family;
 use crate::tasks::{Class, Ran};
 use crate::verdict::SIBLING;
 

@@ -13,13 +13,13 @@
 //! The process gets its orders by standard input, a line of JSON each, and
 //! sleeps in between.
 
-mod both;
+mod combined;
 mod compute;
 mod io;
 mod memory;
 mod process;
+mod run;
 mod syscall;
-mod timed;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use process::work;
-pub use timed::Figures;
+pub use run::Figures;
 
 /// First argument of the process that works.
 pub const WORK_VERB: &str = "__audit-work";
@@ -156,7 +156,7 @@ impl Bench {
             Spec::Both { bytes, path } => {
                 // What may be refused at once comes first.
                 let words = io::Words::new(path)?;
-                Box::new(both::Both::new(self.array.of(*bytes)?, words))
+                Box::new(combined::Both::new(self.array.of(*bytes)?, words))
             }
             Spec::Compute => Box::new(compute::Vectors::new()),
         };

@@ -3,7 +3,7 @@
 
 use std::io::{self, BufRead as _, Write as _};
 
-use super::timed::{self, Fault};
+use super::run::{self, Fault};
 use super::{Answer, Bench, Order, WORK_VERB};
 
 /// The hidden verb. Returns when whoever gives the orders has gone.
@@ -63,11 +63,11 @@ fn act(bench: &mut Bench, order: Order) -> Result<Answer, Fault> {
             warm,
         } => {
             let work = bench.get(test).map_err(Fault::Work)?;
-            timed::warm(work, cpu, warm)?;
-            timed::run(work, cpu, units).map(Answer::Done)
+            run::warm(work, cpu, warm)?;
+            run::run(work, cpu, units).map(Answer::Done)
         }
         Order::Accounting { cpu } => {
-            let (runs, zeros) = timed::accounting(cpu)?;
+            let (runs, zeros) = run::accounting(cpu)?;
             Ok(Answer::Accounting { runs, zeros })
         }
     }

@@ -23,7 +23,7 @@ use sandbag_linux::{Root, root};
 use crate::error::Result;
 use crate::journal::{self, Entry, Journal, Setting, SettingOf};
 use crate::lock::Lock;
-use crate::named::Named;
+use crate::process_identity::Named;
 
 /// Sets a tunable, unless it has this value already and no journal here names who set it.
 ///

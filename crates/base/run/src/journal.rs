@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::lock::try_lock;
-use crate::named::Named;
 use crate::private;
+use crate::process_identity::Named;
 use crate::run_process::{RunId, RunProcess};
 
 /// One line: a change about to be made, with what undoes it.

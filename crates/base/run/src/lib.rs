@@ -21,16 +21,16 @@ pub mod leash;
 pub mod lock;
 pub mod machine;
 pub mod members;
-pub mod named;
 pub mod node_group;
 pub mod online;
 pub mod private;
+pub mod process_identity;
 pub mod program;
 pub mod realtime;
 pub mod registry;
 pub mod run_process;
 pub mod systemd;
 pub mod undo;
-pub mod wrapped;
+pub mod wrapped_command;
 
 pub use error::{Error, Result};

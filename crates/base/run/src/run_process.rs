@@ -12,7 +12,7 @@ use sandbag_linux::Root;
 use sandbag_linux::process::{self, Process};
 use serde::{Deserialize, Serialize};
 
-use crate::named::Named;
+use crate::process_identity::Named;
 
 /// The first namespace of process numbers has this inode on every kernel
 /// (PROC_PID_INIT_INO of include/linux/proc_ns.h).

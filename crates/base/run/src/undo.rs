@@ -12,9 +12,9 @@
 //! Settings and controllers are the machine's: what another run's journal
 //! names as well stays, and is undone with that.
 
-mod allowed;
-mod confined;
+mod confinement;
 mod groups;
+mod scope;
 mod settings;
 mod units;
 
@@ -27,9 +27,9 @@ use sandbag_linux::{Root, root};
 
 use crate::journal::{self, Entry, Journal, RunInfo, Setting};
 use crate::lock::Lock;
-use crate::named::Named;
+use crate::process_identity::Named;
 use crate::run_process::{RunId, RunProcess};
-use allowed::Allowed;
+use scope::Allowed;
 use units::{Manager, Units};
 
 /// How long those who may stop or freeze others are waited for when they were
@@ -263,7 +263,7 @@ fn go_on(entry: &Entry, process: Option<&RunProcess>) -> Vec<String> {
             .collect(),
         Entry::StoppedGroup { dir } => groups::continue_all(dir),
         Entry::Confined { dir, cpus, before } => match (cpus.parse(), before.parse()) {
-            (Ok(cpus), Ok(before)) => confined::give_back(dir, &cpus, &before),
+            (Ok(cpus), Ok(before)) => confinement::give_back(dir, &cpus, &before),
             _ => Vec::new(),
         },
         _ => Vec::new(),

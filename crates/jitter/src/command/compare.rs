@@ -17,7 +17,7 @@ use sandbag_ui::quantity::time;
 use sandbag_ui::table::{plain, right};
 
 use super::select::SelectArgs;
-use super::{ImportArgs, counted, page};
+use super::{ImportArgs, count_table, page};
 use crate::tables::quantile_name;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{self, JsonArgs, Overwrite};
@@ -79,7 +79,7 @@ pub fn main(args: &CompareArgs, messages: &Messages) -> Result<u8> {
         }
         // Lower bounds of the distances decide nothing.
         (a, b) => {
-            output::print(counted::compare(&a, &b, args.select.above_ns())?)?;
+            output::print(count_table::compare(&a, &b, args.select.above_ns())?)?;
             Verdict::Undecided
         }
     };

@@ -6,7 +6,7 @@ mod attribute;
 mod bars;
 mod causes;
 mod compare;
-mod counted;
+mod count_table;
 mod distribution;
 mod export;
 mod memory;

@@ -3,7 +3,7 @@
 //! It has no place for the stretches in which events were looked for, and none
 //! for a CPU without events: `.sbj` and JSON have.
 
-use super::gathered::{Gathered, Known};
+use super::event_set::{Gathered, Known};
 use super::{Head, Input, Reader, Recording, number};
 use crate::{Event, Result};
 

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, SeqAccess, Visitor};
 
-use super::gathered::{Gathered, Known};
+use super::event_set::{Gathered, Known};
 use super::{Head, Input, Reader, Recording, number};
 use crate::{Event, Fault, Result};
 

@@ -2,7 +2,7 @@
 //! A noise trace of LogGOPSim: start and length, nothing else, in the time unit
 //! of the simulation, which the file does not name.
 
-use super::gathered::{Gathered, Known};
+use super::event_set::{Gathered, Known};
 use super::{Head, Input, Reader, Recording, number};
 use crate::{Event, Fault, Result};
 

@@ -9,10 +9,10 @@
 mod counts;
 mod csv;
 mod cyclictest;
+mod event_set;
 mod ftq;
 mod ftrace;
 mod fwq;
-mod gathered;
 mod injector;
 mod lines;
 mod loggopsim;

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use super::gathered::{Gathered, Known};
+use super::event_set::{Gathered, Known};
 use super::noises::Noises;
 use super::{Head, Input, MAX_NS, Reader, Recording, ftrace, number};
 use crate::attribution::{Kind, Source};

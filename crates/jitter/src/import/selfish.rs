@@ -8,7 +8,7 @@
 //! between two of them is not known, so they are laid a second apart. The loop
 //! runs until it has so many detours: a segment ends with its last one.
 
-use super::gathered::{Gathered, Known};
+use super::event_set::{Gathered, Known};
 use super::{Head, Input, MAX_NS, Reader, Recording, number};
 use crate::{Event, Fault, Result, Span};
 

@@ -3,7 +3,7 @@
 //! the reading at its end, in ns since the loop began. With `--sort` rows stand
 //! by length and lack a column.
 
-use super::gathered::{Gathered, Known};
+use super::event_set::{Gathered, Known};
 use super::{Head, Input, Reader, Recording, number};
 use crate::{Event, Fault, Result, Span};
 

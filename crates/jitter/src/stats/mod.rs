@@ -7,7 +7,7 @@
 
 mod blocks;
 mod correlation;
-mod counted;
+mod count_sample;
 mod density;
 mod distance;
 mod likeness;
@@ -17,7 +17,7 @@ mod summary;
 pub use correlation::{
     ByChance, Correlation, MOST_CPUS as MOST_CORRELATED, NoiseCorrelation, WINDOW_NS, correlations,
 };
-pub use counted::{BinnedDistances, Bound, Counted, binned_distances};
+pub use count_sample::{BinnedDistances, Bound, Counted, binned_distances};
 pub use density::{Density, Grid};
 pub use distance::{Distances, distances};
 pub use likeness::{Interval, Likeness, Measure, Quantiles, Verdict, likeness};

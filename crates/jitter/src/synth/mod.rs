@@ -10,14 +10,14 @@
 
 mod fit;
 mod lengths;
-mod like;
+mod named_model;
 
 use crate::{Clock, CpuNotes, CpuTrace, Event, Fault, Header, Notes, Result, Span, Trace};
 use sandbag_stats::{Chance, GENERATOR};
 
 pub use fit::fit;
 pub use lengths::Lengths;
-pub use like::{LIKE, Like};
+pub use named_model::{LIKE, Like};
 
 /// When the events of a component come.
 #[derive(Debug, Clone, PartialEq)]

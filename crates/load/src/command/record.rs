@@ -22,7 +22,7 @@ use sandbag_linux::{CpuList, Root, machine};
 use sandbag_run::command::CommandSpec;
 use sandbag_run::layout::Layout;
 use sandbag_run::registry::Registry;
-use sandbag_run::wrapped::{Over, Wrapped};
+use sandbag_run::wrapped_command::{Over, Wrapped};
 use sandbag_ui::failure::{Context as _, Result};
 
 use sandbag_profile::command::reshape::Steal;

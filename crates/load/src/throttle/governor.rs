@@ -10,7 +10,7 @@ use sandbag_linux::Result;
 
 use super::Throttle;
 use super::mix::{mix, nearest};
-use super::taken::Taken;
+use super::slowed_time::Taken;
 
 /// What has speeds to choose from.
 pub trait Speeds {

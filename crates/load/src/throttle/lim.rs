@@ -23,7 +23,7 @@ use sandbag_linux::{Result, Root};
 use serde::{Deserialize, Serialize};
 
 use super::Throttle;
-use super::taken::Taken;
+use super::slowed_time::Taken;
 use sandbag_run::members;
 use sandbag_run::node_group::NodeGroup;
 

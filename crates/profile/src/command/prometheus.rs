@@ -5,12 +5,12 @@
 //! prometheus+http://HOST:9090/?instance=X&from=RFC3339&to=RFC3339&step=15s
 //! ```
 //!
-//! What is asked ([`asked`]) needs no network; the answers ([`fetch`]) are put
+//! What is asked ([`query`]) needs no network; the answers ([`fetch`]) are put
 //! one after the other into an unnamed temporary file, which the importer reads
 //! as it reads any other.
 
-mod asked;
 mod fetch;
+mod query;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::{Fault, Result, Source};
 
-use asked::Asked;
+use query::Asked;
 use sandbag_ui::address::{SCHEMES, public, without_user};
 
 /// Sent as a bearer token where the URL has no user.

@@ -4,7 +4,7 @@
 use crate::{BoxSteps, Fault, Result};
 
 use crate::synth::chance::Drand48;
-use crate::synth::sampled::{Source, sampled};
+use crate::synth::sampling::{Source, sampled};
 
 /// The process, around its mean.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@
 use crate::{BoxSteps, Fault, Result};
 
 use crate::synth::autoregressive::Deviations;
-use crate::synth::sampled::{Source, sampled};
+use crate::synth::sampling::{Source, sampled};
 
 /// Hours of a day.
 const HOURS: usize = 24;

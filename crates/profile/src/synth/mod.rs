@@ -15,14 +15,14 @@ mod chance;
 mod daily;
 pub mod fit;
 pub mod lublin;
-mod on_off;
 mod piecewise;
-mod sampled;
+mod sampling;
 mod shapes;
+mod two_state;
 
 pub use autoregressive::{Autoregressive, autoregressive};
 pub use background::{Background, RunTimes, When, background};
 pub use daily::{Daily, Day, daily};
-pub use on_off::{OnOff, on_off};
 pub use piecewise::piecewise;
 pub use shapes::{Ramp, Sine, Square, ramp, sine, square};
+pub use two_state::{OnOff, on_off};

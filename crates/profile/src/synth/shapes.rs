@@ -3,7 +3,7 @@
 
 use crate::{BoxSteps, Fault, Result};
 
-use crate::synth::sampled::{Source, sampled};
+use crate::synth::sampling::{Source, sampled};
 
 /// From one load to another.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,8 +4,8 @@
 use sandbag_stats::error_of_mean;
 use serde::Serialize;
 
-use super::alone::Virtual;
-use super::measured::{Measured, Segment};
+use super::progress::Virtual;
+use super::times::{Measured, Segment};
 
 /// The slowest rank of each phase, and what its mean is more than that of two
 /// references.

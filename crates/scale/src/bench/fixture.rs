@@ -3,7 +3,7 @@
 
 use sandbag_jitter::replay::{Options, Plan, Sync};
 
-use super::alone::Virtual;
+use super::progress::Virtual;
 use crate::fixture::cpu;
 
 /// Two phases of three ranks.

@@ -8,44 +8,44 @@
 //!
 //! Two ways: ranks that meet at a [`Barrier`], processes with shared memory here
 //! ([`ranks`]) or whatever else has one ([`Rank`]), and *virtual* ranks
-//! ([`alone`]), which only compute, one after another on the CPUs there are, each
+//! ([`progress`]), which only compute, one after another on the CPUs there are, each
 //! with its own portion of the trace; the slowest of a phase is looked for
 //! afterwards. So thousands of ranks need no machine, only time.
 
-mod alone;
-mod apart;
 mod barrier;
 mod clock;
 mod clocks;
-mod drifted;
+mod drift;
 mod figures;
 #[cfg(test)]
 mod fixture;
-mod measured;
+mod host;
+mod host_noise;
 mod meets;
-mod on_host;
-mod on_the_way;
 mod position;
+mod progress;
 mod rank;
 mod ranks;
-mod saturated;
+mod saturation;
 mod shared;
-mod with_host;
+mod spread;
+mod times;
+mod transit;
 mod work;
 
-pub use alone::{Virtual, planned, virtual_ranks};
-pub use apart::{Apart, apart};
 pub use barrier::Barrier;
 pub use clock::AnyClock;
 pub use clocks::{Messages, Offset};
-pub use drifted::Within;
+pub use drift::Within;
 pub use figures::{PerRank, Slowdown, per_rank, slowdown};
-pub use measured::{Course, LONGEST_NS, Measured, Segment};
-pub use on_host::OnHost;
+pub use host::OnHost;
+pub use host_noise::WithHost;
+pub use progress::{Virtual, planned, virtual_ranks};
 pub use rank::{Length, Phase, Rank};
 pub use ranks::measure;
-pub use saturated::{Load, leaves_room, load};
-pub use with_host::WithHost;
+pub use saturation::{Load, leaves_room, load};
+pub use spread::{Apart, apart};
+pub use times::{Course, LONGEST_NS, Measured, Segment};
 pub use work::{Lcg, calibrate};
 
 use std::time::Duration;

@@ -7,7 +7,7 @@ use sandbag_jitter::replay::{Plan, Polled, Sync};
 use super::barrier::Barrier;
 use super::clock::AnyClock;
 use super::clocks::{Messages, Offset, compare};
-use super::measured::{Course, LONGEST_NS};
+use super::times::{Course, LONGEST_NS};
 use super::work::Lcg;
 
 /// A phase of one rank, ns.

@@ -5,9 +5,9 @@ mod bench;
 mod output;
 mod page;
 mod predict;
-mod shown;
 mod table;
 mod values;
+mod view;
 
 use clap::{Args, Subcommand};
 use sandbag_ui::failure::Result;

@@ -10,7 +10,7 @@ use sandbag_ui::failure::Result;
 use serde_json::json;
 
 use super::page;
-use super::shown::Shown;
+use super::view::Shown;
 use sandbag_ui::BadInput;
 use sandbag_ui::output;
 

@@ -8,8 +8,8 @@ use sandbag_ui::quantity::{percent, time};
 use sandbag_ui::text::{command_line, visible};
 use serde_json::{Value, json};
 
-use super::shown::{Classes, Curve, Shown, first_of_each};
 use super::table::{output_order, place_by_noise};
+use super::view::{Classes, Curve, Shown, first_of_each};
 use crate::predict::{Barrier, Estimate, Options, PHASES_PCT, Spread};
 
 const SCRIPT: &str = include_str!("page.js");

@@ -13,9 +13,9 @@ use sandbag_ui::failure::Result;
 use sandbag_ui::quantity::{period, time};
 
 use super::output::{self, To};
-use super::shown::{Classes, Curve, Shown};
 use super::table;
 use super::values::{self, DriftArg, Ranks, Shares};
+use super::view::{Classes, Curve, Shown};
 use sandbag_jitter::command as jitter;
 use sandbag_ui::messages::Messages;
 use sandbag_ui::output::{JsonArgs, Overwrite};

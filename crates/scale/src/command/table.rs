@@ -9,7 +9,7 @@ use sandbag_ui::quantity::{percent, time};
 use sandbag_ui::table::{named, plain};
 use sandbag_ui::text::visible;
 
-use super::shown::Shown;
+use super::view::Shown;
 use sandbag_ui::output;
 
 /// Numbers of ranks for which classes of events are compared, at most.

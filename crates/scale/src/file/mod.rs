@@ -5,15 +5,15 @@
 //! `sandbag-mpi bench`, whose ranks are MPI's.
 
 mod files;
+mod numerals;
 mod options;
-mod predicted;
+mod prediction;
+mod result_file;
 mod rows;
-mod said;
-mod told;
 
 pub use files::{Files, Out};
+pub use numerals::{drift_json, said_of_capped, said_of_load, said_of_time};
 pub use options::BenchOptions;
-pub use predicted::{Predicted, Together, predicted};
+pub use prediction::{Predicted, Together, predicted};
+pub use result_file::{Told, remarks, slowdowns};
 pub use rows::{Row, RowsFile, rows_of};
-pub use said::{drift_json, said_of_capped, said_of_load, said_of_time};
-pub use told::{Told, remarks, slowdowns};

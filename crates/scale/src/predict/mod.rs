@@ -12,10 +12,9 @@
 //! [`replay`] does without all of it, rank by rank, and is what tests hold the
 //! rest against.
 
-mod apart;
 mod barrier;
 mod bootstrap;
-mod by_cause;
+mod causes;
 mod cells;
 mod classes;
 mod costs;
@@ -25,12 +24,13 @@ mod noise;
 mod options;
 mod positions;
 pub mod replay;
-mod swept;
-mod synchronised;
+mod resync;
+mod sweep;
 mod tail;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod unsynchronised;
 mod waiting;
 mod warnings;
 mod windows;

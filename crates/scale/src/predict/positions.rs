@@ -6,7 +6,7 @@ use sandbag_jitter::Trace;
 use super::Sync;
 use super::drift::Units;
 use super::options::Options;
-use super::swept::units;
+use super::sweep::units;
 use super::threads::each;
 use super::windows::{Piece, Together};
 use crate::{Error, Result};

@@ -7,7 +7,7 @@ use super::drift::Units;
 use super::noise::Noise;
 use super::options::{Options, Source};
 use super::positions::positions;
-use super::swept::Swept;
+use super::sweep::Swept;
 use super::tail::{SHARE, Tail};
 use super::threads::each;
 use super::warnings::{most_noise, warn, warn_of_left_out};

@@ -11,7 +11,7 @@ use sandbag_jitter::{Notes, format};
 
 use super::Bench;
 use super::figures::{Figures, Target};
-use crate::bench::took::{Took, run};
+use crate::bench::run_cost::{Took, run};
 
 const TITLE: &str = "The collector";
 /// Memory for the many events, MiB: 32 bytes an event and CPU, and some.

@@ -5,7 +5,7 @@ use sandbag_stats::{PairedRatio, paired_ratio};
 use sandbag_stats::{median, range};
 use serde::{Deserialize, Serialize};
 
-use super::beside::Beside;
+use super::competitor::Beside;
 use super::sleeper::Wakeups;
 
 /// Quantiles of the delay, microseconds.

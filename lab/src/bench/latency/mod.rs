@@ -13,7 +13,7 @@
 //! of the burner at each wake-up. With a task that is always busy besides,
 //! the CPU is never idle and the burner alone makes the difference.
 
-mod beside;
+mod competitor;
 pub mod lines;
 mod sleeper;
 
@@ -30,7 +30,7 @@ use nix::sys::signal::Signal;
 
 use crate::bench::runner::Bench;
 use crate::program::{Running, Start};
-use beside::Beside;
+use competitor::Beside;
 use sleeper::Wakeups;
 
 /// All of them.

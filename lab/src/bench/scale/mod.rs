@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::bench::benchmark::{self, Benchmark, Conditions};
 use crate::bench::markdown::Table;
 use crate::bench::programs::Programs;
-use crate::bench::took::run;
+use crate::bench::run_cost::run;
 use crate::experiment::{Cell, Experiment};
 use crate::trial::Trial;
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::traces::{FOR_TIMERS, read};
 use super::{Section, Stand, more_pct, mpirun, spread};
-use crate::bench::took::run;
+use crate::bench::run_cost::run;
 
 const RANKS: u32 = 2;
 /// How long a run without jitter is to take about, at least.

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::traces::Made;
 use super::{Section, Stand, spread};
-use crate::bench::took::{Took, run};
+use crate::bench::run_cost::{Took, run};
 
 /// What each is to take at most, seconds.
 const TARGET_S: f64 = 10.0;

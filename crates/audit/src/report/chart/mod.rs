@@ -4,13 +4,13 @@
 //! and text are the page's (its style sheet knows those that are drawn here).
 
 mod axis;
-mod of_test;
+mod test_chart;
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use axis::{Axis, Marked};
-pub(crate) use of_test::{Side, by_length, changes, effects, times};
+pub(crate) use test_chart::{Side, by_length, changes, effects, times};
 
 /// Units of the drawing; about as many pixels on a page.
 const SIZE: (u32, u32) = (420, 275);

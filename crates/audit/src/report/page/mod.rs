@@ -5,7 +5,7 @@
 //! production against dedicated; and what came after: effects with their
 //! intervals, effects against length, noise.
 
-mod compared;
+mod comparison;
 mod parts;
 
 use crate::model::{Audit, Quantity, Test, Verdict};
@@ -19,7 +19,7 @@ use crate::report::words::{
     self, confidence, cpus, detection, of_cpu, probability, quantities, quantity, signed, summary,
     told, unit, verdict, verdicts,
 };
-pub use compared::comparison;
+pub use comparison::comparison;
 
 const STYLE: &str = include_str!("page.css");
 

@@ -11,7 +11,7 @@ use sandbag_linux::{Root, root};
 
 use super::PATIENCE;
 use crate::members;
-use crate::named::Named;
+use crate::process_identity::Named;
 
 /// Sends SIGCONT to every process in a group and in those below. One that runs
 /// is not disturbed by it.

@@ -4,8 +4,8 @@
 
 mod beside;
 mod inside;
-mod listed;
 mod record;
+mod run_entry;
 mod table;
 mod verdict;
 
@@ -35,8 +35,8 @@ use sandbag_ui::output::{self, JsonArgs, Overwrite};
 use sandbag_ui::units::{self, nanos};
 
 use super::plan_args::{PlanArgs, factor};
-use listed::Listed;
 use record::{Own, Record};
+use run_entry::Listed;
 use verdict::Due;
 
 /// The exit codes of this command.

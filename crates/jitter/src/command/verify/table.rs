@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
+use crate::replay::matching::Tolerance;
 use crate::replay::outcome::Quantiles;
 use crate::replay::process::verify::Host;
-use crate::replay::reproduced::Tolerance;
 use crate::stats::QUANTILES_PCT;
 use sandbag_ui::quantity::time;
 use sandbag_ui::table::{fitted, plain, right};

@@ -14,8 +14,8 @@
 //! to write to it. The space is allocated beforehand: a disk that is full must
 //! not become a SIGBUS in somebody else's program.
 
+mod filter;
 pub mod layout;
-mod only;
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Seek as _, SeekFrom, Write as _};
@@ -28,8 +28,8 @@ use sandbag_linux::process::Process;
 use crate::inside::error::{Error, Result};
 use crate::inside::outcome::{self, Outcome};
 use crate::replay::Column;
+pub use filter::{Only, ParseOnlyError};
 use layout::{ALIGN, HEADER, Header, SHARED, SLOT, SLOTS, flag};
-pub use only::{Only, ParseOnlyError};
 
 /// A stretch of a column, around its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

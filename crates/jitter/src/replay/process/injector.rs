@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Class;
 use super::board::{Board, Orders, Record, Sizes, State, What};
+use super::cpu_share::Took;
 use super::measure::{Beside, is_crowded, measure};
-use super::took::Took;
 use crate::replay::limit::Limit;
 
 /// How an injector is set up; travels as its argument.

@@ -15,12 +15,12 @@
 pub mod ask;
 pub mod beside;
 mod board;
+mod cpu_share;
 pub mod injector;
 mod measure;
 pub mod outcome;
 mod seat;
 pub mod team;
-mod took;
 pub mod verify;
 
 use serde::{Deserialize, Serialize};

@@ -12,9 +12,9 @@ use sandbag_run::realtime;
 
 use super::ask::{Ask, Want};
 use super::board::{Board, Orders, Sizes, State, What};
+use super::cpu_share::Took;
 use super::injector::{STOOD_NS, Setup};
 use super::outcome::{CpuOutcome, Health};
-use super::took::Took;
 use super::{Class, INJECTOR_VERB, Measured};
 use crate::replay::column::Planned;
 use crate::replay::error::{Error, Result};

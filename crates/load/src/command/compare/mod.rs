@@ -5,9 +5,9 @@
 //! turns alternate (A B, B A, ...), so that being second is nobody's fate. A
 //! pair counts if the load was kept for both; others are repeated, and shown.
 
-mod one;
+mod baseline;
 mod result;
-mod same;
+mod runs;
 mod split;
 
 use std::ffi::OsString;
@@ -34,8 +34,8 @@ use sandbag_ui::units::{self, Loads};
 use sandbag_ui::{BadInput, exit};
 
 use super::{load, replay};
-use one::Watch;
 use result::{Comparison, OneRun, Program};
+use runs::Watch;
 
 /// Exit codes of a comparison, for its help.
 const HELP: &str = "\
@@ -314,7 +314,7 @@ impl Session<'_> {
             Messages::error(&format!(
                 "{} failed ({how}); what it said is in {} (--ignore-failure goes on)",
                 program.name(),
-                dir.join(one::OUTPUT).display()
+                dir.join(runs::OUTPUT).display()
             ));
             return Ok(Some(exit::FAILED));
         }
@@ -343,15 +343,15 @@ impl Session<'_> {
                 .collect()
         };
         let (a, b) = (counted(Program::A), counted(Program::B));
-        let windows = same::common_windows(a.iter().chain(&b));
+        let windows = baseline::common_windows(a.iter().chain(&b));
         let spoilt: Vec<Verdict> = self.runs.iter().map(|run| run.verdict).collect();
         let wanted = self.args.runs as usize;
         let tolerance = self.args.options.hold.tolerance;
-        let loads = same::judge(
+        let loads = baseline::judge(
             a.len(),
             wanted,
             &spoilt,
-            same::loads(&a, &b, windows),
+            baseline::loads(&a, &b, windows),
             windows,
             tolerance.mean_points,
         );

@@ -7,7 +7,7 @@ use crate::report::run::Run;
 use sandbag_stats::{PairedRatio, Tolerance, Verdict, median, paired_ratio};
 use serde::Serialize;
 
-use super::same::Sameness;
+use super::baseline::Sameness;
 
 /// Version of `compare.json`; readers ignore fields they do not know.
 pub const FORMAT: u32 = 1;

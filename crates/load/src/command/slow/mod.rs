@@ -8,7 +8,7 @@
 
 pub mod client;
 mod control;
-mod one;
+mod node;
 mod options;
 mod several;
 
@@ -96,6 +96,6 @@ pub fn main(args: &SlowArgs, messages: &Messages) -> Result<u8> {
         (Some(Verb::List(args)), _) => client::list(args),
         (Some(Verb::Stop(args)), _) => client::stop(args, messages),
         (None, Some(file)) => several::main(file, &args.options, messages),
-        (None, None) => one::main(&args.options, messages),
+        (None, None) => node::main(&args.options, messages),
     }
 }

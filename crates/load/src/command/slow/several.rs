@@ -19,7 +19,7 @@ use sandbag_run::registry::Registry;
 use sandbag_ui::failure::{Context as _, Result};
 
 use super::SlowArgs;
-use super::one;
+use super::node;
 use super::options::NodeOptions;
 use sandbag_run::directory::RunDir;
 use sandbag_run::program;
@@ -37,7 +37,7 @@ struct NodeLine {
 
 /// Makes the nodes, runs their commands, and waits for them.
 pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u8> {
-    one::refuse_nesting()?;
+    node::refuse_nesting()?;
     let names = MethodOptions::names();
     let vocabulary = Vocabulary {
         methods: &method::SLOWING,
@@ -53,9 +53,9 @@ pub fn main(file: &Path, options: &NodeOptions, messages: &Messages) -> Result<u
     let domains = |spec: &NodeSpec| {
         let method = spec.method.as_deref().unwrap_or(&options.method);
         let split = spec.options.get("split-domains");
-        one::domains(method, split.is_some_and(|value| value == "true"))
+        node::domains(method, split.is_some_and(|value| value == "true"))
     };
-    let placed = place(wanted.nodes, &machine, &one::held(&registry)?, domains)?;
+    let placed = place(wanted.nodes, &machine, &node::held(&registry)?, domains)?;
     for node in &placed {
         check_node(node, options, &registry)?;
     }
@@ -137,7 +137,7 @@ fn check_node(node: &Placed, options: &NodeOptions, registry: &Registry) -> Resu
             let said = said.strip_prefix("error: ").unwrap_or(&said);
             BadInput(format!("{}: {said}", origin.place(key_in(said))))
         })?;
-    one::check(&line.args.options, registry)
+    node::check(&line.args.options, registry)
         .map(|_| ())
         .map_err(|error| {
             let text = error.to_string();

@@ -12,7 +12,7 @@ use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body, Timeout};
 
 use super::TOKEN;
-use super::asked::{Asked, Request};
+use super::query::{Asked, Request};
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// The server itself gives up after two minutes.

@@ -12,7 +12,7 @@ use sandbag_ui::quantity::{nanos, percent, time};
 use sandbag_ui::table::{named, plain};
 use serde_json::{Value, json};
 
-use crate::file::said::{said_of_apart, said_of_capped, said_of_load, said_of_time};
+use crate::file::numerals::{said_of_apart, said_of_capped, said_of_load, said_of_time};
 use crate::file::{BenchOptions, Predicted, Together, predicted};
 
 /// All that there is to tell.

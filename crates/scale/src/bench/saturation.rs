@@ -6,10 +6,10 @@
 use sandbag_jitter::replay::Plan;
 use serde::Serialize;
 
-use super::alone::Virtual;
 use super::figures::per_rank;
-use super::measured::Measured;
 use super::meets::most_noise_pct;
+use super::progress::Virtual;
+use super::times::Measured;
 use crate::predict::SATURATED_PCT;
 use crate::{Error, Result};
 
@@ -113,7 +113,7 @@ impl Virtual {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measured::{Course, Segment};
+    use super::super::times::{Course, Segment};
     use super::*;
 
     fn measured(qt_ns: u32, piled_ns: u64) -> Measured {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How far virtual ranks that began together drifted apart by what they met. Pure.
 
-use super::alone::Virtual;
+use super::progress::Virtual;
 use crate::predict::Places;
 
 impl Virtual {

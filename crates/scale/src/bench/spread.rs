@@ -7,7 +7,7 @@ use sandbag_stats::median;
 use serde::Serialize;
 
 use super::clocks::Offset;
-use super::measured::{Course, Measured, Segment};
+use super::times::{Course, Measured, Segment};
 
 /// See the module's text. Medians over the segments in which they replay, of all
 /// if they replay nothing: somebody who took a CPU as one of them began is not the

@@ -9,10 +9,10 @@ use sandbag_jitter::replay::clock::Clock;
 use sandbag_jitter::replay::{Plan, Polled};
 
 use super::clock::{AnyClock, Own};
-use super::measured::{LONGEST_NS, capped};
 use super::rank::{LATEST_NS, piled_ns};
 use super::ranks::calibrated;
 use super::shared::{Shared, fork_each, pin};
+use super::times::{LONGEST_NS, capped};
 use super::work::Lcg;
 use super::{Settings, too_many};
 use crate::Result;

@@ -5,8 +5,8 @@ use crate::stats::{Distances, Grid, QUANTILES_PCT, distances, quantiles};
 use serde::{Deserialize, Serialize};
 
 use crate::replay::column::Planned;
+use crate::replay::matching::{Matches, Tolerance, matched, without_host};
 use crate::replay::outcome::Quantiles;
-use crate::replay::reproduced::{Matches, Tolerance, matched, without_host};
 
 /// What was asked of one CPU, seen on it, and seen without a replay; due times
 /// are each counted from their own beginning.

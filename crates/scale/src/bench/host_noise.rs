@@ -6,10 +6,10 @@ use sandbag_jitter::replay::{Plan, Sync};
 use sandbag_stats::error_of_mean;
 use serde::Serialize;
 
-use super::alone::Virtual;
 use super::meets::{Begin, is_full, met_ns};
-use super::on_the_way::OnTheWay;
 use super::position::Position;
+use super::progress::Virtual;
+use super::transit::OnTheWay;
 use crate::chance::Chance;
 
 /// The slowest of virtual ranks, replayed beside the host's own and without it, and

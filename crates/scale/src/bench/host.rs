@@ -9,9 +9,9 @@
 use sandbag_jitter::replay::{Plan, Sync};
 use serde::Serialize;
 
-use super::measured::Measured;
 use super::meets::{Begin, is_full, met_ns};
 use super::position::Position;
+use super::times::Measured;
 use crate::chance::Chance;
 
 /// By a replay of the trace with what the ranks took in the phases without jitter.
@@ -95,7 +95,7 @@ impl Measured {
 #[cfg(test)]
 mod tests {
     use super::super::fixture::plan;
-    use super::super::measured::Segment;
+    use super::super::times::Segment;
     use super::*;
 
     /// Two ranks that take so long in each of 1000 phases without jitter.

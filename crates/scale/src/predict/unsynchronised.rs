@@ -7,7 +7,7 @@ use super::barrier::{Barrier, Tree};
 use super::bootstrap::{Draws, Figure, interval};
 use super::cells::{ANY, BANDS, Cells, RUNNING};
 use super::noise::Noise;
-use super::swept::Swept;
+use super::sweep::Swept;
 use super::tail::{SHARE, Tail};
 use super::waiting::{Greatest, Kind, greatest};
 use super::working::Working;
